@@ -20,7 +20,7 @@ from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
-from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_config
 from mixling.runs.recipes import Recipe, find_recipe, model_values
 from mixling.tasks import infer_task
 
@@ -249,7 +249,7 @@ class _Labels(Spec[RunConfig]):
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
         if folder is not None:
-            return {"train": FINE_TUNING}
+            return {"train": FINE_TUNING, **inherited_defaults(folder)}
         defaults = preset_values(model if isinstance(model, str) else model.get("preset", ""))
         if "init" in values:  # the user's replaces the preset's
             return _without(defaults, "init")

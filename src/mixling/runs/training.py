@@ -46,7 +46,7 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
+from mixling.training.augmentation import NO_AUGMENTATION, WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Callback, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
@@ -205,6 +205,7 @@ class _Labeled(Parts[Metrics]):
             init=config.initialization.kind,
             distilled=config.distill is not None,
             augmented=not task.windows,
+            per_word=task.per_word,
         )
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
@@ -302,16 +303,18 @@ class _Labeled(Parts[Metrics]):
         release()  # what the predictor had
         return outputs
 
-    def _linear_data(self, outputs: Outputs) -> LinearData:
+    def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
         examples = self.examples
         return LinearData(
             task=examples.task,
             train=examples.train,
             validation=examples.validation,
             network=np.stack(outputs),
+            predict=Predictor(path, num_threads=torch.get_num_threads()).text_logits,
             weights=examples.weights if self.config.distill is None else None,
             text=self.model_config.text,
             vocabulary=self.vocabulary,
+            augmentation=self.training.augmentation or NO_AUGMENTATION,
         )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
@@ -331,7 +334,7 @@ def _training_data(
 ) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
-    dropout, changes = training.token_dropout, training.augmentation
+    dropout, changes = training.token_dropout or 0.0, training.augmentation
     if task.windows:
         assert examples.weights is None, "weights are not supported for questions"
         questions = question_data(

@@ -128,9 +128,12 @@ class MultiLabel(Task):
             empty=encoded.is_empty,
         )
 
-    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
+    def thresholds(self) -> dict[str, float]:
         threshold = _THRESHOLD if self.threshold is None else self.threshold
-        thresholds = np.array([self.label_thresholds.get(name, threshold) for name in self.labels.names])
+        return {name: self.label_thresholds.get(name, threshold) for name in self.labels.names}
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
+        thresholds = np.array(list(self.thresholds().values()))
         probabilities = self.probabilities(np.stack(outputs))
         return multilabel_report(self.labels, np.asarray(targets), probabilities, thresholds=thresholds, tables=tables)
 

@@ -34,11 +34,13 @@ class AugmentationConfig(Config):
     """Changes of the words of training texts, drawn anew at each step; a word is changed at most once."""
 
     pseudo_words: float = Field(0.1, ge=0, le=1, description="fraction of words that become blends of two others")
-    typos: float = Field(0.1, ge=0, le=1, description="fraction of words that are misspelled")
+    typos: float = Field(0.4, ge=0, le=1, description="fraction of words that are misspelled")
     typo_kinds: Annotated[tuple[TypoKind, ...], Field(min_length=1, description="kinds of typos, equally frequent")] = (
         "swap",
         "delete",
+        "insert",
         "keyboard",
+        "ocr",
     )
 
     @model_validator(mode="after")
@@ -56,6 +58,7 @@ class AugmentationConfig(Config):
         return self.pseudo_words + self.typos
 
 
+MILD_AUGMENTATION = AugmentationConfig(pseudo_words=0.1, typos=0.1, typo_kinds=("swap", "delete", "keyboard"))
 NO_AUGMENTATION = AugmentationConfig(pseudo_words=0.0, typos=0.0)
 
 

@@ -241,62 +241,73 @@ def _most(size: Callable[[int], int], number: int, limit: int) -> int:
     return low
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """The weights of a network's and a branch's logits in their sum.
+    """The weights of a network's and a branch's logits in their sum, and what is added to it.
 
     Attributes:
+        bias: (K,), added to the branch's scores.
         loss: the task's loss with them on the texts that they were fitted on.
         alone: the loss of the network alone.
     """
 
     network: float
     branch: float
+    bias: npt.NDArray[np.float32]
     loss: float
     alone: float
 
-    def logits(self, network: npt.NDArray, branch: npt.NDArray) -> npt.NDArray[np.float32]:
-        """Return the sum (B, C)."""
-        return (self.network * network + self.branch * branch).astype(np.float32)
+    def addition(self, task: Task, branch: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return what is added to the weighted logits of the network, given those of the branch (B, C)."""
+        return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
 
 
 def fit_mixture(
-    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 3.0
+    task: Task,
+    network: npt.NDArray,
+    branch: npt.NDArray | None,
+    targets: npt.NDArray,
+    *,
+    usual: float = 3.0,
+    examples: int | None = None,
 ) -> Mixture:
-    """Return the weights with the smallest loss on texts that neither was trained on.
+    """Return the weights and biases with the smallest loss on texts that neither model was trained on.
 
-    Of few texts the loss alone would choose extreme weights. Two terms, each as much as a fraction of one text's loss,
-    hold the weights near to 1 for the network, and to `usual` for the branch.
+    Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
+    loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
+    correct what the two models count twice, or both get wrong, of the labels' frequencies; labels with weights have
+    none, since the loss here does not have these weights.
 
     Args:
-        network, branch: logits (B, C).
+        network, branch: logits (B, C); without a branch its weight is 0.
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
+        examples: number of different examples among the texts, which have copies of some; by default all.
     """
-    a, b = _minimize(task, (network, branch), (1.0, usual), targets)
-    mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
-    return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
-
-
-def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
-    """Return the scale of the network's logits with the smallest loss, as a mixture without a branch."""
-    (a,) = _minimize(task, (network,), (1.0,), targets)
-    first = np.asarray(network, np.float64)
-    return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
-
-
-def _minimize(
-    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
-) -> tuple[float, ...]:
     from scipy.optimize import minimize
 
-    stacked = np.stack([np.asarray(part, np.float64) for part in parts])
-    middle = np.array(usual)
+    parts = np.stack([np.asarray(part, np.float64) for part in (network, branch) if part is not None])
+    middle, number = np.array([1.0, usual][: len(parts)]), len(targets) if examples is None else examples
+    of_scores = task.logits_of_scores(np.eye(task.num_scores, dtype=np.float32)).astype(np.float64)  # (K, C), linear
+    biases = task.num_scores if task.class_weights is None else 0
 
-    def objective(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        loss, slope = task.score_loss(np.tensordot(weights, stacked, 1), targets)
-        away = (weights - middle) / middle
-        slopes = (stacked * slope).sum(axis=tuple(range(1, stacked.ndim)))
-        return loss * len(targets) + float(away @ away), slopes * len(targets) + 2 * away / middle
+    def logits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.tensordot(values[: len(parts)], parts, 1) + values[len(parts) :] @ of_scores[:biases]
 
-    found = minimize(objective, middle, jac=True, method="L-BFGS-B", bounds=[(0, 100 * value) for value in usual])
-    return tuple(float(value) for value in found.x)
+    def objective(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        loss, slope = task.score_loss(logits(values), targets)
+        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores[:biases]
+        slopes = (parts * slope).sum(axis=tuple(range(1, parts.ndim))) * number + 2 * away / middle
+        of_biases = of_scores[:biases] @ (slope.sum(0) * number + 2 * added)
+        return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
+
+    bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
+    found = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    bias = np.zeros(task.num_scores, np.float32)
+    bias[:biases] = found[len(parts) :]
+    return Mixture(
+        network=float(found[0]),
+        branch=0.0 if branch is None else float(found[1]),
+        bias=bias,
+        loss=task.score_loss(logits(found), targets)[0],
+        alone=task.score_loss(parts[0], targets)[0],
+    )
