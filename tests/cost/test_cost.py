@@ -116,6 +116,15 @@ def test_counts_of_image_models(name: str) -> None:
     assert counts.flops == counter.get_total_flops()
 
 
+def test_token_mixing_is_measured_without_the_feed_forward() -> None:
+    config = model_config("pnlp-mixer-x-small")
+    (row,) = timing.time_model({"x": config}, [8], repeats=1, mixing_only=True)
+    (whole,) = timing.time_model({"x": config}, [8], repeats=1)
+    assert row.flops == 2 * 2 * (2 * 64 * 8 * 256)  # two layers, each of two matrices of 8 x 256, for 64 channels
+    assert whole.flops - row.flops == 2 * 2 * (2 * 8 * 64 * 256)
+    assert row.parameters == whole.parameters - 2 * (2 * 64 * 256 + 256 + 64 + 2 * 64)
+
+
 def test_every_model_runs_at_every_length() -> None:
     configs = {name: model_config(name) for name in ("pnlp-mixer-x-small", "hypermixer")}
     rows = list(timing.time_model(configs, [200, 8], batch=2, repeats=2))
