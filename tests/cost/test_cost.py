@@ -16,6 +16,7 @@ from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
 from mixling.cost.printed import PRINTED, Printed, compare_counts
 from mixling.cost.provenance import provenance
+from mixling.cost.result import ResultCost
 from mixling.models.model import count_parameters, sized
 from mixling.seq2seq.model import build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config
@@ -252,3 +253,14 @@ def test_the_commit_of_an_unrelated_checkout_is_not_taken(monkeypatch: pytest.Mo
     (tmp_path / "provenance.py").touch()
     made = provenance()
     assert (made["commit"], made["dirty"]) == (None, None)
+
+
+def test_the_cost_of_a_result_is_the_product_of_its_three_factors() -> None:
+    config = model_config("pnlp-mixer-x-small")
+    cost = ResultCost.of(config, examples=7_000, trainings=20)
+    layer = 2 * (2 * 64 * 64 * 256) + 2 * (2 * 64 * 64 * 256)
+    assert cost.flops == 2 * layer
+    assert cost.total == 2 * layer * 7_000 * 20
+    assert cost.line() == (
+        "cost of the result: 16.78 MFLOPs an example x 7,000 examples x 20 trainings = 2,349 GFLOPs an epoch"
+    )
