@@ -1,6 +1,6 @@
 """HyperMixer, Figures 3 and 4 in small: accuracy against the size of the data, and against the number of trials.
 
-    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search   # hours of two cores; see --trials
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search  # hours of two cores; see --trials
 
 Paper: with 10 to 100% of the data HyperMixer is the further ahead of MLP-Mixer the less there is (Figure 3); of 20
 random draws of learning rate and dropout, the expected best validation performance of HyperMixer is as high as the
