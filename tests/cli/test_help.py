@@ -47,7 +47,7 @@ FLAGS = {
     },
     "serve": {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
+        "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
@@ -88,8 +88,8 @@ FLAGS = {
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
     },
     "audit": {
-        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
-        "--epochs", "--seed", "--out", "-o",
+        "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row",
+        "--folds", "--epochs", "--seed", "--out", "-o",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",

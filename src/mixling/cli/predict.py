@@ -181,8 +181,6 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
-        if isinstance(threshold, dict):
-            raise ConfigError("--threshold LABEL=P: a server has one threshold for all labels; give a number")
         if options.too_long != "windows":
             raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
         return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)

@@ -47,6 +47,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
+        self.config = config
         projection = config.text.projection
         self.of_tokens = output == "tokens"
         self.embedding = ProjectionEmbedding(

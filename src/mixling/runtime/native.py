@@ -61,6 +61,7 @@ class NativeEngine:
     def __init__(self, model: Model) -> None:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
         self.abstains = model.abstains
+        self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
 
     @property
     def instructions(self) -> str:
@@ -74,7 +75,7 @@ class NativeEngine:
         if self.task == TAGGING:
             return self._tagged(texts)
         values, flags = self._model.predict(texts)
-        return np.ndarray((len(flags), len(self.labels)), np.float32, values), [_READ[bits] for bits in flags]
+        return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
     def _tagged(self, texts: Sequence[Any]) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
         flags, *parts = self._model.tag(texts)
@@ -105,8 +106,8 @@ class NativeEngine:
 
     def reads(self, texts: Sequence[Any]) -> bool:
         """Whether it takes all of the texts; the other engine takes lists of words, and refuses pairs to tag."""
-        refused = (list, tuple) if self.task == TAGGING else list
-        return not any(isinstance(text, refused) for text in texts)
+        kinds = set(map(type, texts))
+        return kinds <= {str} or not any(issubclass(kind, self._refused) for kind in kinds)
 
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
