@@ -24,7 +24,7 @@ class ImageModelConfig(EncoderConfig):
 
     image_size: int = Field(224, ge=1, description="height and width, in pixels")
     patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
-    channels: int = Field(3, ge=1)
+    channels: int = Field(3, ge=1, description="1: gray, 3: RGB")
     final_norm: bool = Field(True, description="norm after the last block")
     positions: PositionKind = Field("none", description="vectors added to the tokens by position, as attention needs")
     class_token: bool = Field(False, description="classify by an additional token; else by the mean of the patches")
