@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption
+from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption, SplittingOptions
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -62,7 +62,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, SplittingOptions):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -183,11 +183,13 @@ def train_command(options: TrainOptions) -> None:
     refuse_file(options.out)
     started = announce("train")
     from mixling.cli.training import train_labels, train_pairs
+    from mixling.text.splitting import splitting_workers
 
-    if _is_text_to_text(options):
-        train_pairs(options, options.pair_values(), started)
-    else:
-        train_labels(options, started)
+    with splitting_workers(options.workers):
+        if _is_text_to_text(options):
+            train_pairs(options, options.pair_values(), started)
+        else:
+            train_labels(options, started)
 
 
 def _is_text_to_text(options: TrainOptions) -> bool:
