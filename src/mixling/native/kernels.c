@@ -3,6 +3,7 @@
 #include "kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,8 +23,18 @@
 #endif
 
 #if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+AVX2 static inline __attribute__((always_inline)) float total_of(__m256 x) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+#define SUM_OF(x) total_of((__m256)(x))
+#define HALVES(x) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x)))
+#define HALVE(x, y) _mm_storeu_si128((__m128i *)(void *)(y), _mm256_cvtps_ph(_mm256_loadu_ps(x), 0))
 #define NAME(x) x##_avx2
-#define TARGET __attribute__((target("avx2,fma")))
+#define TARGET AVX2
 #define WIDTH 8
 #define TEXT "avx2"
 #include "kernels_body.h"
@@ -42,6 +53,9 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 }
 
 #define GELU_OF(x) gelu_by_table((__m512)(x))
+#define SUM_OF(x) _mm512_reduce_add_ps((__m512)(x))
+#define HALVES(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x)))
+#define HALVE(x, y) _mm256_storeu_si256((__m256i *)(void *)(y), _mm512_cvtps_ph(_mm512_loadu_ps(x), 0))
 #define NAME(x) x##_avx512
 #define TARGET AVX512
 #define WIDTH 16
@@ -57,7 +71,8 @@ const kernels *kernels_choose(int *instructions) {
         *instructions = 2;
         return &kernels_avx512;
     }
-    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c")) {
         *instructions = 1;
         return &kernels_avx2;
     }

@@ -39,6 +39,12 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
+    /* The same with products that are numbers of half precision, whose sum is multiplied with `unit`; NULL: not built. */
+    void (*hidden_of_halves)(
+        size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
+        const float *bias, const float *folded_bias, const float *shift, float unit, float *token, float *inner);
+    /* Round n values, a multiple of LANES, to half precision; NULL: not built. */
+    void (*halve)(size_t n, const float *x, uint16_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */
@@ -48,8 +54,8 @@ typedef struct {
         size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
-    /* y += x, of n integers. */
-    void (*add_int8)(size_t n, const int8_t *x, int32_t *y);
+    /* y = the sum of `number` rows of a table of n columns. */
+    void (*sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y);
     /* lowest[i] = min(lowest[i], mix(base xor keys[i])), of n values; see mixling/text/fingerprint.py. */
     void (*minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest);
 } kernels;
@@ -66,14 +72,14 @@ typedef struct {
 } int8_matrix;
 
 typedef struct {
-    size_t value_size; /* bytes of a packed value */
-    /* y (m, n) += x W + base, where x is not below -0.17; scratch: INT8_ROWS * k bytes. */
-    void (*multiply)(
-        size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y);
+    size_t value_size; /* bytes of a packed value, and of a rounded one */
+    /* Round x (k), which is not below -0.17, for a product with W; returns the step of its integers. */
+    float (*quantize)(size_t k, const float *x, const int8_matrix *w, void *out);
+    /* y (m, n) += x W + base, where x (m, k) is rounded with a step for each row. */
+    void (*multiply)(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y);
     void (*pack)(size_t k, size_t n, const int8_t *from, void *to);
 } int8_kernels;
 
-enum { INT8_ROWS = 6 };
 #define INT8_LEAST 0.17f /* gelu(x) > -0.17 */
 
 /* The fastest of these, NULL where the products of floats are not slower. */

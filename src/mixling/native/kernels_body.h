@@ -116,11 +116,15 @@ TARGET static void NAME(expand)(
     NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
 }
 
+#ifndef SUM_OF
 INLINE float NAME(sum)(VECTOR x) {
     float out = 0;
     for (int i = 0; i < WIDTH; i++) out += x[i];
     return out;
 }
+#else
+INLINE float NAME(sum)(VECTOR x) { return SUM_OF(x); }
+#endif
 
 INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
     VECTOR sums = {0};
@@ -160,20 +164,29 @@ TARGET static void NAME(combine)(size_t n, const float *first, size_t number, co
     }
 }
 
-/* `number` is a constant, so that the sums stay in registers. */
+/* A token, as the sum of rows; returns 1 / its deviation. `number` is a constant, so that sums stay in registers. */
+INLINE float NAME(token)(
+    const size_t number, size_t dim, size_t width, const float *const *rows, const float *bias, float *token) {
+    const float *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = rows[r];
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(bias + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)((number <= 3 ? from : rows)[r] + i);
+        *(VECTOR *)(token + i) = sum;
+    }
+    return NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+}
+
 INLINE void NAME(hidden_of)(
     const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
     const float *const *products, const float *bias, const float *folded_bias, const float *shift, float *token,
     float *inner) {
-    for (size_t i = 0; i < width; i += WIDTH) {
-        VECTOR sum = *(const VECTOR *)(bias + i);
-        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(rows[r] + i);
-        *(VECTOR *)(token + i) = sum;
-    }
-    float scale = NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+    float scale = NAME(token)(number, dim, width, rows, bias, token);
+    const float *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(products[r] + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)((number <= 3 ? from : products)[r] + i);
         *(VECTOR *)(inner + i) = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i));
     }
 }
@@ -186,6 +199,38 @@ TARGET static void NAME(hidden)(
     else
         NAME(hidden_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
 }
+
+#ifdef HALVES
+INLINE void NAME(halves_of)(
+    const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
+    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift, float unit,
+    float *token, float *inner) {
+    float scale = unit * NAME(token)(number, dim, width, rows, bias, token);
+    const uint16_t *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
+    for (size_t i = 0; i < stride; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(folded_bias + i);
+        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
+        *(VECTOR *)(inner + i) = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i));
+    }
+}
+
+TARGET static void NAME(hidden_of_halves)(
+    size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
+    const float *bias, const float *folded_bias, const float *shift, float unit, float *token, float *inner) {
+    if (number == 3)
+        NAME(halves_of)(3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, token, inner);
+    else
+        NAME(halves_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, token, inner);
+}
+
+TARGET static void NAME(halve)(size_t n, const float *x, uint16_t *y) {
+    for (size_t i = 0; i < n; i += WIDTH) HALVE(x + i, y + i);
+}
+#define OF_HALVES NAME(hidden_of_halves), NAME(halve)
+#else
+#define OF_HALVES NULL, NULL
+#endif
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(y + i) += scale * *(const VECTOR *)(x + i);
@@ -213,8 +258,20 @@ TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
     return NAME(sum)(sums);
 }
 
-TARGET static void NAME(add_int8)(size_t n, const int8_t *x, int32_t *y) {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
+TARGET static void NAME(sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y) {
+    size_t at = 0;
+    for (; at + LANES <= n; at += LANES) {
+        int32_t sums[LANES] = {0};
+        for (size_t r = 0; r < number; r++) {
+            const int8_t *row = table + (size_t)rows[r] * n + at;
+            for (int i = 0; i < LANES; i++) sums[i] += row[i];
+        }
+        memcpy(y + at, sums, sizeof sums);
+    }
+    for (; at < n; at++) {
+        y[at] = 0;
+        for (size_t r = 0; r < number; r++) y[at] += table[(size_t)rows[r] * n + at];
+    }
 }
 
 TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest) {
@@ -225,12 +282,16 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,      NAME(multiply), NAME(expand), NAME(gelu), NAME(norm),     NAME(hidden), NAME(combine),
-    NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
+    TEXT,          NAME(multiply), NAME(expand), NAME(gelu), NAME(norm), NAME(hidden),   OF_HALVES,
+    NAME(combine), NAME(add),      NAME(pool),   NAME(dot),  NAME(sum_int8), NAME(minhash),
 };
 
 #undef VECTOR
 #undef GELU_OF
+#undef SUM_OF
+#undef HALVES
+#undef HALVE
+#undef OF_HALVES
 #undef INLINE
 #undef NAME
 #undef TARGET

@@ -163,6 +163,7 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
             status = MIXLING_UNSUPPORTED;
             *reason = "it has an n-gram branch, and its tokens are subwords";
         }
+        if (status == MIXLING_OK) table_layout(model);
     } else if (parsed == -2) {
         status = MIXLING_MEMORY;
         *reason = "out of memory";

@@ -1,5 +1,6 @@
 /* The body of a model, from the plan that export writes (mixling/export/native.py) and the tensors that it names. */
 
+#include <math.h>
 #include <string.h>
 
 #include "mixers.h"
@@ -98,6 +99,33 @@ static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
+/* Whether the products of words have half precision, and their unit (see model.h). */
+static void halve(plan_reader *from) {
+    mixling_model *model = from->model;
+    const matrix *folded = &model->folded, *spread = &model->spread;
+    if (!model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
+    if (from->status != MIXLING_OK || !spread->values) return;
+    float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0;
+    for (size_t part = 0; part < model->parts; part++) {
+        float rows = 0; /* the greatest sum of products of any features, column by column of the row */
+        for (size_t d = 0; d < model->dim; d++) {
+            float value = 0, product = 0;
+            for (size_t j = 0; j < model->row_size; j++)
+                value += 128 * features * fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
+            for (size_t f = 0; f < folded->stride; f++) product = fmaxf(product, fabsf(folded->values[d * folded->stride + f]));
+            rows += value * product;
+        }
+        most = fmaxf(most, rows);
+    }
+    if (!(most < 1e30f)) return; /* of no model that was trained */
+    float unit = 1;
+    while (most > 60000 * unit) unit *= 2;
+    for (size_t i = 0; i < folded->rows * folded->stride; i++) folded->values[i] /= unit;
+    for (size_t f = 0; f < folded->stride; f++) model->folded_bias[f] /= unit;
+    model->unit = unit;
+    model->halves = 1;
+}
+
 /* Make the product that is done once a word (see model.h). */
 static void fold(plan_reader *from) {
     mixling_model *model = from->model;
@@ -129,6 +157,7 @@ static void fold(plan_reader *from) {
         model->folded_shift[f] = (float)shift;
     }
     model->folded = out;
+    halve(from);
 }
 
 /* A matrix whose rows (or columns) are parts of D values: each is padded on its own. */
