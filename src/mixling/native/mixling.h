@@ -87,6 +87,13 @@ void mixling_stop(mixling_worker *worker);
    Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
+/* The same, but single texts of more words than `mixling_max_len` are read to their end: in windows of so many words,
+   whose logits are averaged. MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many.
+   Pairs, and texts of models whose tokens are subwords, are read as by `mixling_predict`. */
+int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
+/* 1 for a model whose long texts `mixling_predict_long` reads to their end; else 0. */
+int mixling_reads_long(const mixling_model *model);
+
 /* Split a single text into the words that `mixling_predict` reads.
 
    words: room for `mixling_max_len` of them, of which the first `*n` are filled. */

@@ -147,6 +147,10 @@ typedef struct {
 int words_split_all(
     const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags);
 
+/* Find the words of a text of up to `max_chars` characters: their number, and worker->places; 0, or -1 without memory. */
+int words_count(
+    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags);
+
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
     uint8_t *text;          /* the normalized word */
@@ -246,6 +250,8 @@ struct mixling_worker {
     double *best;     /* 2 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;    /* (max_len, 2) logits */
+    size_t *places, num_places; /* bytes where each word of a long text begins and ends; grown as needed */
+    float *window_logits;       /* 2 (labels) */
     double *open;     /* (tokens of a window, max_answer) scores of spans */
 };
 
@@ -258,6 +264,9 @@ int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *s
 
    Of a single text, `*words` of worker->words are read. */
 int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
+
+/* The logits (labels) and flags of a text up to max_len words; a status. */
+int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);
 
 /* Make room in a table that may have none for the words of one more text. */
 void table_prepare(mixling_worker *worker);

@@ -50,6 +50,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
     worker->best = take(model->num_labels, 2 * sizeof *worker->best);
+    worker->window_logits = take(model->num_labels, 2 * sizeof *worker->window_logits);
     worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
     worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);
     table->mask = 1023;
@@ -61,7 +62,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
         !scratch->lowest || !scratch->sums || !worker->words || !worker->rows || !worker->features ||
         (model->subwords && (!worker->units[0] || !worker->units[1] || !worker->unit_marks[0] || !worker->unit_marks[1])) ||
         !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
-        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window || !worker->open || !table->slots) {
+        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits || !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -78,7 +79,8 @@ void mixling_stop(mixling_worker *worker) {
                      worker->table.keys,    worker->shared[0],     worker->shared[1],     worker->seen,
                      worker->branch_sums,   worker->sources,       worker->best,          worker->both[0].words,
                      worker->both[1].words, worker->window,        worker->open,          worker->starts,
-                     worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1]};
+                     worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
+                     worker->window_logits, worker->places};
     void *blocks[] = {worker->pools,     worker->logits,        worker->word_sums,
                       worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
@@ -230,20 +232,24 @@ int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *
     return status;
 }
 
-int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags) {
     const ngram_branch *branch = &worker->model->branch;
-    size_t labels = worker->model->num_labels, tokens, words;
-    if (worker->model->per_token) return MIXLING_ARGUMENT;
-    int counts = !branch->outputs || branch->network > 0; /* training may give the network the factor 0 */
-    for (size_t i = 0; i < n; i++) {
-        float *out = logits + i * labels;
-        int status = encode(worker, texts + i, &tokens, &words, flags + i);
-        if (status == MIXLING_OK && counts) status = body_run(worker, worker->rows, tokens, out);
-        if (status != MIXLING_OK) return status;
-        if (!counts) memset(out, 0, labels * sizeof *out);
-        if (branch->outputs) ngrams_add(worker, worker->rows, tokens, out);
-    }
-    return MIXLING_OK;
+    size_t tokens, words;
+    int status = encode(worker, text, &tokens, &words, flags);
+    if (status != MIXLING_OK) return status;
+    if (!branch->outputs || branch->network > 0)
+        status = body_run(worker, worker->rows, tokens, logits);
+    else /* training may give the network the factor 0 */
+        memset(logits, 0, worker->model->num_labels * sizeof *logits);
+    if (branch->outputs && status == MIXLING_OK) ngrams_add(worker, worker->rows, tokens, logits);
+    return status;
+}
+
+int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+    int status = worker->model->per_token ? MIXLING_ARGUMENT : MIXLING_OK;
+    for (size_t i = 0; i < n && status == MIXLING_OK; i++)
+        status = text_run(worker, texts + i, logits + i * worker->model->num_labels, flags + i);
+    return status;
 }
 
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags) {

@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,12 +90,13 @@ static mixling_text *read_texts(PyObject *texts, PyObject *kept) {
     return items;
 }
 
-/* predict(texts) -> (logits as bytes of float32, flags as bytes) */
-static PyObject *predict(Model *self, PyObject *given) {
-    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0), *out = NULL;
-    PyObject *logits = NULL, *flags = NULL;
+/* The logits of texts as bytes of float32 and their flags as bytes, new references; 0, or -1 with an exception. */
+static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyObject **flags) {
+    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0);
     mixling_text *items = NULL;
     mixling_worker *worker = NULL;
+    int status = -1;
+    *logits = *flags = NULL;
     if (!texts || !kept) goto done;
     Py_ssize_t n = PyTuple_Size(texts);
     size_t labels = mixling_num_labels(self->model);
@@ -103,27 +105,87 @@ static PyObject *predict(Model *self, PyObject *given) {
         goto done;
     }
     if (!(items = read_texts(texts, kept))) goto done;
-    logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
-    flags = PyBytes_FromStringAndSize(NULL, n);
-    if (!logits || !flags) goto done;
-    if (!(worker = borrow(self))) goto done;
-    int status;
-    float *values = (float *)(void *)PyBytes_AsString(logits);
-    uint8_t *bits = (uint8_t *)PyBytes_AsString(flags);
+    *logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
+    *flags = PyBytes_FromStringAndSize(NULL, n);
+    if (!*logits || !*flags || !(worker = borrow(self))) goto done;
+    float *values = (float *)(void *)PyBytes_AsString(*logits);
+    uint8_t *bits = (uint8_t *)PyBytes_AsString(*flags);
     Py_BEGIN_ALLOW_THREADS;
-    status = mixling_predict(worker, items, (size_t)n, values, bits);
+    status = (to_end ? mixling_predict_long : mixling_predict)(worker, items, (size_t)n, values, bits);
     Py_END_ALLOW_THREADS;
     give_back(self, worker);
-    if (status == MIXLING_OK)
-        out = PyTuple_Pack(2, logits, flags);
-    else
-        raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
+    if (status != MIXLING_OK) raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
 done:
     PyMem_Free(items);
-    Py_XDECREF(logits);
-    Py_XDECREF(flags);
     Py_XDECREF(kept);
     Py_XDECREF(texts);
+    if (status == MIXLING_OK) return 0;
+    Py_CLEAR(*logits);
+    Py_CLEAR(*flags);
+    return -1;
+}
+
+/* predict(texts, to_end) -> (logits, flags) */
+static PyObject *predict(Model *self, PyObject *arguments) {
+    PyObject *texts, *logits, *flags;
+    int to_end;
+    if (!PyArg_ParseTuple(arguments, "Op", &texts, &to_end) || run(self, texts, to_end, &logits, &flags)) return NULL;
+    return Py_BuildValue("(NN)", logits, flags);
+}
+
+/* An object of a class with slots, of which those that are given are filled; the others are without a value. */
+static PyObject *new_prediction(PyTypeObject *kind, PyObject *const *names, PyObject *const *values, int n) {
+    PyObject *out = PyType_GenericAlloc(kind, 0);
+    for (int i = 0; out && i < n; i++)
+        if (values[i] && PyObject_GenericSetAttr(out, names[i], values[i])) Py_CLEAR(out);
+    return out;
+}
+
+/* decide(texts, to_end, kind, labels, make) -> (list of objects of the class `kind`, logits), or None where a logit is
+   not finite.
+
+   An object has the slots `label`, the one of the greatest logit; `_make`, which is `make`; `_row`, the text's number;
+   and `truncated` and `empty` where they are true. */
+static PyObject *decide(Model *self, PyObject *arguments) {
+    PyObject *texts, *kind, *labels, *make, *logits, *flags, *list = NULL, *out = NULL;
+    PyObject *names[5] = {NULL};
+    static const char *const NAMES[] = {"label", "_make", "_row", "truncated", "empty"};
+    int to_end, finite = 1;
+    size_t count = mixling_num_labels(self->model);
+    if (!PyArg_ParseTuple(arguments, "OpOO!O", &texts, &to_end, &kind, &PyTuple_Type, &labels, &make)) return NULL;
+    if (!PyType_Check(kind) || (size_t)PyTuple_Size(labels) != count) {
+        PyErr_SetString(PyExc_TypeError, "decide takes a class, and as many labels as the model has");
+        return NULL;
+    }
+    if (run(self, texts, to_end, &logits, &flags)) return NULL;
+    Py_ssize_t n = PyBytes_Size(flags);
+    const float *row = (const float *)(const void *)PyBytes_AsString(logits);
+    const char *bits = PyBytes_AsString(flags);
+    list = PyList_New(n);
+    for (int i = 0; list && i < 5; i++)
+        if (!(names[i] = PyUnicode_InternFromString(NAMES[i]))) Py_CLEAR(list);
+    for (Py_ssize_t i = 0; list && i < n && finite; i++, row += count) {
+        size_t best = 0;
+        for (size_t k = 0; k < count; k++) {
+            finite &= isfinite(row[k]) != 0;
+            if (row[k] > row[best]) best = k;
+        }
+        PyObject *number = PyLong_FromSsize_t(i), *item = NULL;
+        PyObject *values[] = {
+            PyTuple_GetItem(labels, (Py_ssize_t)best), make, number, bits[i] & MIXLING_TRUNCATED ? Py_True : NULL,
+            bits[i] & MIXLING_EMPTY ? Py_True : NULL};
+        if (number) item = new_prediction((PyTypeObject *)kind, names, values, 5);
+        Py_XDECREF(number);
+        if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
+    }
+    if (list && finite)
+        out = PyTuple_Pack(2, list, logits);
+    else if (list)
+        out = Py_NewRef(Py_None);
+    for (int i = 0; i < 5; i++) Py_XDECREF(names[i]);
+    Py_XDECREF(list);
+    Py_DECREF(logits);
+    Py_DECREF(flags);
     return out;
 }
 
@@ -321,6 +383,11 @@ static PyObject *pairs(Model *self, void *unused) {
     return PyBool_FromLong(known);
 }
 
+static PyObject *reads_long(Model *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(mixling_reads_long(self->model));
+}
+
 static PyObject *instructions(Model *self, void *unused) {
     (void)unused;
     return PyUnicode_FromString(mixling_instructions(self->model));
@@ -358,7 +425,8 @@ static void free_model(Model *self) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"predict", (PyCFunction)predict, METH_O, "Return the logits and the flags of texts."},
+    {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
+    {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
     {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
@@ -371,6 +439,7 @@ static PyGetSetDef GETTERS[] = {
     {"task", (getter)task, NULL, "The name of the task.", NULL},
     {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
     {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
+    {"reads_long", (getter)reads_long, NULL, "Whether long texts are read to their end.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};
 

@@ -130,6 +130,25 @@ size_t words_split(const mixling_model *model, const uint8_t *text, size_t size,
     return number;
 }
 
+int words_count(
+    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags) {
+    reader from = {worker->model, text, size, max_chars};
+    place at = {0, 0}, end;
+    if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;
+    for (*words = 0; next_word(&from, &at, &end); at = end, ++*words) {
+        if (2 * *words == worker->num_places) {
+            size_t room = worker->num_places ? 2 * worker->num_places : 512;
+            size_t *places = realloc(worker->places, room * sizeof *places);
+            if (!places) return -1;
+            worker->places = places;
+            worker->num_places = room;
+        }
+        worker->places[2 * *words] = at.byte;
+        worker->places[2 * *words + 1] = end.byte;
+    }
+    return 0;
+}
+
 /* The place `chars` characters after another one. */
 static place advance(const reader *from, place at, size_t chars) {
     uint32_t code;

@@ -255,11 +255,16 @@ class Predictor:
         """
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
+        if type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars:
+            if (found := self._decide(texts)) is not None:
+                return found
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
+        if (found := self._decide([text])) is not None:
+            return found[0]
         if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
@@ -296,8 +301,25 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
+        if (found := self._decide(texts)) is not None:
+            return found
         read, logits = self._read_and_run(texts, number, batch_size=batch_size)
         return self._decoder.decode_many(logits, read, texts)
+
+    def _decide(self, texts: list[Text]) -> list[Prediction] | None:
+        """Return the predictions for checked texts if the native engine makes them all alone: of one label each."""
+        decoder: Any = self._decoder
+        to_end = self._too_long == "windows"
+        if (
+            self._quick is None
+            or self._native is None
+            or decoder.threshold is not None
+            or decoder.conformal is not None
+        ):
+            return None
+        if (to_end and not self._native.reads_long) or self._too_long == "error" or set(map(type, texts)) != {str}:
+            return None
+        return self._native.predictions(texts, to_end=to_end)  # type: ignore[arg-type]
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -456,9 +478,12 @@ class Predictor:
         self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         """Return what was read of texts, of which the first has this number, and their logits."""
-        read, logits = self._encode_and_run(texts, batch_size)
+        read, logits = self._encode_and_run(texts, batch_size, to_end=self._too_long == "windows")
         if self._too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
+        if self._too_long == "windows" and self._native is not None and self._native.reads_long:
+            if set(map(type, texts)) == {str}:
+                return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
                 refuse_long(item, index, self.text_config.max_len)
@@ -467,10 +492,16 @@ class Predictor:
             encoder=self.encoder, task=self.task, run=lambda windows: self._encode_and_run(windows, batch_size),
         )  # fmt: skip
 
-    def _encode_and_run(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
-        """Return what was read of the texts up to the model's maximum, and their logits."""
+    def _encode_and_run(
+        self, texts: list[Text], batch_size: int, *, to_end: bool = False
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits.
+
+        Args:
+            to_end: the native engine reads single texts to their end, if it can.
+        """
         if self._native is not None and self._native.reads(texts):
-            logits, read = self._native.logits(texts)
+            logits, read = self._native.logits(texts, to_end=to_end)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=self._decoder.per_word)

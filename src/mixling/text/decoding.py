@@ -124,6 +124,28 @@ class LabelDecoder:
         return dict(zip(self.names, [value / total for value in exponentials], strict=True))
 
 
+class RowsOfLogits:
+    """Makes the probabilities of a prediction, when they are first asked for, of a row of logits.
+
+    Args:
+        names: of the labels (C,).
+
+    Attributes:
+        logits: (B, C) float32, which are set when they are known.
+    """
+
+    __slots__ = ("logits", "names")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.logits = names, b""
+
+    def __call__(self, number: int) -> dict[str, float]:
+        """Return the probability of each label in the row of this number."""
+        size = len(self.names)
+        row = np.frombuffer(self.logits, np.float32, size, 4 * size * number)
+        return dict(zip(self.names, softmax(row.astype(np.float64)).tolist(), strict=True))
+
+
 def _not_finite() -> Exception:
     from mixling.text.labels import not_finite
 
