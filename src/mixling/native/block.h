@@ -9,6 +9,13 @@
 
 enum { LINE = 64 };
 
+/* Have the processor fetch the line of an address. */
+#if defined(__GNUC__)
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define FETCH(address) ((void)(address))
+#endif
+
 /* Where memory of a block begins: the block itself is noted before it. */
 static inline void *block_start(void *block) {
     uintptr_t start = (uintptr_t)block + sizeof block;

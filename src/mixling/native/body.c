@@ -68,14 +68,10 @@ enum { AHEAD = 3 }; /* tokens */
 
 /* Have the processor fetch the record of a token: the table is larger than its caches. */
 static void prefetch(const mixling_worker *worker, const uint32_t *rows, size_t n, size_t i) {
-#if defined(__GNUC__)
     size_t record = worker->model->branch_at;
     if (i >= n) return;
     const uint8_t *from = worker->table.records + rows[i] * worker->model->record;
-    for (size_t at = 0; at < record; at += LINE) __builtin_prefetch(from + at);
-#else
-    (void)worker, (void)rows, (void)n, (void)i;
-#endif
+    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
 }
 
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
@@ -119,11 +115,12 @@ static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n)
                 model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
             continue;
         }
-        model->kernels->hidden_of_halves(
+        float highest = model->kernels->hidden_of_halves(
             model->dim, width, stride, number, (const float *const *)parts, (const uint16_t *const *)folded, model->bias,
-            model->folded_bias, model->folded_shift, model->unit, worker->tokens + i * width, worker->inner);
-        worker->steps[i] = model->int8_kernels->quantize(
-            stride, worker->inner, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+            model->folded_bias, model->folded_shift, model->unit, contract->scale, -INT8_LEAST * contract->largest,
+            worker->tokens + i * width, worker->inner);
+        worker->steps[i] = model->int8_kernels->round(
+            stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
     }
 }
 
@@ -134,9 +131,11 @@ static void contract(mixling_worker *worker, const sublayer *layer, size_t n, in
     const int8_kernels *integers = model->int8_kernels;
     size_t width = model->width, stride = layer->expand.stride;
     if (layer->integers.values) {
-        for (size_t i = 0; i < n && !rounded; i++)
-            worker->steps[i] = integers->quantize(
-                stride, worker->inner + i * stride, &layer->integers, worker->integers + i * stride * integers->value_size);
+        for (size_t i = 0; i < n && !rounded; i++) {
+            float *x = worker->inner + i * stride, highest = integers->scale(stride, x, &layer->integers);
+            worker->steps[i] = integers->round(
+                stride, x, highest, &layer->integers, worker->integers + i * stride * integers->value_size);
+        }
         integers->multiply(n, width, stride, worker->integers, worker->steps, &layer->integers, y);
         return;
     }
@@ -158,11 +157,13 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     }
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
         size_t hidden = expand->rows;
-        kernels->expand(
-            hidden, width, n, expand->values, expand->stride, x, width, layer->expand_bias, 1, inner, width);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
-        kernels->multiply(n, width, hidden, second->values, second->stride, inner, width, y, width);
+        for (size_t j = 0; j < width; j += LANES) { /* so many columns that the hidden layer stays in the first cache */
+            kernels->expand(
+                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, inner, LANES);
+            kernels->multiply(n, LANES, hidden, second->values, second->stride, inner, LANES, y + j, width);
+        }
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
         if (model->dim < width)
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
@@ -241,9 +242,7 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
-    kernels->multiply(
-        1, output->stride, output->rows, worker->pools, output->rows, output->values, output->stride, worker->logits,
-        output->stride);
+    kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
     memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
     return MIXLING_OK;
 }

@@ -30,7 +30,15 @@ AVX2 static inline __attribute__((always_inline)) float total_of(__m256 x) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
+AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
 #define SUM_OF(x) total_of((__m256)(x))
+#define MAX_OF(x, y) _mm256_max_ps((__m256)(x), (__m256)(y))
+#define TOP_OF(x) top_of((__m256)(x))
 #define HALVES(x) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x)))
 #define HALVE(x, y) _mm_storeu_si128((__m128i *)(void *)(y), _mm256_cvtps_ph(_mm256_loadu_ps(x), 0))
 #define NAME(x) x##_avx2
@@ -54,6 +62,8 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 
 #define GELU_OF(x) gelu_by_table((__m512)(x))
 #define SUM_OF(x) _mm512_reduce_add_ps((__m512)(x))
+#define MAX_OF(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
+#define TOP_OF(x) _mm512_reduce_max_ps((__m512)(x))
 #define HALVES(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x)))
 #define HALVE(x, y) _mm256_storeu_si256((__m256i *)(void *)(y), _mm512_cvtps_ph(_mm512_loadu_ps(x), 0))
 #define NAME(x) x##_avx512

@@ -23,6 +23,8 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
+    /* y (n) += x (k) B (k, n); k and n are multiples of LANES. */
+    void (*transform)(size_t k, size_t n, const float *x, const float *b, float *y);
     /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
@@ -39,10 +41,13 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
-    /* The same with products that are numbers of half precision, whose sum is multiplied with `unit`; NULL: not built. */
-    void (*hidden_of_halves)(
+    /* The same with products that are numbers of half precision, whose sum is multiplied with `unit`; and `inner` is
+       multiplied with `factors`. Returns its greatest value, at least `least`; no number where a value is none. NULL: not
+       built. */
+    float (*hidden_of_halves)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
-        const float *bias, const float *folded_bias, const float *shift, float unit, float *token, float *inner);
+        const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
+        float *token, float *inner);
     /* Round n values, a multiple of LANES, to half precision; NULL: not built. */
     void (*halve)(size_t n, const float *x, uint16_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
@@ -73,8 +78,11 @@ typedef struct {
 
 typedef struct {
     size_t value_size; /* bytes of a packed value, and of a rounded one */
-    /* Round x (k), which is not below -0.17, for a product with W; returns the step of its integers. */
-    float (*quantize)(size_t k, const float *x, const int8_matrix *w, void *out);
+    /* Multiply x (k), which is not below -0.17, with the scales of W; returns its greatest value, no number where a value
+       is none. */
+    float (*scale)(size_t k, float *x, const int8_matrix *w);
+    /* Round such an x with its greatest value for a product with W; returns the step of its integers. */
+    float (*round)(size_t k, const float *x, float highest, const int8_matrix *w, void *out);
     /* y (m, n) += x W + base, where x (m, k) is rounded with a step for each row. */
     void (*multiply)(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y);
     void (*pack)(size_t k, size_t n, const int8_t *from, void *to);

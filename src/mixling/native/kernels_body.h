@@ -7,8 +7,12 @@ typedef int32_t NAME(integers) __attribute__((vector_size(4 * WIDTH), aligned(4)
 
 /* The greater of two values each; the second where one is not a number. */
 INLINE VECTOR NAME(highest)(VECTOR x, VECTOR y) {
+#ifdef MAX_OF
+    return (VECTOR)MAX_OF(x, y);
+#else
     NAME(integers) greater = x > y;
     return (VECTOR)(((NAME(integers))x & greater) | ((NAME(integers))y & ~greater));
+#endif
 }
 
 #ifndef GELU_OF
@@ -116,6 +120,19 @@ TARGET static void NAME(expand)(
     NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
 }
 
+/* Four sums of each value are under way, since one waits for itself. */
+TARGET static void NAME(transform)(size_t k, size_t n, const float *x, const float *b, float *y) {
+    for (size_t j = 0; j < n; j += 2 * WIDTH) {
+        VECTOR sums[4][2] = {{{0}}};
+        for (size_t i = 0; i < k; i += 4)
+            for (size_t r = 0; r < 4; r++)
+                for (size_t c = 0; c < 2; c++)
+                    sums[r][c] += x[i + r] * *(const VECTOR *)(b + (i + r) * n + j + c * WIDTH);
+        for (size_t c = 0; c < 2; c++)
+            *(VECTOR *)(y + j + c * WIDTH) += (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
+    }
+}
+
 #ifndef SUM_OF
 INLINE float NAME(sum)(VECTOR x) {
     float out = 0;
@@ -201,27 +218,34 @@ TARGET static void NAME(hidden)(
 }
 
 #ifdef HALVES
-INLINE void NAME(halves_of)(
+INLINE float NAME(halves_of)(
     const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
     const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift, float unit,
-    float *token, float *inner) {
+    const float *factors, float least, float *token, float *inner) {
     float scale = unit * NAME(token)(number, dim, width, rows, bias, token);
+    VECTOR highest = (VECTOR){0} + least, total = {0};
     const uint16_t *from[3];
     for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
         for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
-        *(VECTOR *)(inner + i) = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i));
+        sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
+        *(VECTOR *)(inner + i) = sum;
+        highest = NAME(highest)(sum, highest);
+        total += sum;
     }
+    return TOP_OF(highest) + 0.0f * NAME(sum)(total);
 }
 
-TARGET static void NAME(hidden_of_halves)(
+TARGET static float NAME(hidden_of_halves)(
     size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
-    const float *bias, const float *folded_bias, const float *shift, float unit, float *token, float *inner) {
+    const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
+    float *token, float *inner) {
     if (number == 3)
-        NAME(halves_of)(3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, token, inner);
-    else
-        NAME(halves_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, token, inner);
+        return NAME(halves_of)(
+            3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+    return NAME(halves_of)(
+        number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
 }
 
 TARGET static void NAME(halve)(size_t n, const float *x, uint16_t *y) {
@@ -282,13 +306,15 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,          NAME(multiply), NAME(expand), NAME(gelu), NAME(norm), NAME(hidden),   OF_HALVES,
+    TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), NAME(norm), NAME(hidden),   OF_HALVES,
     NAME(combine), NAME(add),      NAME(pool),   NAME(dot),  NAME(sum_int8), NAME(minhash),
 };
 
 #undef VECTOR
 #undef GELU_OF
 #undef SUM_OF
+#undef MAX_OF
+#undef TOP_OF
 #undef HALVES
 #undef HALVE
 #undef OF_HALVES

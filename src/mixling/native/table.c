@@ -6,16 +6,36 @@
 #include "block.h"
 #include "model.h"
 
+static inline uint64_t load(const uint8_t *from, size_t size) {
+    uint64_t out = 0;
+    memcpy(&out, from, size);
+    return out;
+}
+
+/* The last 8 bytes of a key, or all of a shorter one: every byte is in the number. */
+static inline uint64_t last_bytes(const uint8_t *key, size_t size) {
+    if (size >= 8) return load(key + size - 8, 8);
+    if (size >= 4) return load(key, 4) | load(key + size - 4, 4) << 32;
+    return size ? key[0] | (uint64_t)key[size / 2] << 8 | (uint64_t)key[size - 1] << 16 : 0;
+}
+
+static inline uint64_t mixed(uint64_t hash, uint64_t part) {
+    hash = (hash ^ part) * UINT64_C(0xBF58476D1CE4E5B9);
+    return hash ^ hash >> 29;
+}
+
 static uint64_t hash_key(uint64_t seed, const uint8_t *key, size_t size, uint32_t marks) {
     uint64_t hash = seed ^ (size * UINT64_C(0x9E3779B97F4A7C15)) ^ marks;
-    for (; size; key += 8, size = size > 8 ? size - 8 : 0) {
-        uint64_t part = 0;
-        memcpy(&part, key, size < 8 ? size : 8);
-        hash = (hash ^ part) * UINT64_C(0xBF58476D1CE4E5B9);
-        hash ^= hash >> 29;
-    }
-    hash *= UINT64_C(0x94D049BB133111EB);
+    for (size_t at = 0; at + 8 < size; at += 8) hash = mixed(hash, load(key + at, 8));
+    hash = mixed(hash, last_bytes(key, size)) * UINT64_C(0x94D049BB133111EB);
     return hash ^ hash >> 31;
+}
+
+/* Whether two keys of a size are the same. */
+static int same(const uint8_t *one, const uint8_t *other, size_t size) {
+    for (size_t at = 0; at + 8 < size; at += 8)
+        if (load(one + at, 8) != load(other + at, 8)) return 0;
+    return last_bytes(one, size) == last_bytes(other, size);
 }
 
 static size_t row_floats(const mixling_model *model) { return model->parts * model->width; }
@@ -169,7 +189,7 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
     for (; table->slots[at].key_size; at = (at + 1) & table->mask) {
         slot *found = table->slots + at;
         if (found->hash == hash && found->key_size == size && found->marks == marks &&
-            !memcmp(table->keys + found->key, key, size)) {
+            same(table->keys + found->key, key, size)) {
             if (!found->met) found->met = 1;
             *row = found->row;
             return MIXLING_OK;

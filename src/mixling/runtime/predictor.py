@@ -255,9 +255,9 @@ class Predictor:
         """
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
-        if type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars:
-            if (found := self._decide(texts)) is not None:
-                return found
+        few = type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars
+        if few and (found := self._decide(texts)) is not None:
+            return found
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
@@ -481,9 +481,9 @@ class Predictor:
         read, logits = self._encode_and_run(texts, batch_size, to_end=self._too_long == "windows")
         if self._too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
-        if self._too_long == "windows" and self._native is not None and self._native.reads_long:
-            if set(map(type, texts)) == {str}:
-                return read, logits
+        native = self._native
+        if self._too_long == "windows" and native is not None and native.reads_long and set(map(type, texts)) == {str}:
+            return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
                 refuse_long(item, index, self.text_config.max_len)
