@@ -133,6 +133,25 @@ static PyObject *predict(Model *self, PyObject *arguments) {
     return Py_BuildValue("(NN)", logits, flags);
 }
 
+/* Bytes that grow without the interpreter. */
+typedef struct {
+    char *data;
+    size_t size, room;
+} buffer;
+
+static int append(buffer *to, const void *data, size_t size) {
+    if (to->size + size > to->room) {
+        size_t room = 2 * to->room + size + 4096;
+        char *grown = realloc(to->data, room);
+        if (!grown) return -1;
+        to->data = grown;
+        to->room = room;
+    }
+    if (size) memcpy(to->data + to->size, data, size);
+    to->size += size;
+    return 0;
+}
+
 /* An object of a class with slots, of which those that are given are filled; the others are without a value. */
 static PyObject *new_prediction(PyTypeObject *kind, PyObject *const *names, PyObject *const *values, int n) {
     PyObject *out = PyType_GenericAlloc(kind, 0);
@@ -189,23 +208,84 @@ static PyObject *decide(Model *self, PyObject *arguments) {
     return out;
 }
 
-/* Bytes that grow without the interpreter. */
-typedef struct {
+static int append_bytes(buffer *to, PyObject *from, Py_ssize_t index) {
+    PyObject *item = PyTuple_GetItem(from, index);
     char *data;
-    size_t size, room;
-} buffer;
+    Py_ssize_t size;
+    if (!item || PyBytes_AsStringAndSize(item, &data, &size)) return -1;
+    if (!append(to, data, (size_t)size)) return 0;
+    PyErr_NoMemory();
+    return -1;
+}
 
-static int append(buffer *to, const void *data, size_t size) {
-    if (to->size + size > to->room) {
-        size_t room = 2 * to->room + size + 4096;
-        char *grown = realloc(to->data, room);
-        if (!grown) return -1;
-        to->data = grown;
-        to->room = room;
+/* A probability with six digits after the point, as Python's "%.6f". */
+static int append_probability(buffer *to, double value) {
+    enum { DIGITS = 6, SIZE = DIGITS + 2 };
+    double scaled = value * 1e6, below = floor(scaled);
+    char text[SIZE];
+    if (fabs(scaled - below - 0.5) < 1e-6) { /* the product may have been rounded to the other side */
+        char *exact = PyOS_double_to_string(value, 'f', DIGITS, 0, NULL);
+        int failed = !exact || append(to, exact, strlen(exact));
+        PyMem_Free(exact);
+        return failed ? -1 : 0;
     }
-    if (size) memcpy(to->data + to->size, data, size);
-    to->size += size;
-    return 0;
+    uint32_t left = (uint32_t)(scaled - below < 0.5 ? below : below + 1);
+    for (int i = SIZE - 1; i >= 2; i--, left /= 10) text[i] = (char)('0' + left % 10);
+    text[1] = '.';
+    text[0] = (char)('0' + left);
+    return append(to, text, SIZE);
+}
+
+/* A line of the logits of a text; 0, or -1 with an exception. */
+static int write_line(
+    buffer *to, const float *logits, Py_ssize_t n, int flags, PyObject *starts, PyObject *names, PyObject *ends) {
+    Py_ssize_t best = 0;
+    double sum = 0;
+    for (Py_ssize_t k = 1; k < n; k++)
+        if (logits[k] > logits[best]) best = k;
+    for (Py_ssize_t k = 0; k < n; k++) sum += exp((double)logits[k] - logits[best]);
+    to->size = 0;
+    if (append_bytes(to, starts, best)) return -1;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        if (append_bytes(to, names, k)) return -1;
+        if (append_probability(to, exp((double)logits[k] - logits[best]) / sum)) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return append_bytes(to, ends, flags & (MIXLING_TRUNCATED | MIXLING_EMPTY));
+}
+
+/* lines(texts, to_end, starts, names, ends) -> list of strings, or None where a logit is not finite.
+
+   A line is made of bytes: what it begins with for its label, what is before the probability of each label, and what it
+   ends with for its flags. */
+static PyObject *lines(Model *self, PyObject *arguments) {
+    PyObject *texts, *starts, *names, *ends, *logits, *flags, *list;
+    int to_end, finite = 1;
+    buffer line = {0};
+    size_t count = mixling_num_labels(self->model);
+    if (!PyArg_ParseTuple(
+            arguments, "OpO!O!O!", &texts, &to_end, &PyTuple_Type, &starts, &PyTuple_Type, &names, &PyTuple_Type, &ends))
+        return NULL;
+    if (run(self, texts, to_end, &logits, &flags)) return NULL;
+    Py_ssize_t n = PyBytes_Size(flags);
+    const float *row = (const float *)(const void *)PyBytes_AsString(logits);
+    const char *bits = PyBytes_AsString(flags);
+    list = PyList_New(n);
+    for (size_t i = 0; i < (size_t)n * count; i++) finite &= isfinite(row[i]) != 0;
+    for (Py_ssize_t i = 0; list && i < n && finite; i++, row += count) {
+        PyObject *item = NULL;
+        if (!write_line(&line, row, (Py_ssize_t)count, bits[i], starts, names, ends))
+            item = PyUnicode_FromStringAndSize(line.data, (Py_ssize_t)line.size);
+        if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
+    }
+    free(line.data);
+    Py_DECREF(logits);
+    Py_DECREF(flags);
+    if (!list || finite) return list;
+    Py_DECREF(list);
+    Py_RETURN_NONE;
 }
 
 /* What `tag` returns, but for the flags: numbers of words, their places, logits and tags, of all texts. */
@@ -427,6 +507,7 @@ static void free_model(Model *self) {
 static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
     {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
+    {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
     {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, shown
-from mixling.text.decoding import RowsOfLogits
+from mixling.text.decoding import RowsOfLogits, parts_of_json
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class NativeEngine:
 
     def __init__(self, model: Model) -> None:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
+        self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains, self.reads_long = model.abstains, model.reads_long
 
     @property
@@ -97,6 +98,17 @@ class NativeEngine:
             raise not_finite()
         predictions, rows.logits = found
         return predictions
+
+    def json_lines(self, texts: Sequence[str], *, to_end: bool) -> list[str]:
+        """Return the lines of JSON of `predictions`; raises like it."""
+        if self._json is None:
+            self._json = parts_of_json(self.labels)
+        lines = self._model.lines(texts, to_end and self.reads_long, *self._json)
+        if lines is None:
+            from mixling.text.labels import not_finite
+
+            raise not_finite()
+        return lines
 
     def _tagged(self, texts: Sequence[Any]) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
         flags, *parts = self._model.tag(texts)

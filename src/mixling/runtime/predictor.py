@@ -256,15 +256,15 @@ class Predictor:
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
         few = type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars
-        if few and (found := self._decide(texts)) is not None:
-            return found
+        if few and (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
-        if (found := self._decide([text])) is not None:
-            return found[0]
+        if (native := self._alone((text,))) is not None:
+            return native.predictions((text,), to_end=self._too_long == "windows")[0]
         if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
@@ -301,13 +301,13 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
-        if (found := self._decide(texts)) is not None:
-            return found
+        if (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         read, logits = self._read_and_run(texts, number, batch_size=batch_size)
         return self._decoder.decode_many(logits, read, texts)
 
-    def _decide(self, texts: list[Text]) -> list[Prediction] | None:
-        """Return the predictions for checked texts if the native engine makes them all alone: of one label each."""
+    def _alone(self, texts: Sequence[Text]) -> NativeEngine | None:
+        """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
         decoder: Any = self._decoder
         to_end = self._too_long == "windows"
         if (
@@ -319,7 +319,7 @@ class Predictor:
             return None
         if (to_end and not self._native.reads_long) or self._too_long == "error" or set(map(type, texts)) != {str}:
             return None
-        return self._native.predictions(texts, to_end=to_end)  # type: ignore[arg-type]
+        return self._native
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -345,6 +345,9 @@ class Predictor:
             raise DataError(f"the model predicts {self.task.gives}, whose lines of JSON are made of predictions")
         out: list[str] = []
         for window in self._windows(texts):
+            if (native := self._alone(window)) is not None:
+                out += native.json_lines(window, to_end=self._too_long == "windows")
+                continue
             read, logits = self._read_and_run(window, len(out))
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out

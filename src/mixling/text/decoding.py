@@ -99,7 +99,7 @@ class LabelDecoder:
 
         names = [json.dumps(name, ensure_ascii=False) for name in self.names]
         rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
-        ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+        ends = _json_ends()
         templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
         best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
@@ -122,6 +122,28 @@ class LabelDecoder:
         exponentials = [math.exp(value - top) for value in logits]
         total = sum(exponentials)
         return dict(zip(self.names, [value / total for value in exponentials], strict=True))
+
+
+def parts_of_json(names: Sequence[str]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return what the lines of `LabelDecoder.json_lines`, without a threshold, have besides probabilities.
+
+    Returns:
+        the beginning of a line for each label; what is before each probability; and the end for each of the flags.
+    """
+    import json
+
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+    starts = [f'{{"label": {name}, "probabilities": {{' for name in quoted]
+    before = [f"{', ' * (number > 0)}{name}: " for number, name in enumerate(quoted)]
+    ends = [f"}}, {end}\n" for end in _json_ends()]
+    starts, before, ends = ([part.encode("utf-8", "replace") for part in parts] for parts in (starts, before, ends))
+    return tuple(starts), tuple(before), tuple(ends)
+
+
+def _json_ends() -> list[str]:
+    import json
+
+    return [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
 
 
 class RowsOfLogits:
