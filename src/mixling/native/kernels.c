@@ -11,13 +11,24 @@
 #include "gelu_table.h"
 #endif
 
+/* Every processor of AArch64 has NEON, which compilers make of plain vectors. */
+#if defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+#define SUM_OF(x) vaddvq_f32((float32x4_t)(x))
+#define TOP_OF(x) vmaxvq_f32((float32x4_t)(x))
+#define HALVES(x) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)))
+#define HALVE(x, y) vst1_u16((y), vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x))))
+#define TEXT "neon"
+#else
+#define TEXT "plain"
+#endif
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
-#define TEXT "plain"
 #include "kernels_body.h"
 
-/* Which instructions are used at most: 0 plain ones, 1 AVX2, 2 AVX-512; tests build all of them. */
+/* Which instructions are used at most: 0 plain ones, 1 AVX2 or the dot products of AArch64, 2 AVX-512; tests build all of
+   them. */
 #ifndef MIXLING_INSTRUCTIONS
 #define MIXLING_INSTRUCTIONS 2
 #endif
@@ -74,8 +85,9 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 #endif
 
 const kernels *kernels_choose(int *instructions) {
-    *instructions = 0;
+    *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
 #if defined(__x86_64__)
+    *instructions = 0;
     if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
         *instructions = 2;

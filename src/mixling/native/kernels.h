@@ -85,7 +85,7 @@ typedef struct {
     float (*round)(size_t k, const float *x, float highest, const int8_matrix *w, void *out);
     /* y (m, n) += x W + base, where x (m, k) is rounded with a step for each row. */
     void (*multiply)(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y);
-    void (*pack)(size_t k, size_t n, const int8_t *from, void *to);
+    void (*pack)(size_t k, size_t n, const int8_t *from, void *to); /* has room for 4 rows more */
 } int8_kernels;
 
 #define INT8_LEAST 0.17f /* gelu(x) > -0.17 */

@@ -181,7 +181,7 @@ const int8_kernels *int8_kernels_choose(int instructions) {
     if (instructions > 1 && __builtin_cpu_supports("avx512vnni")) return &WITH_VNNI;
     return instructions > 0 ? &WITH_AVX2 : NULL;
 }
-#else
+#elif !defined(__aarch64__) || !defined(__GNUC__)
 const int8_kernels *int8_kernels_choose(int instructions) {
     (void)instructions;
     return NULL;

@@ -70,7 +70,7 @@ int mixling_abstains(const mixling_model *model);
 const char *mixling_task(const mixling_model *model);
 /* 1 for "tagging" and "question_answering", whose logits are of words; else 0. */
 int mixling_per_token(const mixling_model *model);
-/* The instructions that it computes with: "avx512", "avx2" or "plain". */
+/* The instructions that it computes with: "avx512", "avx2", "neon" or "plain". */
 const char *mixling_instructions(const mixling_model *model);
 /* Words that are read of a text. */
 size_t mixling_max_len(const mixling_model *model);

@@ -42,7 +42,7 @@ static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     if (scale->dims[0] != rows || scale->dims[1] != 1) return;
     int8_matrix out = {NULL, model_take(model, padded_rows, sizeof(float)), model_take(model, width, sizeof(float)), 0};
     int8_t *values = model_take(model, padded_rows, width);
-    void *packed = model_take(model, padded_rows, width * model->int8_kernels->value_size);
+    void *packed = model_take(model, padded_rows + 4, width * model->int8_kernels->value_size);
     if (!out.scale || !out.base || !values || !packed) {
         plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;

@@ -136,8 +136,11 @@ def parts_of_json(names: Sequence[str]) -> tuple[tuple[bytes, ...], tuple[bytes,
     starts = [f'{{"label": {name}, "probabilities": {{' for name in quoted]
     before = [f"{', ' * (number > 0)}{name}: " for number, name in enumerate(quoted)]
     ends = [f"}}, {end}\n" for end in _json_ends()]
-    starts, before, ends = ([part.encode("utf-8", "replace") for part in parts] for parts in (starts, before, ends))
-    return tuple(starts), tuple(before), tuple(ends)
+    return _encoded(starts), _encoded(before), _encoded(ends)
+
+
+def _encoded(parts: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(part.encode() for part in parts)
 
 
 def _json_ends() -> list[str]:
