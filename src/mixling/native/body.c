@@ -109,7 +109,7 @@ static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n)
         prefetch(worker, rows, n, i + AHEAD);
         size_t number = parts_of(model, from, width * sizeof(float), n, i, parts);
         parts_of(model, products, product, n, i, folded);
-        if (!model->halves) {
+        if (!HAS_INTEGERS || !model->halves) {
             model->kernels->hidden(
                 model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
                 model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
@@ -130,7 +130,7 @@ static void contract(mixling_worker *worker, const sublayer *layer, size_t n, in
     const kernels *kernels = model->kernels;
     const int8_kernels *integers = model->int8_kernels;
     size_t width = model->width, stride = layer->expand.stride;
-    if (layer->integers.values) {
+    if (HAS_INTEGERS && layer->integers.values) {
         for (size_t i = 0; i < n && !rounded; i++) {
             float *x = worker->inner + i * stride, highest = integers->scale(stride, x, &layer->integers);
             worker->steps[i] = integers->round(

@@ -76,6 +76,13 @@ typedef struct {
     float largest; /* of the scales */
 } int8_matrix;
 
+/* Whether there may be such kernels: where not, compilers leave out what is for them. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__)
+#define HAS_INTEGERS 1
+#else
+#define HAS_INTEGERS 0
+#endif
+
 typedef struct {
     size_t value_size; /* bytes of a packed value, and of a rounded one */
     /* Multiply x (k), which is not below -0.17, with the scales of W; returns its greatest value, no number where a value

@@ -86,6 +86,7 @@ INLINE void NAME(band)(
     size_t j = 0;
     for (; j + columns * WIDTH <= n; j += columns * WIDTH, edge.bias += columns * step)
         NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc, edge);
+    if (LANES % (columns * WIDTH) == 0) return;
     for (; j < n; j += 2 * WIDTH, edge.bias += 2 * step) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc, edge);
 }
 
@@ -94,11 +95,12 @@ TARGET static void NAME(product)(
     NAME(edge) edge) {
     while (m) {
         size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
+        if (WIDTH == 4 && rows % 2 && rows > 1) rows--; /* the code for browsers is small */
         switch (rows) {
             case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 5: if (WIDTH > 4) NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
             case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 3: if (WIDTH > 4) NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
             case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc, edge); break;
             default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc, edge); break;
         }
@@ -211,7 +213,7 @@ INLINE void NAME(hidden_of)(
 TARGET static void NAME(hidden)(
     size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
     const float *bias, const float *folded_bias, const float *shift, float *token, float *inner) {
-    if (number == 3)
+    if (number == 3 && WIDTH > 4) /* the code for browsers is small */
         NAME(hidden_of)(3, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
     else
         NAME(hidden_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);

@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-#if defined(__aarch64__) && defined(__GNUC__)
+#if defined(__aarch64__) && HAS_INTEGERS
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 
 #include "kernels.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && HAS_INTEGERS
 #include <immintrin.h>
 
 #define LEAST INT8_LEAST
@@ -181,7 +181,7 @@ const int8_kernels *int8_kernels_choose(int instructions) {
     if (instructions > 1 && __builtin_cpu_supports("avx512vnni")) return &WITH_VNNI;
     return instructions > 0 ? &WITH_AVX2 : NULL;
 }
-#elif !defined(__aarch64__) || !defined(__GNUC__)
+#elif !HAS_INTEGERS
 const int8_kernels *int8_kernels_choose(int instructions) {
     (void)instructions;
     return NULL;

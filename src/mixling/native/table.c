@@ -175,7 +175,7 @@ void table_complete(mixling_worker *worker) {
         uint8_t *record = table->records + table->complete * model->record;
         const float *product = worker->word_products + i * products;
         memcpy(record, rows + i * floats, floats * sizeof *rows);
-        if (model->halves)
+        if (HAS_INTEGERS && model->halves)
             model->kernels->halve(products, product, (uint16_t *)(void *)(record + model->product_at));
         else if (products)
             memcpy(record + model->product_at, product, products * sizeof *product);

@@ -35,7 +35,7 @@ static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     mixling_model *model = from->model;
     size_t rows = layer->contract.rows, columns = layer->contract.columns, width = model->width;
     size_t padded_rows = padded(rows);
-    if (from->status != MIXLING_OK || !model->int8_kernels) return;
+    if (!HAS_INTEGERS || from->status != MIXLING_OK || !model->int8_kernels) return;
     bytes name = json_plain(from->plan, at + 1); /* `plan_values` has checked what is there */
     const tensor *item = plan_find(from, name, ".int8"), *scale = plan_find(from, name, ".scale");
     if (plan_find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
@@ -103,7 +103,7 @@ static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
 static void halve(plan_reader *from) {
     mixling_model *model = from->model;
     const matrix *folded = &model->folded, *spread = &model->spread;
-    if (!model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
+    if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
     if (from->status != MIXLING_OK || !spread->values) return;
     float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0;
     for (size_t part = 0; part < model->parts; part++) {
