@@ -284,20 +284,21 @@ TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
     return NAME(sum)(sums);
 }
 
+/* Sums of at most 256 values of 8 bits fit into 16 bits. */
 TARGET static void NAME(sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y) {
+    typedef int8_t narrow __attribute__((vector_size(LANES), aligned(1), may_alias));
+    typedef int16_t wide __attribute__((vector_size(2 * LANES)));
     size_t at = 0;
-    for (; at + LANES <= n; at += LANES) {
-        int32_t sums[LANES] = {0};
-        for (size_t r = 0; r < number; r++) {
-            const int8_t *row = table + (size_t)rows[r] * n + at;
-            for (int i = 0; i < LANES; i++) sums[i] += row[i];
+    memset(y, 0, n * sizeof *y);
+    for (; at + LANES <= n; at += LANES)
+        for (size_t first = 0; first < number; first += 256) {
+            wide sums = {0};
+            for (size_t r = first; r < number && r < first + 256; r++)
+                sums += __builtin_convertvector(*(const narrow *)(table + (size_t)rows[r] * n + at), wide);
+            for (int i = 0; i < LANES; i++) y[at + i] += sums[i];
         }
-        memcpy(y + at, sums, sizeof sums);
-    }
-    for (; at < n; at++) {
-        y[at] = 0;
+    for (; at < n; at++)
         for (size_t r = 0; r < number; r++) y[at] += table[(size_t)rows[r] * n + at];
-    }
 }
 
 TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest) {
