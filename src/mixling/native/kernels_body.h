@@ -246,6 +246,9 @@ TARGET static float NAME(hidden_of_halves)(
     if (number == 3)
         return NAME(halves_of)(
             3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+    if (number == 2) /* the first token, and the last */
+        return NAME(halves_of)(
+            2, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
     return NAME(halves_of)(
         number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
 }
