@@ -77,7 +77,7 @@ def main() -> None:
         content, timed = prepared(args.data / data, preset)
         results[case] = profile(content, timed, args.seconds)
         if args.model and case == "snips":
-            results[f"snips, {args.model.name}"] = profile((args.model / ONNX_FILE).read_bytes(), timed, args.seconds)
+            results["snips, saved model"] = profile((args.model / ONNX_FILE).read_bytes(), timed, args.seconds)
     write_json(args.out, {**origin, "results": results})
     print(json.dumps(results, indent=2))
 
