@@ -238,7 +238,8 @@ def test_training_without_typos_gives_the_branch_none(tmp_path: Path, monkeypatc
         (False, "swap"),
     ]
     texts = list(validation.texts)
-    np.testing.assert_allclose(given[1].predict(texts), given[1].network, rtol=1e-5, atol=1e-5)
+    # The engines round 8-bit activations differently.
+    np.testing.assert_allclose(given[1].predict(texts), given[1].network, atol=0.01)
 
 
 def test_the_bytes_are_what_the_network_leaves() -> None:

@@ -38,7 +38,7 @@ from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_MAX_TYPOS = 0.2  # of the words of copies; more were no better on SST-2 (experiments/README.md)
+_TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
@@ -223,9 +223,7 @@ def _with_copies(
         return _Rows(rows, chosen, [])
     number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
     copied = chosen[np.linspace(0, len(rows) - 1, number).astype(np.int64)]
-    copies = mixed_noise(
-        (dataset.texts[int(i)] for i in copied), changes.typo_kinds, min(changes.typos, _MAX_TYPOS), seed=seed
-    )
+    copies = mixed_noise((dataset.texts[int(i)] for i in copied), changes.typo_kinds, _TYPOS, seed=seed)
     return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
 
 
