@@ -89,6 +89,13 @@ def linear(data: Path) -> dict[str, Any]:
     return {"images": len(chosen), "test": float(model.score(test_x, test_y))}
 
 
+def _others(out: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of earlier commands, with other models, epochs or seeds."""
+    made = {(row["model"], row["epochs"], row["seed"]) for row in rows}
+    old = read_json(out)["models"] if out.exists() else []
+    return [row for row in old if (row["model"], row["epochs"], row["seed"]) not in made]
+
+
 def main() -> None:
     """Train what is missing, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -111,7 +118,9 @@ def main() -> None:
         if options.train_only:
             return
         rows = [result(folder, data=options.data) for folder in folders]
-        write_json(options.out, {**made, "settings": SETTINGS, "linear": linear(options.data), "models": rows})
+        others = _others(options.out, rows)
+        found = {"settings": SETTINGS, "linear": linear(options.data), "models": [*others, *rows]}
+        write_json(options.out, {**made, **found})
     except UserError as error:
         raise SystemExit(str(error)) from None
     for row in rows:

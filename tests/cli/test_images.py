@@ -223,6 +223,13 @@ def test_the_size_follows_the_images_unless_it_is_given(data: Path, tmp_path: Pa
     toml.write_text('[data]\ntrain = ["x"]\n[model]\npreset = "mixer-images"\npatch_size = 2\n')
     found = resolve({"data": {"train": [str(data / "train")]}}, spec=IMAGE_RUNS, toml=str(toml)).config
     assert (found.model.image_size, found.model.patch_size, found.model.layers[0].mixers[0].type) == (8, 2, "token_mlp")
+    options["model"] = "resmlp-s12"  # a paper's model keeps its size
+    found = resolve(options, spec=IMAGE_RUNS).config
+    assert (found.model.image_size, found.model.patch_size, found.model.channels) == (224, 16, 1)
+    options["model"] = str(tmp_path / "own.toml")
+    (tmp_path / "own.toml").write_text('preset = "vit-images"\nimage_size = 12\n')
+    found = resolve(options, spec=IMAGE_RUNS).config
+    assert (found.model.image_size, found.model.positions) == (12, "learned")
     with pytest.raises(ConfigError, match="did you mean 'gmlp-images'"):
         resolve({"model": "gmlp-image"}, spec=IMAGE_RUNS)
 

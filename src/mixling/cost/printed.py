@@ -108,6 +108,7 @@ PRINTED: tuple[Printed, ...] = (
     *(_masked(f"gmlp-36-{variant}", 3, 92) for variant in ("linear", "additive", "multiplicative")),
     *(_masked(f"gmlp-{layers}", 4, size) for layers, size in ((18, 59), (36, 102), (72, 187), (144, 357))),
     *(_masked(f"bert-{layers}-relative", 4, size) for layers, size in ((6, 67), (12, 110), (24, 195), (48, 365))),
+    *(_masked(f"bert-{shape}", 10, size) for shape, size in (("24-512", 92), ("48-384", 98), ("96-256", 84))),
     _masked("bert-base", 5, 110, 100.8),
     _masked("bert-large", 5, 336, 341.2),
     _masked("gmlp-base", 5, 130, 158.0),

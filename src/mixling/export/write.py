@@ -34,6 +34,8 @@ def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weight
     """
     from onnx import TensorProto
 
+    if model.class_token is not None:
+        return None
     names = {id(value): name for name, value in (*model.named_parameters(), *model.named_buffers())}
     names |= {id(table): "table", id(scale): "scale"}
     graph = GraphBuilder(names)

@@ -205,7 +205,7 @@ class _Labeled(Parts[Metrics]):
             init=config.initialization.kind,
             distilled=config.distill is not None,
             augmented=not task.windows,
-            per_word=task.per_word,
+            single=not (task.per_word or self.pairs),
         )
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)

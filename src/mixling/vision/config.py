@@ -64,19 +64,25 @@ class _ImageSpec(Spec[ImageRunConfig]):
     whole = frozenset({"preset", "layers"})
 
     def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
-        """Return the options with the size and colors of the first image, unless the file names them."""
+        """Return the options with the colors of the first image and, for presets that are fitted, its size.
+
+        Values that the file names stay.
+        """
         given = options.get("model", file.get("model", {}))
         table = {"preset": given} if isinstance(given, str) else given
         data = file.get("data", {})
         sources = options.get("data", {}).get("train") or (data.get("train") if isinstance(data, Mapping) else None)
         if not isinstance(table, Mapping) or "layers" in table or not sources or not isinstance(sources, list | tuple):
             return options
-        shape = first_shape(str(sources[0]))
-        if shape is None:
+        preset = IMAGE_PRESETS.get(str(table.get("preset", self.preset)))
+        shape = None if preset is None else first_shape(str(sources[0]))
+        if preset is None or shape is None:
             return options
-        named = table.get("patch_size")
-        patch = named if isinstance(named, int) and named > 0 else max(4, shape.size // _PATCHES)
-        fitted = {"image_size": max(1, shape.size // patch) * patch, "patch_size": patch, "channels": shape.channels}
+        fitted = {"channels": shape.channels}
+        if preset.fitted:
+            named = table.get("patch_size")
+            patch = named if isinstance(named, int) and named > 0 else max(4, shape.size // _PATCHES)
+            fitted |= {"image_size": max(1, shape.size // patch) * patch, "patch_size": patch}
         return {**options, "model": {"preset": self.preset, **fitted, **table}}
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ImageModelConfig:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError, DataError, MissingPackage
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 MAX_PIXELS = 1 << 26  # of one image file, and of one IDX image
@@ -162,7 +162,7 @@ def _open_image(path: Path) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ConfigError("images are read by Pillow, which is not installed: pip install pillow") from None
+        raise MissingPackage('images are read by Pillow, which is missing: pip install "mixling[train]"') from None
     try:
         image = Image.open(path)
     except FileNotFoundError:

@@ -24,7 +24,7 @@ class ImageModelConfig(EncoderConfig):
 
     image_size: int = Field(224, ge=1, description="height and width, in pixels")
     patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
-    channels: int = Field(3, ge=1)
+    channels: int = Field(3, ge=1, description="1: gray, 3: RGB")
     final_norm: bool = Field(True, description="norm after the last block")
     positions: PositionKind = Field("none", description="vectors added to the tokens by position, as attention needs")
     class_token: bool = Field(False, description="classify by an additional token; else by the mean of the patches")
@@ -116,11 +116,18 @@ def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int |
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """A named model, its source, and what it is for."""
+    """A named model.
+
+    Attributes:
+        source: the paper, or mixling.
+        use: what it is for; "": a paper's model.
+        fitted: it is built for the size of the training images, instead of the configuration's.
+    """
 
     config: ImageModelConfig
     source: str
     use: str = ""
+    fitted: bool = False
 
 
 def gmlp_image(*, dim: int, drop_path: float, num_layers: int = 30, ffn_dim: int | None = None) -> ImageModelConfig:
@@ -155,15 +162,15 @@ def vit_image(*, dim: int, num_layers: int, num_heads: int, ffn_dim: int) -> Ima
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers, class_token=True, positions="learned")
 
 
-def _small(config: ImageModelConfig) -> ImageModelConfig:
-    """Return the model for small images in gray, which reads out the mean of the patches."""
+def _small(config: ImageModelConfig) -> ImagePreset:
+    """Return the model for small images, which reads out the mean of the patches."""
     changes = {"image_size": 28, "patch_size": 4, "channels": 1, "class_token": False, "pre_logits": False}
-    return config.model_copy(update=changes)
+    made = config.model_copy(update=changes)
+    return ImagePreset(made, "mixling", use="image_classification, small images", fitted=True)
 
 
 _GMLP = "gMLP, Table 1"
 _RESMLP, _DEIT = "ResMLP, Table 1", "DeiT, Table 1"
-_OWN, _SMALL = "mixling", "image_classification, small images"
 IMAGE_PRESETS: dict[str, ImagePreset] = {
     "gmlp-ti": ImagePreset(gmlp_image(dim=128, drop_path=0.0), _GMLP),
     "gmlp-s": ImagePreset(gmlp_image(dim=256, drop_path=0.05), _GMLP),
@@ -176,8 +183,8 @@ IMAGE_PRESETS: dict[str, ImagePreset] = {
     "deit-s": ImagePreset(vit_image(dim=384, num_layers=12, num_heads=6, ffn_dim=1536), _DEIT),
     "deit-b": ImagePreset(vit_image(dim=768, num_layers=12, num_heads=12, ffn_dim=3072), _DEIT),
     # Of equal size, for small images.
-    "gmlp-images": ImagePreset(_small(gmlp_image(dim=128, ffn_dim=512, num_layers=4, drop_path=0.0)), _OWN, _SMALL),
-    "mixer-images": ImagePreset(_small(mixer_image(dim=128, num_layers=4, hidden_dim=64, ffn_dim=368)), _OWN, _SMALL),
-    "resmlp-images": ImagePreset(_small(resmlp_image(dim=112, num_layers=4)), _OWN, _SMALL),
-    "vit-images": ImagePreset(_small(vit_image(dim=104, num_layers=4, num_heads=4, ffn_dim=264)), _OWN, _SMALL),
+    "gmlp-images": _small(gmlp_image(dim=128, ffn_dim=512, num_layers=4, drop_path=0.0)),
+    "mixer-images": _small(mixer_image(dim=128, num_layers=4, hidden_dim=64, ffn_dim=368)),
+    "resmlp-images": _small(resmlp_image(dim=112, num_layers=4)),
+    "vit-images": _small(vit_image(dim=104, num_layers=4, num_heads=4, ffn_dim=264)),
 }
