@@ -37,7 +37,6 @@ import torch
 from own_models import Set, sentences
 
 from mixling.comparison.baselines import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
-from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
@@ -46,10 +45,8 @@ from mixling.data.splits import split_validation
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import choose_abstention
 from mixling.metrics.intervals import resampled
-from mixling.models.presets import model_config, preset_values
-from mixling.runs.choice import choose_model
-from mixling.runs.config import RunConfig
 from mixling.runs.ngrams import LinearData, budget, fit_ngrams
+from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
@@ -112,11 +109,9 @@ def network(name: str, rows: Rows, options: argparse.Namespace, seed: int) -> tu
             "data": {"columns": {key: value for key, value in about.columns.items() if key != "text"}},
             "train": {"seed": seed},
         }
-        choice = choose_model(rows.train, parse(RunConfig, values, where=name))
-        values = merge(preset_values(choice.name), values)
-        values |= {"model": model_config(choice.name, choice.changes).to_dict(), "ngrams": {"use": "never"}}
+        resolved = resolve(values, spec=LABELS, overrides={"ngrams": {"use": "never"}}).for_examples(rows.train)
         began = time.process_time()
-        fit(parse(RunConfig, values, where=name), rows.train, rows.validation, folder=folder, log=print)
+        fit(resolved.config, rows.train, rows.validation, folder=folder, log=print)
         write_json(record, time.process_time() - began)
     return folder, float(json.loads(record.read_text()))
 

@@ -6,8 +6,9 @@ examples are divided at random into halves, 100 times: sets are fitted on one ha
 
     python experiments/trust.py --data ../shared/data snips clinc150 --seeds 0 1 2
     python experiments/trust.py --data ../shared/data imdb --seeds 0
+    python experiments/trust.py --table
 
-Results go to results/trust.json, an item for each set and seed.
+Results go to results/trust.json, an item for each set and seed; README.md beside this file has the tables.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import torch
-from own_models import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.cost.provenance import provenance
@@ -118,6 +120,8 @@ def conformal(test: Scored, method: Method, coverage: float) -> dict[str, Any]:
 
 def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     """Train a model, and return all metrics of it."""
+    from own_models import load  # beside this file
+
     parts = load(name, data)
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
@@ -137,14 +141,51 @@ def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     return out
 
 
+def tables(lines: list[dict[str, Any]]) -> str:
+    """Return the tables of README.md: means over the seeds of each set."""
+
+    def mean(values: Iterable[float]) -> str:
+        return f"{statistics.mean(values):.3f}".replace("0.", ".", 1)
+
+    sets = list(dict.fromkeys(line["set"] for line in lines))
+    of = {name: [line for line in lines if line["set"] == name] for name in sets}
+    first = [
+        "| set (seeds) | accuracy | calibration error |" + "".join(f" wanted {w:g}: answered, right |" for w in WANTED)
+    ]
+    first.append("|---|---|---|" + "---|" * len(WANTED))
+    second = ["| set | method |" + "".join(f" wanted {c:g}: covered, labels |" for c in COVERAGES)]
+    second.append("|---|---|" + "---|" * len(COVERAGES))
+    for name, found in of.items():
+        cells = [mean(line["accuracy"] for line in found), mean(line["calibration_error"] for line in found)]
+        for number in range(len(WANTED)):
+            chosen = [line["abstention"][number] for line in found]
+            cells.append(f"{mean(item['coverage'] for item in chosen)}, {mean(item['accuracy'] for item in chosen)}")
+        first.append(f"| {name} ({len(found)}) | {' | '.join(cells)} |")
+        for method in METHODS:
+            cells = []
+            for coverage in COVERAGES:
+                items = [
+                    c for line in found for c in line["conformal"] if (c["method"], c["wanted"]) == (method, coverage)
+                ]
+                cells.append(
+                    f"{mean(c['mean_coverage'] for c in items)}, {statistics.mean(c['mean_size'] for c in items):.2f}"
+                )
+            second.append(f"| {name} | {method.upper()} | {' | '.join(cells)} |")
+    return "\n".join(first) + "\n\n" + "\n".join(second)
+
+
 def main() -> None:
     """Train and measure, and add it to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+")
+    parser.add_argument("sets", nargs="*")
+    parser.add_argument("--table", action="store_true", help="print the tables of the results")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
+    if options.table:
+        print(tables(json.loads(options.out.read_text())))
+        return
     torch.set_num_threads(1)
     for name in options.sets:
         for seed in options.seeds:

@@ -230,7 +230,7 @@ def test_a_tag_is_explained_in_the_window_that_it_is_from(content: Callable[...,
 
 
 def test_a_text_of_too_many_words_is_refused_with_a_remedy(content: Callable[..., bytes]) -> None:
-    with pytest.raises(DataError, match=r"it has 10,001 words; texts of up to 10,000 .* too_long='truncate'"):
+    with pytest.raises(DataError, match=r"the text has 10,001 words; texts of up to 10,000 .* too_long='truncate'"):
         Predictor(content()).explain("late " * 10_001)
 
 

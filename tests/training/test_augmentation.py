@@ -170,11 +170,12 @@ def test_what_cannot_be_used_is_refused(spec: object, options: dict[str, object]
 
 def test_the_default_is_the_task_s() -> None:
     known = {"rows_per_label": None, "init": "random", "distilled": False}
-    default = TrainConfig().resolved(100, **known)
-    assert (default.augmentation, default.token_dropout) == (AugmentationConfig(), 0.05)
+    for init in ("random", "rows"):
+        default = TrainConfig().resolved(100, **(known | {"init": init}))
+        assert (default.augmentation, default.token_dropout) == (AugmentationConfig(), 0.05)
     nothing = TrainConfig().resolved(100, **known, augmented=False)
     assert (nothing.augmentation, nothing.token_dropout) == (NO_AUGMENTATION, 0.2)
-    for change in ({"per_word": True}, {"distilled": True}, {"init": "rows"}):
+    for change in ({"single": False}, {"distilled": True}, {"init": "text"}, {"init": "model"}):
         found = TrainConfig().resolved(100, **(known | change))
         assert (found.augmentation, found.token_dropout) == (MILD_AUGMENTATION, 0.2)
     assert TrainConfig(token_dropout=0.3).resolved(100, **known).token_dropout == 0.3

@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption
+from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption, SplittingOptions
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -62,7 +62,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, SplittingOptions):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -206,14 +206,17 @@ def train_command(options: TrainOptions) -> None:
     from mixling.cli.images import train_images
     from mixling.cli.training import train_labels, train_pairs
     from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT
+    from mixling.text.splitting import splitting_workers
 
     kind = _kind(options)
-    if kind == TEXT_TO_TEXT:
-        train_pairs(options, options.pair_values(), started)
-    elif kind == IMAGES:
+    if kind == IMAGES:
         train_images(options, {} if options.resume else options.image_values(), started)
-    else:
-        train_labels(options, started)
+        return
+    with splitting_workers(options.workers):
+        if kind == TEXT_TO_TEXT:
+            train_pairs(options, options.pair_values(), started)
+        else:
+            train_labels(options, started)
 
 
 def _kind(options: TrainOptions) -> str | None:

@@ -26,7 +26,7 @@ _MANY = 64
 
 Logits = Callable[[list[Text]], Sequence[npt.NDArray]]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
-_BITS = tuple(tuple(mask >> place & 1 for place in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
+_BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
 _MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
 
 
@@ -249,17 +249,17 @@ def _read(
         shift = [0, 0]
         shift[window.side] = window.offset
         read.append([(word, start + shift[part], end + shift[part], part) for word, start, end, part in found])
-    places = {_place(item): item for part in read for item in part}  # windows may overlap
-    words = [places[place] for place in sorted(places)]
+    known = {_location(item): item for part in read for item in part}  # windows may overlap
+    words = [known[location] for location in sorted(known)]
     if len(words) > _MAX_WORDS:
         raise DataError(
-            f"it has {len(words):,} words; texts of up to {_MAX_WORDS:,} are explained, or the beginning of longer "
-            "ones with too_long='truncate'"
+            f"the text has {len(words):,} words; texts of up to {_MAX_WORDS:,} are explained: shorten it (in Python, "
+            "Predictor(..., too_long='truncate') explains its beginning)"
         )
-    index = {place: number for number, place in enumerate(sorted(places))}
+    index = {location: number for number, location in enumerate(sorted(known))}
     parts = []
     for window, found in zip(windows, read, strict=True):
-        numbers = np.array([index[_place(item)] for item in found], np.int64)
+        numbers = np.array([index[_location(item)] for item in found], np.int64)
         begins = np.array([item[1] for item in found], np.int64)
         own = numbers[(window.first <= begins) & (begins < window.end)]
         first = [part for *_, part in found].count(0)
@@ -268,7 +268,7 @@ def _read(
     return words, parts, truncated
 
 
-def _place(word: _Word) -> tuple[int, int]:
+def _location(word: _Word) -> tuple[int, int]:
     return word[3], word[1]
 
 

@@ -26,6 +26,7 @@ from mixling.data.splits import unseen
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder
+from mixling.text.long_texts import text_windows
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
@@ -37,7 +38,7 @@ from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_MAX_TYPOS = 0.2  # of the words of copies; more were no better on SST-2 (experiments/README.md)
+_TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
@@ -116,8 +117,9 @@ def fit_ngrams(
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
     weights = None if data.weights is None else data.weights[train.examples]
+    read, ends = _to_the_end(encoder, [*data.validation.texts, *validation.copies])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    found = Distinct.of_texts(validation.rows, words.hashes)
+    found = Distinct.of_texts(read, words.hashes)
     shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
     features = make_features(train.rows, encoder, **shape)
     if not len(features.hashes) or not len(known):
@@ -128,7 +130,10 @@ def fit_ngrams(
 
     def attempt(strength: float, features: Features = features) -> _Attempt:
         branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
-        logits = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
+        of_windows = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
+        logits = of_windows
+        if len(read) > len(ends):
+            logits = np.stack([task.pool_windows(part) for part in np.split(of_windows, ends[:-1])])
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
         return _Attempt(strength, logits[: len(data.validation)], mixture)
 
@@ -218,10 +223,27 @@ def _with_copies(
         return _Rows(rows, chosen, [])
     number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
     copied = chosen[np.linspace(0, len(rows) - 1, number).astype(np.int64)]
-    copies = mixed_noise(
-        (dataset.texts[int(i)] for i in copied), changes.typo_kinds, min(changes.typos, _MAX_TYPOS), seed=seed
-    )
+    copies = mixed_noise((dataset.texts[int(i)] for i in copied), changes.typo_kinds, _TYPOS, seed=seed)
     return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
+
+
+def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> tuple[list[Int32], npt.NDArray[np.int64]]:
+    """Return texts in the windows that predictors read them in, as rows of the encoder's word table.
+
+    Returns:
+        The windows (W,), and the first one after each text (B,).
+    """
+    out: list[Int32] = []
+    ends = []
+    for first in range(0, len(texts), 4096):
+        part = texts[first : first + 4096]
+        for text, item in zip(part, encoder.encode(part), strict=True):
+            windows = (
+                text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
+            )
+            out += _encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words]
+            ends.append(len(out))
+    return out, np.array(ends)
 
 
 def _encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:

@@ -55,7 +55,7 @@ from mixling.training.initialization import init_bottleneck
 from mixling.training.memory import release
 from mixling.training.questions import QuestionData, question_data
 
-_VOCABULARY_BYTES = 32 << 20  # size of the text sample that a vocabulary is trained on
+_VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
 
 
 def fit(
@@ -205,7 +205,7 @@ class _Labeled(Parts[Metrics]):
             init=config.initialization.kind,
             distilled=config.distill is not None,
             augmented=not task.windows,
-            per_word=task.per_word,
+            single=not (task.per_word or self.pairs),
         )
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
@@ -345,13 +345,17 @@ def _training_data(
     if changes is not None and changes.rate:
         augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
 
-    def encoded(texts: Dataset) -> TextSet:
-        return shared.get(lambda: TextSet(texts, encoder, keep=not texts.spooled), "encoded", of=(texts, encoder))
+    # Few steps read few of the texts; to encode these when they are read takes less time than to encode all.
+    few = training.steps is not None and 2 * training.steps * training.batch_size < len(examples.texts)
+
+    def encoded(texts: Dataset, *, keep: bool = True) -> TextSet:
+        keep = keep and not texts.spooled
+        return shared.get(lambda: TextSet(texts, encoder, keep=keep), "encoded", keep, of=(texts, encoder))
 
     validation_task = task.with_unknown(validation.targets)
     data = LabeledData(
         objective=task,
-        train=encoded(examples.texts),
+        train=encoded(examples.texts, keep=not few),
         train_targets=examples.targets,
         validation=encoded(validation),
         validation_task=validation_task,

@@ -256,11 +256,16 @@ class Predictor:
         """
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
+        few = type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars
+        if few and (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
+        if (native := self._alone((text,))) is not None:
+            return native.predictions((text,), to_end=self._too_long == "windows")[0]
         if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
@@ -297,8 +302,25 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
+        if (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         read, logits = self._read_and_run(texts, number, batch_size=batch_size)
         return self._decoder.decode_many(logits, read, texts)
+
+    def _alone(self, texts: Sequence[Text]) -> NativeEngine | None:
+        """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
+        decoder: Any = self._decoder
+        to_end = self._too_long == "windows"
+        if (
+            self._quick is None
+            or self._native is None
+            or decoder.threshold is not None
+            or decoder.conformal is not None
+        ):
+            return None
+        if (to_end and not self._native.reads_long) or self._too_long == "error" or set(map(type, texts)) != {str}:
+            return None
+        return self._native
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -324,6 +346,9 @@ class Predictor:
             raise DataError(f"the model predicts {self.task.gives}, whose lines of JSON are made of predictions")
         out: list[str] = []
         for window in self._windows(texts):
+            if (native := self._alone(window)) is not None:
+                out += native.json_lines(window, to_end=self._too_long == "windows")
+                continue
             read, logits = self._read_and_run(window, len(out))
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out
@@ -471,8 +496,11 @@ class Predictor:
         self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         """Return what was read of texts, of which the first has this number, and their logits."""
-        read, logits = self._encode_and_run(texts, batch_size)
+        read, logits = self._encode_and_run(texts, batch_size, to_end=self._too_long == "windows")
         if self._too_long == "truncate" or not any(item.truncated for item in read):
+            return read, logits
+        native = self._native
+        if self._too_long == "windows" and native is not None and native.reads_long and set(map(type, texts)) == {str}:
             return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
@@ -482,10 +510,16 @@ class Predictor:
             encoder=self.encoder, task=self.task, run=lambda windows: self._encode_and_run(windows, batch_size),
         )  # fmt: skip
 
-    def _encode_and_run(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
-        """Return what was read of the texts up to the model's maximum, and their logits."""
+    def _encode_and_run(
+        self, texts: list[Text], batch_size: int, *, to_end: bool = False
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits.
+
+        Args:
+            to_end: the native engine reads single texts to their end, if it can.
+        """
         if self._native is not None and self._native.reads(texts):
-            logits, read = self._native.logits(texts)
+            logits, read = self._native.logits(texts, to_end=to_end)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=self._decoder.per_word)

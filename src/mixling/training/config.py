@@ -83,7 +83,7 @@ class TrainConfig(Config):
         init: Initialization,
         distilled: bool,
         augmented: bool = True,
-        per_word: bool = False,
+        single: bool = True,
     ) -> TrainConfig:
         """Return the configuration with epochs, embedding rate, augmentation and token dropout resolved.
 
@@ -91,7 +91,7 @@ class TrainConfig(Config):
         word vectors need fewer epochs, and overfit sooner, the more text the vectors come from and the more examples a
         label has. Vectors of much text are best changed slowly, unless a teacher labels as much text. Many typos, and
         less dropout, raise the accuracy on misspelled and on correct texts (experiments/README.md). This was measured
-        with labels of whole texts and random initial weights; other trainings have fewer typos.
+        with single texts, and no knowledge from other texts; other trainings have fewer typos.
 
         Args:
             num_examples: number of training examples.
@@ -99,7 +99,7 @@ class TrainConfig(Config):
             init: how the model is initialized.
             distilled: whether the examples are distillation data.
             augmented: whether the task allows changes of the words of its texts.
-            per_word: whether the labels are those of words.
+            single: whether an example is one text with one target, not a pair of texts or words with labels.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
@@ -114,7 +114,7 @@ class TrainConfig(Config):
         optim = self.optim.model_copy(update={"embedding_lr": embedding_lr})
         augmentation = self.augmentation
         if augmentation is None:
-            measured = init == "random" and not (per_word or distilled)
+            measured = single and init in ("random", "rows") and not distilled
             augmentation = AugmentationConfig() if measured else MILD_AUGMENTATION
             augmentation = augmentation if augmented else NO_AUGMENTATION
         dropout = self.token_dropout

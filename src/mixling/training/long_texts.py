@@ -50,8 +50,8 @@ class LongTexts:
         if self.windows is None:
             return logits
         at = range(len(logits)) if chosen is None else chosen.tolist()
-        place = {index: number for number, index in enumerate(at)}
-        wanted = [number for number, owner in enumerate(self.owners.tolist()) if owner in place]
+        index_of = {index: number for number, index in enumerate(at)}
+        wanted = [number for number, owner in enumerate(self.owners.tolist()) if owner in index_of]
         begins = np.concatenate([[0], self.ends[:-1]])
         ranges = [np.arange(begins[number], self.ends[number]) for number in wanted]
         if not ranges:
@@ -65,7 +65,7 @@ class LongTexts:
                 pooled: npt.NDArray = np.concatenate(parts)
             else:
                 pooled = task.pool_windows(np.stack(values))
-            out[place[int(self.owners[number])]] = pooled.astype(np.float32)
+            out[index_of[int(self.owners[number])]] = pooled.astype(np.float32)
         return out
 
 

@@ -117,7 +117,6 @@ def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Sp
         init=config.initialization.kind,
         distilled=False,
         augmented=not task_type(config.task).windows,
-        per_word=task_type(config.task).per_word,
     )
     assert train.epochs is not None
     space = {
