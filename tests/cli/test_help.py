@@ -88,8 +88,8 @@ FLAGS = {
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
     },
     "audit": {
-        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
-        "--epochs", "--seed", "--out", "-o",
+        "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row",
+        "--folds", "--epochs", "--seed", "--out", "-o",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",

@@ -21,13 +21,15 @@ PLAIN = [
     ' '.join(('{"text"', ':', '"spaces"', '}')),
     '{"text": "ça 🙂 \\u00e9\\ud800", "label": null, "other": [1, {"text": "inner"}]}  ',
     '{"label": "x", "text": "key\\":value : 1"}',
+    '{"text":"no space"}', '{"text":  "spaces"}', '{"text": "{\\"text\\": \\"inner\\"}"}', '{"text": "ça\x7f🙂"}',
 ]  # fmt: skip
 NOT_PLAIN = [
     "", "  ", '{"text": ""}', '{"text": " \\t"}', '{"text": ["a", "list"]}', '{"text": 3}', '{"other": "x"}', "[1]",
     '"text"', '{"text": "a", "text": "b"}', '{"text" : "a", "text":"b"}', '{"text": "a"} x', '{"text": NaN}',
     '{"text": "a", "b": NaN}', '{"text": "a", "label": 1}', '{"text": "a", "label": " "}', '{"text": "a"',
     "{'text': 'a'}", '{"text": "a\x00"}', ' {"text": "a"}', "[" * 100_000, '{"text": "a", "b": {"c": 1, "c": 2}}',
-    '{"text": "x", "label": "\\ud800"}',
+    '{"text": "x", "label": "\\ud800"}', '{"text": "a"b"}', '{"text": "}', '{"text": "\u3000"}', '{"text": "a\tb"}',
+    '{"text": "a\\"}', '{"text": "a"}}', '{{"text": "a"}', '{"tent": "a"}', '{"text": "a", "text": ""}',
 ]  # fmt: skip
 
 

@@ -84,6 +84,7 @@ static int try_model(const uint8_t *data, size_t size) {
             mixling_text question = {TEXTS[0], strlen(TEXTS[0]), LONG, sizeof LONG - 1};
             mixling_predict(worker, &text, 1, logits, &flags);
             mixling_predict(worker, &pair, 1, logits, &flags);
+            mixling_predict_long(worker, &text, 1, logits, &flags);
             mixling_tag(worker, &text, places, logits, i % 2 ? tags : NULL, &words, &flags);
             mixling_answer(worker, &pair, &span, &flags);
             if (!i) mixling_answer(worker, &question, &span, &flags);

@@ -7,6 +7,7 @@ long as to parse it, and longer than to predict. What is not plain is left to `r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -47,17 +48,30 @@ def plain_rows(source: str, *, text: str, label: str) -> Iterator[list[str] | No
                 if len(rest) > _LONGEST:
                     break
                 if lines:
-                    yield [_text_of(line, text, label) for line in lines]
+                    yield _texts_of(lines, text, label)
                     empty = False
             else:
                 if rest:
-                    yield [_text_of(rest, text, label)]
+                    yield _texts_of([rest], text, label)
                 elif empty:
                     yield None
                 return
         except (_NotPlainError, OSError, EOFError):  # of a row, or of a damaged gzip file
             pass
         yield None
+
+
+def _texts_of(lines: list[bytes], text: str, label: str) -> list[str]:
+    """Return the texts of lines, most of which have a text and nothing else, without escapes."""
+    name = json.dumps(text).encode()
+    match = re.compile(rb'\{%b: ?"([^"\\\x00-\x1f]+)"\}' % re.escape(name)).fullmatch
+    try:
+        texts = [str(found[1], "utf-8") if (found := match(line)) else _text_of(line, text, label) for line in lines]
+    except UnicodeDecodeError:
+        raise _NotPlainError from None
+    if any(map(str.isspace, texts)):
+        raise _NotPlainError
+    return texts
 
 
 def _refuse(name: str) -> NoReturn:

@@ -5,7 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "block.h"
 #include "mixers.h"
+
+void body_free(mixling_worker *worker) {
+    block_free(worker->mixing);
+    block_free((void *)worker->parts);
+    block_free(worker->tokens);
+    block_free(worker->normed);
+    block_free(worker->inner);
+    block_free(worker->scores);
+    block_free(worker->steps);
+    block_free(worker->integers);
+    worker->mixing = worker->tokens = worker->normed = worker->inner = worker->scores = worker->steps = NULL;
+    worker->parts = NULL;
+    worker->integers = NULL;
+    worker->body_size = 0;
+}
 
 /* Memory for texts of `n` tokens; 0, or -1 without it. */
 static int reserve(mixling_worker *worker, size_t n) {
@@ -13,67 +29,61 @@ static int reserve(mixling_worker *worker, size_t n) {
     if (n <= worker->body_size) return 0;
     size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
     size_t inner = over_channels > over_tokens ? over_channels : over_tokens;
-    free(worker->tokens);
-    free(worker->normed);
-    free(worker->inner);
-    free(worker->scores);
-    free(worker->mixing);
-    free(worker->parts);
-    free(worker->folded);
-    size_t mixing = 1;
+    size_t mixing = 1, wide = model->int8_kernels ? model->int8_kernels->value_size * model->widest : 0;
     for (size_t i = 0; i < model->num_sublayers && model->mixes; i++) {
         const struct mixer *mixer = model->sublayers[i].mixer;
         size_t floats = mixer ? (size_t)mixer_floats(model, mixer, size) : 0;
         if (floats > mixing) mixing = floats;
     }
-    worker->mixing = malloc(mixing * sizeof(float));
-    worker->parts = malloc(2 * size * sizeof *worker->parts);
-    worker->folded = malloc((size * model->parts * model->folded.stride + 1) * sizeof(float));
-    worker->tokens = malloc(size * model->width * sizeof(float));
-    worker->normed = malloc(size * model->width * sizeof(float));
-    worker->inner = malloc((inner ? inner : 1) * sizeof(float));
-    worker->scores = malloc(size * sizeof(float));
-    worker->body_size = worker->tokens && worker->normed && worker->inner && worker->scores && worker->parts && worker->mixing &&
-                                worker->folded
-                            ? size
-                            : 0;
-    return worker->body_size ? 0 : -1;
+    body_free(worker);
+    worker->mixing = block_take(mixing, sizeof(float));
+    worker->parts = block_take(2 * size, sizeof *worker->parts);
+    worker->tokens = block_take(size * model->width, sizeof(float));
+    worker->normed = block_take(size * model->width, sizeof(float));
+    worker->inner = block_take(inner ? inner : 1, sizeof(float));
+    worker->scores = block_take(size, sizeof(float));
+    worker->steps = block_take(size, sizeof(float));
+    worker->integers = block_take(size * wide + 1, 1);
+    if (!worker->tokens || !worker->normed || !worker->inner || !worker->scores || !worker->parts || !worker->mixing ||
+        !worker->steps || !worker->integers)
+        return -1;
+    worker->body_size = size;
+    return 0;
 }
 
 enum { MAX_PARTS = 17 };
 
-/* The parts that token i is the sum of, in what `from` has for each token, of `width` a part; their number. */
+/* The parts that token i is the sum of, in what `from` has for each token, of `size` bytes a part; their number. */
 static size_t parts_of(
-    const mixling_model *model, const float *const *from, size_t width, size_t n, size_t i, const float **out) {
+    const mixling_model *model, const uint8_t *const *from, size_t size, size_t n, size_t i, const void **out) {
     size_t number = 0;
     for (size_t part = 0; part < model->parts; part++) {
         size_t at = i + part;
-        if (at >= model->window && at - model->window < n) out[number++] = from[at - model->window] + part * width;
+        if (at >= model->window && at - model->window < n) out[number++] = from[at - model->window] + part * size;
     }
     return number;
 }
 
-/* Have the processor fetch what token i will be made of: the table is larger than its caches. */
-static void prefetch(const float *const *from, size_t floats, size_t n, size_t i) {
-#if defined(__GNUC__)
-    if (i >= n) return;
-    for (size_t at = 0; at < floats; at += 16) __builtin_prefetch(from[i] + at);
-#else
-    (void)from, (void)floats, (void)n, (void)i;
-#endif
-}
-
 enum { AHEAD = 3 }; /* tokens */
+
+/* Have the processor fetch the record of a token: the table is larger than its caches. */
+static void prefetch(const mixling_worker *worker, const uint32_t *rows, size_t n, size_t i) {
+    size_t record = worker->model->branch_at;
+    if (i >= n) return;
+    const uint8_t *from = worker->table.records + rows[i] * worker->model->record;
+    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
+}
 
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
 static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
-    const float *parts[MAX_PARTS];
-    for (size_t i = 0; i < n; i++) worker->parts[i] = worker->table.rows + rows[i] * model->parts * model->width;
+    const void *parts[MAX_PARTS];
+    for (size_t i = 0; i < n; i++) worker->parts[i] = worker->table.records + rows[i] * model->record;
     for (size_t i = 0; i < n; i++) {
-        prefetch(worker->parts, model->parts * model->width, n, i + AHEAD);
-        size_t number = parts_of(model, worker->parts, model->width, n, i, parts);
-        model->kernels->combine(model->width, model->bias, number, parts, worker->tokens + i * model->width);
+        prefetch(worker, rows, n, i + AHEAD);
+        size_t number = parts_of(model, worker->parts, model->width * sizeof(float), n, i, parts);
+        model->kernels->combine(
+            model->width, model->bias, number, (const float *const *)parts, worker->tokens + i * model->width);
     }
 }
 
@@ -82,40 +92,51 @@ static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
     for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
 }
 
-/* The tokens and the hidden layer of the first sublayer, from the rows and products of words. */
+/* The tokens and the hidden layer of the first sublayer, from the rows and products of words; where products have half
+   precision, the hidden layer is rounded to integers. */
 static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
     const mixling_model *model = worker->model;
-    const word_table *table = &worker->table;
+    const int8_matrix *contract = &model->sublayers[0].integers;
     size_t stride = model->folded.stride, width = model->width;
-    size_t row = model->parts * width, product = model->parts * stride;
-    const float **from = worker->parts, **products = worker->parts + n;
-    const float *parts[MAX_PARTS], *folded[MAX_PARTS];
+    size_t product = stride * (model->halves ? sizeof(uint16_t) : sizeof(float));
+    const uint8_t **from = worker->parts, **products = worker->parts + n;
+    const void *parts[MAX_PARTS], *folded[MAX_PARTS];
     for (size_t i = 0; i < n; i++) {
-        from[i] = table->rows + rows[i] * row;
-        products[i] = table->folded + rows[i] * product;
-        if (rows[i] >= table->folded_capacity) {
-            products[i] = worker->folded + i * product;
-            table_fold(worker, from[i], worker->folded + i * product);
-        }
+        from[i] = worker->table.records + rows[i] * model->record;
+        products[i] = from[i] + model->product_at;
     }
     for (size_t i = 0; i < n; i++) {
-        prefetch(from, row, n, i + AHEAD);
-        prefetch(products, product, n, i + AHEAD);
-        size_t number = parts_of(model, from, width, n, i, parts);
-        parts_of(model, products, stride, n, i, folded);
-        model->kernels->hidden(
-            model->dim, width, stride, number, parts, folded, model->bias, model->folded_bias, model->folded_shift,
-            worker->tokens + i * width, worker->inner + i * stride);
+        prefetch(worker, rows, n, i + AHEAD);
+        size_t number = parts_of(model, from, width * sizeof(float), n, i, parts);
+        parts_of(model, products, product, n, i, folded);
+        if (!HAS_INTEGERS || !model->halves) {
+            model->kernels->hidden(
+                model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
+                model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
+            continue;
+        }
+        float highest = model->kernels->hidden_of_halves(
+            model->dim, width, stride, number, (const float *const *)parts, (const uint16_t *const *)folded, model->bias,
+            model->folded_bias, model->folded_shift, model->unit, contract->scale, -INT8_LEAST * contract->largest,
+            worker->tokens + i * width, worker->inner);
+        worker->steps[i] = model->int8_kernels->round(
+            stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
     }
 }
 
-/* y += W2 hidden + b2 over channels. */
-static void contract(mixling_worker *worker, const sublayer *layer, size_t n, float *y) {
+/* y += W2 hidden + b2 over channels; `rounded`: the hidden layer is integers already. */
+static void contract(mixling_worker *worker, const sublayer *layer, size_t n, int rounded, float *y) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
+    const int8_kernels *integers = model->int8_kernels;
     size_t width = model->width, stride = layer->expand.stride;
-    if (layer->integers.values) {
-        model->int8_kernels->multiply(n, width, stride, worker->inner, &layer->integers, worker->integers, y);
+    if (HAS_INTEGERS && layer->integers.values) {
+        for (size_t i = 0; i < n && !rounded; i++) {
+            float *x = worker->inner + i * stride, highest = integers->scale(stride, x, &layer->integers);
+            worker->steps[i] = integers->round(
+                stride, x, highest, &layer->integers, worker->integers + i * stride * integers->value_size);
+        }
+        integers->multiply(n, width, stride, worker->integers, worker->steps, &layer->integers, y);
         return;
     }
     for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
@@ -136,11 +157,13 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     }
     if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
         size_t hidden = expand->rows;
-        kernels->expand(
-            hidden, width, n, expand->values, expand->stride, x, width, layer->expand_bias, 1, inner, width);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
-        kernels->multiply(n, width, hidden, second->values, second->stride, inner, width, y, width);
+        for (size_t j = 0; j < width; j += LANES) { /* so many columns that the hidden layer stays in the first cache */
+            kernels->expand(
+                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, inner, LANES);
+            kernels->multiply(n, LANES, hidden, second->values, second->stride, inner, LANES, y + j, width);
+        }
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
         if (model->dim < width)
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
@@ -149,7 +172,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     kernels->expand(
         n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, inner,
         expand->stride);
-    contract(worker, layer, n, y);
+    contract(worker, layer, n, 0, y);
 }
 
 static void pool(mixling_worker *worker, size_t n) {
@@ -187,6 +210,7 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     const kernels *kernels = model->kernels;
     size_t width = model->width;
     if (reserve(worker, n)) return MIXLING_MEMORY;
+    table_complete(worker);
     if (model->folded.values)
         embed_folded(worker, rows, n);
     else
@@ -197,7 +221,7 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     for (size_t i = 0; i < model->num_sublayers; i++) {
         const sublayer *layer = model->sublayers + i;
         if (i == 0 && model->folded.values) {
-            contract(worker, layer, n, worker->tokens);
+            contract(worker, layer, n, model->halves, worker->tokens);
             continue;
         }
         if (layer->before) {
@@ -218,9 +242,7 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
-    kernels->multiply(
-        1, output->stride, output->rows, worker->pools, output->rows, output->values, output->stride, worker->logits,
-        output->stride);
+    kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
     memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
     return MIXLING_OK;
 }

@@ -3,6 +3,7 @@
 #include "kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,20 +11,49 @@
 #include "gelu_table.h"
 #endif
 
+/* Every processor of AArch64 has NEON, which compilers make of plain vectors. */
+#if defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+#define SUM_OF(x) vaddvq_f32((float32x4_t)(x))
+#define TOP_OF(x) vmaxvq_f32((float32x4_t)(x))
+#define HALVES(x) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)))
+#define HALVE(x, y) vst1_u16((y), vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x))))
+#define TEXT "neon"
+#else
+#define TEXT "plain"
+#endif
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
-#define TEXT "plain"
 #include "kernels_body.h"
 
-/* Which instructions are used at most: 0 plain ones, 1 AVX2, 2 AVX-512; tests build all of them. */
+/* Which instructions are used at most: 0 plain ones, 1 AVX2 or the dot products of AArch64, 2 AVX-512; tests build all of
+   them. */
 #ifndef MIXLING_INSTRUCTIONS
 #define MIXLING_INSTRUCTIONS 2
 #endif
 
 #if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
+AVX2 static inline __attribute__((always_inline)) float total_of(__m256 x) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+#define SUM_OF(x) total_of((__m256)(x))
+#define MAX_OF(x, y) _mm256_max_ps((__m256)(x), (__m256)(y))
+#define TOP_OF(x) top_of((__m256)(x))
+#define HALVES(x) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x)))
+#define HALVE(x, y) _mm_storeu_si128((__m128i *)(void *)(y), _mm256_cvtps_ph(_mm256_loadu_ps(x), 0))
 #define NAME(x) x##_avx2
-#define TARGET __attribute__((target("avx2,fma")))
+#define TARGET AVX2
 #define WIDTH 8
 #define TEXT "avx2"
 #include "kernels_body.h"
@@ -42,6 +72,11 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 }
 
 #define GELU_OF(x) gelu_by_table((__m512)(x))
+#define SUM_OF(x) _mm512_reduce_add_ps((__m512)(x))
+#define MAX_OF(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
+#define TOP_OF(x) _mm512_reduce_max_ps((__m512)(x))
+#define HALVES(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x)))
+#define HALVE(x, y) _mm256_storeu_si256((__m256i *)(void *)(y), _mm512_cvtps_ph(_mm512_loadu_ps(x), 0))
 #define NAME(x) x##_avx512
 #define TARGET AVX512
 #define WIDTH 16
@@ -50,14 +85,16 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 #endif
 
 const kernels *kernels_choose(int *instructions) {
-    *instructions = 0;
+    *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
 #if defined(__x86_64__)
+    *instructions = 0;
     if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
         *instructions = 2;
         return &kernels_avx512;
     }
-    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c")) {
         *instructions = 1;
         return &kernels_avx2;
     }

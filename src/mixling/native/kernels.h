@@ -23,6 +23,8 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
+    /* y (n) += x (k) B (k, n); k and n are multiples of LANES. */
+    void (*transform)(size_t k, size_t n, const float *x, const float *b, float *y);
     /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
@@ -39,6 +41,15 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
+    /* The same with products that are numbers of half precision, whose sum is multiplied with `unit`; and `inner` is
+       multiplied with `factors`. Returns its greatest value, at least `least`; no number where a value is none. NULL: not
+       built. */
+    float (*hidden_of_halves)(
+        size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
+        const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
+        float *token, float *inner);
+    /* Round n values, a multiple of LANES, to half precision; NULL: not built. */
+    void (*halve)(size_t n, const float *x, uint16_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */
@@ -48,8 +59,8 @@ typedef struct {
         size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
-    /* y += x, of n integers. */
-    void (*add_int8)(size_t n, const int8_t *x, int32_t *y);
+    /* y = the sum of `number` rows of a table of n columns. */
+    void (*sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y);
     /* lowest[i] = min(lowest[i], mix(base xor keys[i])), of n values; see mixling/text/fingerprint.py. */
     void (*minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest);
 } kernels;
@@ -65,15 +76,25 @@ typedef struct {
     float largest; /* of the scales */
 } int8_matrix;
 
+/* Whether there may be such kernels: where not, compilers leave out what is for them. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__)
+#define HAS_INTEGERS 1
+#else
+#define HAS_INTEGERS 0
+#endif
+
 typedef struct {
-    size_t value_size; /* bytes of a packed value */
-    /* y (m, n) += x W + base, where x is not below -0.17; scratch: INT8_ROWS * k bytes. */
-    void (*multiply)(
-        size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y);
-    void (*pack)(size_t k, size_t n, const int8_t *from, void *to);
+    size_t value_size; /* bytes of a packed value, and of a rounded one */
+    /* Multiply x (k), which is not below -0.17, with the scales of W; returns its greatest value, no number where a value
+       is none. */
+    float (*scale)(size_t k, float *x, const int8_matrix *w);
+    /* Round such an x with its greatest value for a product with W; returns the step of its integers. */
+    float (*round)(size_t k, const float *x, float highest, const int8_matrix *w, void *out);
+    /* y (m, n) += x W + base, where x (m, k) is rounded with a step for each row. */
+    void (*multiply)(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y);
+    void (*pack)(size_t k, size_t n, const int8_t *from, void *to); /* has room for 4 rows more */
 } int8_kernels;
 
-enum { INT8_ROWS = 6 };
 #define INT8_LEAST 0.17f /* gelu(x) > -0.17 */
 
 /* The fastest of these, NULL where the products of floats are not slower. */

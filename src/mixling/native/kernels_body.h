@@ -7,8 +7,12 @@ typedef int32_t NAME(integers) __attribute__((vector_size(4 * WIDTH), aligned(4)
 
 /* The greater of two values each; the second where one is not a number. */
 INLINE VECTOR NAME(highest)(VECTOR x, VECTOR y) {
+#ifdef MAX_OF
+    return (VECTOR)MAX_OF(x, y);
+#else
     NAME(integers) greater = x > y;
     return (VECTOR)(((NAME(integers))x & greater) | ((NAME(integers))y & ~greater));
+#endif
 }
 
 #ifndef GELU_OF
@@ -82,6 +86,7 @@ INLINE void NAME(band)(
     size_t j = 0;
     for (; j + columns * WIDTH <= n; j += columns * WIDTH, edge.bias += columns * step)
         NAME(tile)(rows, columns, k, a, lda, b + j, ldb, c + j, ldc, edge);
+    if (LANES % (columns * WIDTH) == 0) return;
     for (; j < n; j += 2 * WIDTH, edge.bias += 2 * step) NAME(tile)(rows, 2, k, a, lda, b + j, ldb, c + j, ldc, edge);
 }
 
@@ -90,11 +95,12 @@ TARGET static void NAME(product)(
     NAME(edge) edge) {
     while (m) {
         size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
+        if (WIDTH == 4 && rows % 2 && rows > 1) rows--; /* the code for browsers is small */
         switch (rows) {
             case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 5: NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 5: if (WIDTH > 4) NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
             case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 3: NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
+            case 3: if (WIDTH > 4) NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
             case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc, edge); break;
             default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc, edge); break;
         }
@@ -116,11 +122,28 @@ TARGET static void NAME(expand)(
     NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
 }
 
+/* Four sums of each value are under way, since one waits for itself. */
+TARGET static void NAME(transform)(size_t k, size_t n, const float *x, const float *b, float *y) {
+    for (size_t j = 0; j < n; j += 2 * WIDTH) {
+        VECTOR sums[4][2] = {{{0}}};
+        for (size_t i = 0; i < k; i += 4)
+            for (size_t r = 0; r < 4; r++)
+                for (size_t c = 0; c < 2; c++)
+                    sums[r][c] += x[i + r] * *(const VECTOR *)(b + (i + r) * n + j + c * WIDTH);
+        for (size_t c = 0; c < 2; c++)
+            *(VECTOR *)(y + j + c * WIDTH) += (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
+    }
+}
+
+#ifndef SUM_OF
 INLINE float NAME(sum)(VECTOR x) {
     float out = 0;
     for (int i = 0; i < WIDTH; i++) out += x[i];
     return out;
 }
+#else
+INLINE float NAME(sum)(VECTOR x) { return SUM_OF(x); }
+#endif
 
 INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
     VECTOR sums = {0};
@@ -160,20 +183,29 @@ TARGET static void NAME(combine)(size_t n, const float *first, size_t number, co
     }
 }
 
-/* `number` is a constant, so that the sums stay in registers. */
+/* A token, as the sum of rows; returns 1 / its deviation. `number` is a constant, so that sums stay in registers. */
+INLINE float NAME(token)(
+    const size_t number, size_t dim, size_t width, const float *const *rows, const float *bias, float *token) {
+    const float *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = rows[r];
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(bias + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)((number <= 3 ? from : rows)[r] + i);
+        *(VECTOR *)(token + i) = sum;
+    }
+    return NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+}
+
 INLINE void NAME(hidden_of)(
     const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
     const float *const *products, const float *bias, const float *folded_bias, const float *shift, float *token,
     float *inner) {
-    for (size_t i = 0; i < width; i += WIDTH) {
-        VECTOR sum = *(const VECTOR *)(bias + i);
-        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(rows[r] + i);
-        *(VECTOR *)(token + i) = sum;
-    }
-    float scale = NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+    float scale = NAME(token)(number, dim, width, rows, bias, token);
+    const float *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)(products[r] + i);
+        for (size_t r = 0; r < number; r++) sum += *(const VECTOR *)((number <= 3 ? from : products)[r] + i);
         *(VECTOR *)(inner + i) = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i));
     }
 }
@@ -181,11 +213,53 @@ INLINE void NAME(hidden_of)(
 TARGET static void NAME(hidden)(
     size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
     const float *bias, const float *folded_bias, const float *shift, float *token, float *inner) {
-    if (number == 3)
+    if (number == 3 && WIDTH > 4) /* the code for browsers is small */
         NAME(hidden_of)(3, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
     else
         NAME(hidden_of)(number, dim, width, stride, rows, products, bias, folded_bias, shift, token, inner);
 }
+
+#ifdef HALVES
+INLINE float NAME(halves_of)(
+    const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
+    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift, float unit,
+    const float *factors, float least, float *token, float *inner) {
+    float scale = unit * NAME(token)(number, dim, width, rows, bias, token);
+    VECTOR highest = (VECTOR){0} + least, total = {0};
+    const uint16_t *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
+    for (size_t i = 0; i < stride; i += WIDTH) {
+        VECTOR sum = *(const VECTOR *)(folded_bias + i);
+        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
+        sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
+        *(VECTOR *)(inner + i) = sum;
+        highest = NAME(highest)(sum, highest);
+        total += sum;
+    }
+    return TOP_OF(highest) + 0.0f * NAME(sum)(total);
+}
+
+TARGET static float NAME(hidden_of_halves)(
+    size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
+    const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
+    float *token, float *inner) {
+    if (number == 3)
+        return NAME(halves_of)(
+            3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+    if (number == 2) /* the first token, and the last */
+        return NAME(halves_of)(
+            2, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+    return NAME(halves_of)(
+        number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+}
+
+TARGET static void NAME(halve)(size_t n, const float *x, uint16_t *y) {
+    for (size_t i = 0; i < n; i += WIDTH) HALVE(x + i, y + i);
+}
+#define OF_HALVES NAME(hidden_of_halves), NAME(halve)
+#else
+#define OF_HALVES NULL, NULL
+#endif
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(y + i) += scale * *(const VECTOR *)(x + i);
@@ -213,8 +287,21 @@ TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
     return NAME(sum)(sums);
 }
 
-TARGET static void NAME(add_int8)(size_t n, const int8_t *x, int32_t *y) {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
+/* Sums of at most 256 values of 8 bits fit into 16 bits. */
+TARGET static void NAME(sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y) {
+    typedef int8_t narrow __attribute__((vector_size(LANES), aligned(1), may_alias));
+    typedef int16_t wide __attribute__((vector_size(2 * LANES)));
+    size_t at = 0;
+    memset(y, 0, n * sizeof *y);
+    for (; at + LANES <= n; at += LANES)
+        for (size_t first = 0; first < number; first += 256) {
+            wide sums = {0};
+            for (size_t r = first; r < number && r < first + 256; r++)
+                sums += __builtin_convertvector(*(const narrow *)(table + (size_t)rows[r] * n + at), wide);
+            for (int i = 0; i < LANES; i++) y[at + i] += sums[i];
+        }
+    for (; at < n; at++)
+        for (size_t r = 0; r < number; r++) y[at] += table[(size_t)rows[r] * n + at];
 }
 
 TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, uint32_t *lowest) {
@@ -225,12 +312,18 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,      NAME(multiply), NAME(expand), NAME(gelu), NAME(norm),     NAME(hidden), NAME(combine),
-    NAME(add), NAME(pool),     NAME(dot),  NAME(add_int8), NAME(minhash),
+    TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), NAME(norm), NAME(hidden),   OF_HALVES,
+    NAME(combine), NAME(add),      NAME(pool),   NAME(dot),  NAME(sum_int8), NAME(minhash),
 };
 
 #undef VECTOR
 #undef GELU_OF
+#undef SUM_OF
+#undef MAX_OF
+#undef TOP_OF
+#undef HALVES
+#undef HALVE
+#undef OF_HALVES
 #undef INLINE
 #undef NAME
 #undef TARGET

@@ -9,31 +9,35 @@
 
 #include "kernels.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && HAS_INTEGERS
 #include <immintrin.h>
 
 #define LEAST INT8_LEAST
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni" WIDE_REGISTERS)))
 #define AVX2 __attribute__((target("avx2,fma")))
 #define INLINE static inline __attribute__((always_inline))
-enum { ROWS_VNNI = INT8_ROWS, ROWS_AVX2 = 2 };
+enum { ROWS_VNNI = 6, ROWS_AVX2 = 2 };
 
-/* The step of a token, of the greatest and the sum of its values; not finite where they are not. */
-static float step_of(float highest, float sum, float offset) { return (highest + offset) / 255.0f + 0.0f * sum; }
+/* What the greatest value of a token is at least. */
+static float least_of(const int8_matrix *w) { return -LEAST * w->largest; }
 
-VNNI static float quantize_vnni(size_t k, const float *x, const int8_matrix *w, uint8_t *out) {
-    __m512 highest = _mm512_set1_ps(-LEAST * w->largest), sums = _mm512_setzero_ps();
+VNNI static float scale_vnni(size_t k, float *x, const int8_matrix *w) {
+    __m512 highest = _mm512_set1_ps(least_of(w)), sums = _mm512_setzero_ps();
     for (size_t i = 0; i < k; i += 16) {
         __m512 a = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(w->scale + i));
+        _mm512_storeu_ps(x + i, a);
         highest = _mm512_max_ps(highest, a);
         sums = _mm512_add_ps(sums, a);
     }
-    float offset = LEAST * w->largest;
-    float step = step_of(_mm512_reduce_max_ps(highest), _mm512_reduce_add_ps(sums), offset);
+    return _mm512_reduce_max_ps(highest) + 0.0f * _mm512_reduce_add_ps(sums);
+}
+
+VNNI static float round_vnni(size_t k, const float *x, float highest, const int8_matrix *w, void *to) {
+    uint8_t *out = to;
+    float offset = LEAST * w->largest, step = (highest + offset) / 255.0f;
     __m512 factor = _mm512_set1_ps(1.0f / step), shift = _mm512_set1_ps(offset / step + 0.5f);
     for (size_t i = 0; i < k; i += 16) {
-        __m512 a = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(w->scale + i));
-        __m512i u = _mm512_cvttps_epi32(_mm512_fmadd_ps(a, factor, shift));
+        __m512i u = _mm512_cvttps_epi32(_mm512_fmadd_ps(_mm512_loadu_ps(x + i), factor, shift));
         _mm_storeu_si128((__m128i *)(void *)(out + i), _mm512_cvtusepi32_epi8(_mm512_max_epi32(u, _mm512_setzero_si512())));
     }
     return step;
@@ -63,56 +67,62 @@ INLINE VNNI void tile_vnni(
         }
 }
 
-INLINE VNNI void band_vnni(
-    const int rows, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w, float *y) {
-    size_t at = 0;
-    for (; at + 64 <= n; at += 64) tile_vnni(rows, 4, n, k, x, steps, w, at, y);
-    for (; at < n; at += 32) tile_vnni(rows, 2, n, k, x, steps, w, at, y);
-}
-
-VNNI static void multiply_vnni(
-    size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y) {
-    float steps[ROWS_VNNI];
+/* Some columns of all rows at a time: that part of the matrix stays in the first cache. */
+INLINE VNNI void panel_vnni(
+    const int columns, size_t m, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w, size_t at,
+    float *y) {
     while (m) {
         size_t rows = m >= 2 * ROWS_VNNI || m == ROWS_VNNI ? ROWS_VNNI : m > ROWS_VNNI ? (m + 1) / 2 : m;
-        for (size_t r = 0; r < rows; r++) steps[r] = quantize_vnni(k, x + r * k, w, scratch + r * k);
         switch (rows) {
-            case 6: band_vnni(6, n, k, scratch, steps, w, y); break;
-            case 5: band_vnni(5, n, k, scratch, steps, w, y); break;
-            case 4: band_vnni(4, n, k, scratch, steps, w, y); break;
-            case 3: band_vnni(3, n, k, scratch, steps, w, y); break;
-            case 2: band_vnni(2, n, k, scratch, steps, w, y); break;
-            default: band_vnni(1, n, k, scratch, steps, w, y); break;
+            case 6: tile_vnni(6, columns, n, k, x, steps, w, at, y); break;
+            case 5: tile_vnni(5, columns, n, k, x, steps, w, at, y); break;
+            case 4: tile_vnni(4, columns, n, k, x, steps, w, at, y); break;
+            case 3: tile_vnni(3, columns, n, k, x, steps, w, at, y); break;
+            case 2: tile_vnni(2, columns, n, k, x, steps, w, at, y); break;
+            default: tile_vnni(1, columns, n, k, x, steps, w, at, y); break;
         }
         x += rows * k;
         y += rows * n;
+        steps += rows;
         m -= rows;
     }
 }
 
+VNNI static void multiply_vnni(
+    size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
+    size_t at = 0;
+    for (; at + 64 <= n; at += 64) panel_vnni(4, m, n, k, x, steps, w, at, y);
+    for (; at < n; at += 32) panel_vnni(2, m, n, k, x, steps, w, at, y);
+}
+
 /* AVX2 multiplies pairs of 16-bit integers: the sums of 8-bit pairs that it has would overflow. */
-AVX2 static float quantize_avx2(size_t k, const float *x, const int8_matrix *w, int16_t *out) {
-    __m256 highest = _mm256_set1_ps(-LEAST * w->largest), sums = _mm256_setzero_ps();
+AVX2 static float scale_avx2(size_t k, float *x, const int8_matrix *w) {
+    __m256 highest = _mm256_set1_ps(least_of(w)), sums = _mm256_setzero_ps();
     for (size_t i = 0; i < k; i += 8) {
         __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(w->scale + i));
+        _mm256_storeu_ps(x + i, a);
         highest = _mm256_max_ps(highest, a);
         sums = _mm256_add_ps(sums, a);
     }
-    float top[8], all[8], offset = LEAST * w->largest, sum = 0;
+    float top[8], all[8], sum = 0;
     _mm256_storeu_ps(top, highest);
     _mm256_storeu_ps(all, sums);
     for (int i = 0; i < 8; i++) {
         top[0] = top[i] > top[0] ? top[i] : top[0];
         sum += all[i];
     }
-    float step = step_of(top[0], sum, offset);
+    return top[0] + 0.0f * sum;
+}
+
+AVX2 static float round_avx2(size_t k, const float *x, float highest, const int8_matrix *w, void *to) {
+    int16_t *out = to;
+    float offset = LEAST * w->largest, step = (highest + offset) / 255.0f;
     __m256 factor = _mm256_set1_ps(1.0f / step), shift = _mm256_set1_ps(offset / step + 0.5f);
     __m256i most = _mm256_set1_epi32(255), least = _mm256_setzero_si256();
     for (size_t i = 0; i < k; i += 16) {
         __m256i u[2];
         for (int j = 0; j < 2; j++) {
-            __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), _mm256_loadu_ps(w->scale + i + 8 * j));
-            u[j] = _mm256_cvttps_epi32(_mm256_fmadd_ps(a, factor, shift));
+            u[j] = _mm256_cvttps_epi32(_mm256_fmadd_ps(_mm256_loadu_ps(x + i + 8 * j), factor, shift));
             u[j] = _mm256_min_epi32(_mm256_max_epi32(u[j], least), most);
         }
         __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(u[0], u[1]), 0xD8);
@@ -145,21 +155,12 @@ INLINE AVX2 void tile_avx2(
 }
 
 AVX2 static void multiply_avx2(
-    size_t m, size_t n, size_t k, const float *x, const int8_matrix *w, uint8_t *scratch, float *y) {
-    float steps[ROWS_AVX2];
-    int16_t *integers = (int16_t *)(void *)scratch;
-    while (m) {
-        size_t rows = m < ROWS_AVX2 ? m : ROWS_AVX2;
-        for (size_t r = 0; r < rows; r++) steps[r] = quantize_avx2(k, x + r * k, w, integers + r * k);
-        for (size_t at = 0; at < n; at += 32) {
-            if (rows == 2)
-                tile_avx2(2, n, k, integers, steps, w, at, y);
-            else
-                tile_avx2(1, n, k, integers, steps, w, at, y);
-        }
-        x += rows * k;
-        y += rows * n;
-        m -= rows;
+    size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
+    const int16_t *integers = x;
+    for (size_t at = 0; at < n; at += 32) {
+        size_t row = 0;
+        for (; row + 2 <= m; row += 2) tile_avx2(2, n, k, integers + row * k, steps + row, w, at, y + row * n);
+        if (row < m) tile_avx2(1, n, k, integers + row * k, steps + row, w, at, y + row * n);
     }
 }
 
@@ -173,13 +174,14 @@ static void pack_avx2(size_t k, size_t n, const int8_t *from, void *to) {
         for (size_t j = 0; j < n; j++) ((int16_t *)to)[(i / 2 * n + j) * 2 + i % 2] = from[i * n + j];
 }
 
-static const int8_kernels WITH_VNNI = {1, multiply_vnni, pack_vnni}, WITH_AVX2 = {2, multiply_avx2, pack_avx2};
+static const int8_kernels WITH_VNNI = {1, scale_vnni, round_vnni, multiply_vnni, pack_vnni};
+static const int8_kernels WITH_AVX2 = {2, scale_avx2, round_avx2, multiply_avx2, pack_avx2};
 
 const int8_kernels *int8_kernels_choose(int instructions) {
     if (instructions > 1 && __builtin_cpu_supports("avx512vnni")) return &WITH_VNNI;
     return instructions > 0 ? &WITH_AVX2 : NULL;
 }
-#else
+#elif !HAS_INTEGERS
 const int8_kernels *int8_kernels_choose(int instructions) {
     (void)instructions;
     return NULL;

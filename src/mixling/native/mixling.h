@@ -70,7 +70,7 @@ int mixling_abstains(const mixling_model *model);
 const char *mixling_task(const mixling_model *model);
 /* 1 for "tagging" and "question_answering", whose logits are of words; else 0. */
 int mixling_per_token(const mixling_model *model);
-/* The instructions that it computes with: "avx512", "avx2" or "plain". */
+/* The instructions that it computes with: "avx512", "avx2", "neon" or "plain". */
 const char *mixling_instructions(const mixling_model *model);
 /* Words that are read of a text. */
 size_t mixling_max_len(const mixling_model *model);
@@ -86,6 +86,13 @@ void mixling_stop(mixling_worker *worker);
 
    Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
+
+/* The same, but single texts of more words than `mixling_max_len` are read to their end: in windows of so many words,
+   whose logits are averaged. MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many.
+   Pairs, and texts of models whose tokens are subwords, are read as by `mixling_predict`. */
+int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
+/* 1 for a model whose long texts `mixling_predict_long` reads to their end; else 0. */
+int mixling_reads_long(const mixling_model *model);
 
 /* Split a single text into the words that `mixling_predict` reads.
 

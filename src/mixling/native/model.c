@@ -163,6 +163,7 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
             status = MIXLING_UNSUPPORTED;
             *reason = "it has an n-gram branch, and its tokens are subwords";
         }
+        if (status == MIXLING_OK) table_layout(model);
     } else if (parsed == -2) {
         status = MIXLING_MEMORY;
         *reason = "out of memory";
@@ -225,6 +226,8 @@ const char *mixling_task(const mixling_model *model) { return model->task; }
 int mixling_per_token(const mixling_model *model) { return model->per_token; }
 
 int mixling_pairs(const mixling_model *model) { return model->pairs; }
+
+int mixling_reads_long(const mixling_model *model) { return !model->per_token && !model->subwords && model->pairs <= 0; }
 
 int mixling_abstains(const mixling_model *model) { return model->abstains; }
 

@@ -82,6 +82,12 @@ struct mixling_model {
        that x is the sum of, and r = 1 / deviation of x. No values where it is not so. */
     matrix folded;
     float *folded_bias, *folded_shift;
+    /* Whether the products are kept in half precision, as those of models in 8 bits are where processors convert them:
+       reading them takes as long as all else. Then `folded` and `folded_bias` are divided by `unit`, a power of two, so
+       that no word has a product beyond the range. */
+    int halves;
+    float unit;
+    size_t product_at, branch_at, record; /* of a word in the table; in bytes */
     float *final_weight, *final_bias;
     int attention, mean, maximum; /* pools */
     float *score;
@@ -141,6 +147,10 @@ typedef struct {
 int words_split_all(
     const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags);
 
+/* Find the words of a text of up to `max_chars` characters: their number, and worker->places; 0, or -1 without memory. */
+int words_count(
+    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags);
+
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
     uint8_t *text;          /* the normalized word */
@@ -149,7 +159,6 @@ typedef struct {
     uint32_t *hashes;       /* of the beginnings of a unit */
     uint32_t *lowest;       /* MinHash */
     int32_t *sums;
-    float *row;
 } word_scratch;
 
 /* Whether a key is that of [SEP] or [EMPTY], which are hashed whole, or that of a subword: no word has a NUL. */
@@ -179,20 +188,22 @@ void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int speci
 
 typedef struct {
     uint64_t hash;
-    uint32_t key, key_size, row, marks; /* key_size 0: free; key: its place in `keys` */
+    uint32_t key, key_size, row; /* key_size 0: free; key: its place in `keys` */
+    uint16_t marks, met; /* met: since it is in the table, again */
 } slot;
+
+enum { TOGETHER = 8 }; /* words that are computed at a time */
 
 /* Words that were met, with what each adds to the tokens around it. */
 typedef struct {
     slot *slots;
-    size_t mask, used, capacity; /* words */
+    size_t mask, used, complete, capacity; /* words; those from `complete` on are computed when they are needed */
     uint8_t *keys;
     size_t keys_used, keys_size;
-    float *rows, *folded; /* of the words, and the products of their parts with model->folded */
-    size_t rows_size, folded_size; /* words */
-    size_t folded_capacity;        /* the first words have their products here, the others get them for each text */
-    uint8_t *branch;               /* a branch_word of each word */
-    size_t branch_size;            /* words */
+    /* Of each word: its row, of `parts * width` floats; the products of its parts with model->folded, if there is such a
+       matrix; and a branch_word, if there is a branch. */
+    uint8_t *records;
+    size_t records_size; /* words */
 } word_table;
 
 /* A number that was met in a round: a slot of another one is free. */
@@ -222,11 +233,12 @@ struct mixling_worker {
     size_t shared_size;
     uint64_t *shared_hashes; /* of the words of one text */
     size_t num_shared_hashes;
-    const float **parts;            /* of each token, its row or product; grown with the next */
-    float *folded;                  /* products of words that the table does not keep */
+    const uint8_t **parts;          /* of each token, its record and its product; grown with the next */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
     float *mixing;                  /* for mixers */
-    uint8_t *integers;              /* for products with integers */
+    uint8_t *integers;              /* the hidden layer for products with integers, and the step of each token */
+    float *steps;
+    float *word_sums, *word_rows, *word_products; /* of TOGETHER words that are computed */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;
     seen_slot *seen; /* the distinct words, or pairs of words, of a text */
@@ -238,6 +250,8 @@ struct mixling_worker {
     double *best;     /* 2 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;    /* (max_len, 2) logits */
+    size_t *places, num_places; /* bytes where each word of a long text begins and ends; grown as needed */
+    float *window_logits;       /* 2 (labels) */
     double *open;     /* (tokens of a window, max_answer) scores of spans */
 };
 
@@ -251,21 +265,28 @@ int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *s
    Of a single text, `*words` of worker->words are read. */
 int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
 
-/* Empty a table that may not have room for the words of one more text. */
+/* The logits (labels) and flags of a text up to max_len words; a status. */
+int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);
+
+/* Make room in a table that may have none for the words of one more text. */
 void table_prepare(mixling_worker *worker);
-/* The row of a word, made if it is new; a status. */
+/* Where a word is in the table, to which it is added if it is new; a status. */
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row);
 
 /* A word of the table for the linear model. */
 static inline const branch_word *table_branch(const mixling_worker *worker, uint32_t row) {
-    return (const void *)(worker->table.branch + row * branch_word_size(&worker->model->branch));
+    return (const void *)(worker->table.records + row * worker->model->record + worker->model->branch_at);
 }
 
-/* The product of a row's parts with model->folded. */
-void table_fold(const mixling_worker *worker, const float *row, float *out);
+/* Compute the words that were added to the table. */
+void table_complete(mixling_worker *worker);
+/* What the table has of a word. */
+void table_layout(mixling_model *model);
 
 /* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+/* Free what grows with the tokens of a text. */
+void body_free(mixling_worker *worker);
 /* Weight the logits of `n` tokens, and add those of the linear model. */
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 

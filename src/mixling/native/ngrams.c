@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "block.h"
 #include "model.h"
 
 enum { MAX_N = 8, MAX_CELLS = 1 << 25, MAX_SUMS = 1 << 26, MAX_NETWORK = 1000, NUM_ARRAYS = 7 };
@@ -237,6 +238,28 @@ static void begin(mixling_worker *worker) {
     worker->round = 1;
 }
 
+enum { PAIRS = 16 }; /* at a time */
+
+/* Add the weights of pairs of `n` words and those before them, where they are new. What is far in memory is asked for
+   before it is needed. */
+static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, int bits, uint32_t *sums) {
+    const ngram_branch *branch = &worker->model->branch;
+    uint32_t hashes[PAIRS];
+    size_t number = 0;
+    for (size_t i = 0; i < n; i++) {
+        const branch_word *first = table_branch(worker, rows[(ptrdiff_t)i - 1]), *second = table_branch(worker, rows[i]);
+        if (!first->is_word || !second->is_word) continue;
+        hashes[number] = hash_mix(first->hash * 0x9E3779B1u + hash_mix(second->hash) + 7);
+        FETCH(branch->buckets + (hashes[number] >> branch->low_bits));
+        number++;
+    }
+    for (size_t i = 0; i < number; i++) FETCH(branch->terms + branch->buckets[hashes[i] >> branch->low_bits]);
+    for (size_t i = 0; i < number; i++) {
+        size_t term = locate(branch, hashes[i]);
+        if (term < branch->number && is_new(worker, bits, (uint32_t)term)) add_weights(branch, term, sums);
+    }
+}
+
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
     const ngram_branch *branch = &worker->model->branch;
     uint32_t *sums = worker->branch_sums;
@@ -251,12 +274,7 @@ void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *l
         for (size_t k = 0; k < outputs; k++) sums[k] += word->sums[k];
     }
     begin(worker);
-    for (size_t i = 1; i < n; i++) {
-        const branch_word *first = table_branch(worker, rows[i - 1]), *second = table_branch(worker, rows[i]);
-        if (!first->is_word || !second->is_word) continue;
-        size_t term = locate(branch, hash_mix(first->hash * 0x9E3779B1u + hash_mix(second->hash) + 7));
-        if (term < branch->number && is_new(worker, bits, (uint32_t)term)) add_weights(branch, term, sums);
-    }
+    for (size_t i = 1; i < n; i += PAIRS) add_pairs(worker, rows + i, n - i < PAIRS ? n - i : PAIRS, bits, sums);
     double root = sqrt((double)(number ? number : 1));
     if (outputs < worker->model->num_labels) { /* of two labels one score: how much rather it is the second */
         float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root);

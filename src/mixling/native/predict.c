@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "block.h"
 #include "model.h"
 
 #define SPECIAL_WORD(name) {(const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0}
@@ -14,7 +15,7 @@ static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / s
 
 int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed, mixling_worker **out) {
     size_t chars = model->max_word_chars > 16 ? model->max_word_chars : 16, words = 2 * model->max_len + 2;
-    size_t longest = 2 * MAX_DECOMPOSED * chars, floats = model->parts * model->width;
+    size_t longest = 2 * MAX_DECOMPOSED * chars;
     mixling_worker *worker = calloc(1, sizeof *worker);
     *out = NULL;
     if (!worker) return MIXLING_MEMORY;
@@ -32,7 +33,6 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     scratch->hashes = take(longest, sizeof *scratch->hashes);
     scratch->lowest = take(model->num_hashes, sizeof *scratch->lowest);
     scratch->sums = take(model->row_size, sizeof *scratch->sums);
-    scratch->row = take(model->row_size, sizeof *scratch->row);
     worker->words = take(words, sizeof *worker->words);
     worker->rows = take(words, sizeof *worker->rows);
     if (model->subwords)
@@ -42,26 +42,27 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
         }
     worker->starts = take(model->max_len, sizeof *worker->starts);
     worker->features = take(features, sizeof *worker->features);
-    worker->pools = take(model->output.rows + model->width, sizeof *worker->pools);
-    worker->logits = take(model->output.stride, sizeof *worker->logits);
-    worker->integers = take(model->widest + 1, INT8_ROWS);
+    worker->pools = block_take(model->output.rows + model->width, sizeof *worker->pools);
+    worker->logits = block_take(model->output.stride, sizeof *worker->logits);
+    worker->word_sums = block_take(TOGETHER * model->row_size, sizeof *worker->word_sums);
+    worker->word_rows = block_take(TOGETHER * model->parts * model->width, sizeof *worker->word_rows);
+    worker->word_products = block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
     worker->best = take(model->num_labels, 2 * sizeof *worker->best);
+    worker->window_logits = take(model->num_labels, 2 * sizeof *worker->window_logits);
     worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
     worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);
     table->mask = 1023;
     table->slots = take(table->mask + 1, sizeof *table->slots);
-    table->capacity = cache_bytes / (model->folded.values ? 2 : 1) / (floats * sizeof(float) + branch_word_size(&model->branch));
-    if (model->folded.values)
-        table->folded_capacity = cache_bytes / 2 / (model->parts * model->folded.stride * sizeof(float));
+    table->capacity = cache_bytes / model->record;
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
-        !scratch->lowest || !scratch->sums || !scratch->row || !worker->words || !worker->rows || !worker->features ||
+        !scratch->lowest || !scratch->sums || !worker->words || !worker->rows || !worker->features ||
         (model->subwords && (!worker->units[0] || !worker->units[1] || !worker->unit_marks[0] || !worker->unit_marks[1])) ||
-        !worker->starts || !worker->pools || !worker->logits || !worker->integers ||
-        !worker->seen || !worker->branch_sums || !worker->best || !worker->window || !worker->open || !table->slots) {
+        !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
+        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits || !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -72,18 +73,19 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
 void mixling_stop(mixling_worker *worker) {
     if (!worker) return;
     word_scratch *scratch = &worker->scratch;
-    void *parts[] = {scratch->codes[0], scratch->codes[1],     scratch->text,      scratch->ends,
-                     scratch->hashes,   scratch->lowest,       scratch->sums,      scratch->row,
-                     worker->words,     worker->rows,          worker->features,   worker->shared_hashes,
-                     worker->pools,     worker->logits,        worker->table.slots, worker->table.keys,
-                     worker->table.rows, worker->table.folded, worker->shared[0],    worker->shared[1],  worker->tokens,
-                     worker->normed,    worker->inner,         worker->scores,     (void *)worker->parts,
-                     worker->folded,    worker->integers,      worker->seen,       worker->branch_sums,
-                     worker->table.branch, worker->sources,        worker->best,       worker->both[0].words,
-                     worker->both[1].words, worker->window,        worker->open,
-                     worker->mixing,        worker->starts,       worker->units[0],   worker->units[1],
-                     worker->unit_marks[0], worker->unit_marks[1]};
+    void *parts[] = {scratch->codes[0],     scratch->codes[1],     scratch->text,         scratch->ends,
+                     scratch->hashes,       scratch->lowest,       scratch->sums,         worker->words,
+                     worker->rows,          worker->features,      worker->shared_hashes, worker->table.slots,
+                     worker->table.keys,    worker->shared[0],     worker->shared[1],     worker->seen,
+                     worker->branch_sums,   worker->sources,       worker->best,          worker->both[0].words,
+                     worker->both[1].words, worker->window,        worker->open,          worker->starts,
+                     worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
+                     worker->window_logits, worker->places};
+    void *blocks[] = {worker->pools,     worker->logits,        worker->word_sums,
+                      worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) block_free(blocks[i]);
+    body_free(worker);
     free(worker);
 }
 
@@ -230,20 +232,24 @@ int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *
     return status;
 }
 
-int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags) {
     const ngram_branch *branch = &worker->model->branch;
-    size_t labels = worker->model->num_labels, tokens, words;
-    if (worker->model->per_token) return MIXLING_ARGUMENT;
-    int counts = !branch->outputs || branch->network > 0; /* training may give the network the factor 0 */
-    for (size_t i = 0; i < n; i++) {
-        float *out = logits + i * labels;
-        int status = encode(worker, texts + i, &tokens, &words, flags + i);
-        if (status == MIXLING_OK && counts) status = body_run(worker, worker->rows, tokens, out);
-        if (status != MIXLING_OK) return status;
-        if (!counts) memset(out, 0, labels * sizeof *out);
-        if (branch->outputs) ngrams_add(worker, worker->rows, tokens, out);
-    }
-    return MIXLING_OK;
+    size_t tokens, words;
+    int status = encode(worker, text, &tokens, &words, flags);
+    if (status != MIXLING_OK) return status;
+    if (!branch->outputs || branch->network > 0)
+        status = body_run(worker, worker->rows, tokens, logits);
+    else /* training may give the network the factor 0 */
+        memset(logits, 0, worker->model->num_labels * sizeof *logits);
+    if (branch->outputs && status == MIXLING_OK) ngrams_add(worker, worker->rows, tokens, logits);
+    return status;
+}
+
+int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
+    int status = worker->model->per_token ? MIXLING_ARGUMENT : MIXLING_OK;
+    for (size_t i = 0; i < n && status == MIXLING_OK; i++)
+        status = text_run(worker, texts + i, logits + i * worker->model->num_labels, flags + i);
+    return status;
 }
 
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags) {

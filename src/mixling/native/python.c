@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,12 +90,13 @@ static mixling_text *read_texts(PyObject *texts, PyObject *kept) {
     return items;
 }
 
-/* predict(texts) -> (logits as bytes of float32, flags as bytes) */
-static PyObject *predict(Model *self, PyObject *given) {
-    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0), *out = NULL;
-    PyObject *logits = NULL, *flags = NULL;
+/* The logits of texts as bytes of float32 and their flags as bytes, new references; 0, or -1 with an exception. */
+static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyObject **flags) {
+    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0);
     mixling_text *items = NULL;
     mixling_worker *worker = NULL;
+    int status = -1;
+    *logits = *flags = NULL;
     if (!texts || !kept) goto done;
     Py_ssize_t n = PyTuple_Size(texts);
     size_t labels = mixling_num_labels(self->model);
@@ -103,28 +105,32 @@ static PyObject *predict(Model *self, PyObject *given) {
         goto done;
     }
     if (!(items = read_texts(texts, kept))) goto done;
-    logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
-    flags = PyBytes_FromStringAndSize(NULL, n);
-    if (!logits || !flags) goto done;
-    if (!(worker = borrow(self))) goto done;
-    int status;
-    float *values = (float *)(void *)PyBytes_AsString(logits);
-    uint8_t *bits = (uint8_t *)PyBytes_AsString(flags);
+    *logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
+    *flags = PyBytes_FromStringAndSize(NULL, n);
+    if (!*logits || !*flags || !(worker = borrow(self))) goto done;
+    float *values = (float *)(void *)PyBytes_AsString(*logits);
+    uint8_t *bits = (uint8_t *)PyBytes_AsString(*flags);
     Py_BEGIN_ALLOW_THREADS;
-    status = mixling_predict(worker, items, (size_t)n, values, bits);
+    status = (to_end ? mixling_predict_long : mixling_predict)(worker, items, (size_t)n, values, bits);
     Py_END_ALLOW_THREADS;
     give_back(self, worker);
-    if (status == MIXLING_OK)
-        out = PyTuple_Pack(2, logits, flags);
-    else
-        raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
+    if (status != MIXLING_OK) raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
 done:
     PyMem_Free(items);
-    Py_XDECREF(logits);
-    Py_XDECREF(flags);
     Py_XDECREF(kept);
     Py_XDECREF(texts);
-    return out;
+    if (status == MIXLING_OK) return 0;
+    Py_CLEAR(*logits);
+    Py_CLEAR(*flags);
+    return -1;
+}
+
+/* predict(texts, to_end) -> (logits, flags) */
+static PyObject *predict(Model *self, PyObject *arguments) {
+    PyObject *texts, *logits, *flags;
+    int to_end;
+    if (!PyArg_ParseTuple(arguments, "Op", &texts, &to_end) || run(self, texts, to_end, &logits, &flags)) return NULL;
+    return Py_BuildValue("(NN)", logits, flags);
 }
 
 /* Bytes that grow without the interpreter. */
@@ -144,6 +150,142 @@ static int append(buffer *to, const void *data, size_t size) {
     if (size) memcpy(to->data + to->size, data, size);
     to->size += size;
     return 0;
+}
+
+/* An object of a class with slots, of which those that are given are filled; the others are without a value. */
+static PyObject *new_prediction(PyTypeObject *kind, PyObject *const *names, PyObject *const *values, int n) {
+    PyObject *out = PyType_GenericAlloc(kind, 0);
+    for (int i = 0; out && i < n; i++)
+        if (values[i] && PyObject_GenericSetAttr(out, names[i], values[i])) Py_CLEAR(out);
+    return out;
+}
+
+/* decide(texts, to_end, kind, labels, make) -> (list of objects of the class `kind`, logits), or None where a logit is
+   not finite.
+
+   An object has the slots `label`, the one of the greatest logit; `_make`, which is `make`; `_row`, the text's number;
+   and `truncated` and `empty` where they are true. */
+static PyObject *decide(Model *self, PyObject *arguments) {
+    PyObject *texts, *kind, *labels, *make, *logits, *flags, *list = NULL, *out = NULL;
+    PyObject *names[5] = {NULL};
+    static const char *const NAMES[] = {"label", "_make", "_row", "truncated", "empty"};
+    int to_end, finite = 1;
+    size_t count = mixling_num_labels(self->model);
+    if (!PyArg_ParseTuple(arguments, "OpOO!O", &texts, &to_end, &kind, &PyTuple_Type, &labels, &make)) return NULL;
+    if (!PyType_Check(kind) || (size_t)PyTuple_Size(labels) != count) {
+        PyErr_SetString(PyExc_TypeError, "decide takes a class, and as many labels as the model has");
+        return NULL;
+    }
+    if (run(self, texts, to_end, &logits, &flags)) return NULL;
+    Py_ssize_t n = PyBytes_Size(flags);
+    const float *row = (const float *)(const void *)PyBytes_AsString(logits);
+    const char *bits = PyBytes_AsString(flags);
+    list = PyList_New(n);
+    for (int i = 0; list && i < 5; i++)
+        if (!(names[i] = PyUnicode_InternFromString(NAMES[i]))) Py_CLEAR(list);
+    for (Py_ssize_t i = 0; list && i < n && finite; i++, row += count) {
+        size_t best = 0;
+        for (size_t k = 0; k < count; k++) {
+            finite &= isfinite(row[k]) != 0;
+            if (row[k] > row[best]) best = k;
+        }
+        PyObject *number = PyLong_FromSsize_t(i), *item = NULL;
+        PyObject *values[] = {
+            PyTuple_GetItem(labels, (Py_ssize_t)best), make, number, bits[i] & MIXLING_TRUNCATED ? Py_True : NULL,
+            bits[i] & MIXLING_EMPTY ? Py_True : NULL};
+        if (number) item = new_prediction((PyTypeObject *)kind, names, values, 5);
+        Py_XDECREF(number);
+        if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
+    }
+    if (list && finite)
+        out = PyTuple_Pack(2, list, logits);
+    else if (list)
+        out = Py_NewRef(Py_None);
+    for (int i = 0; i < 5; i++) Py_XDECREF(names[i]);
+    Py_XDECREF(list);
+    Py_DECREF(logits);
+    Py_DECREF(flags);
+    return out;
+}
+
+static int append_bytes(buffer *to, PyObject *from, Py_ssize_t index) {
+    PyObject *item = PyTuple_GetItem(from, index);
+    char *data;
+    Py_ssize_t size;
+    if (!item || PyBytes_AsStringAndSize(item, &data, &size)) return -1;
+    if (!append(to, data, (size_t)size)) return 0;
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* A probability with six digits after the point, as Python's "%.6f". */
+static int append_probability(buffer *to, double value) {
+    enum { DIGITS = 6, SIZE = DIGITS + 2 };
+    double scaled = value * 1e6, below = floor(scaled);
+    char text[SIZE];
+    if (fabs(scaled - below - 0.5) < 1e-6) { /* the product may have been rounded to the other side */
+        char *exact = PyOS_double_to_string(value, 'f', DIGITS, 0, NULL);
+        int failed = !exact || append(to, exact, strlen(exact));
+        PyMem_Free(exact);
+        return failed ? -1 : 0;
+    }
+    uint32_t left = (uint32_t)(scaled - below < 0.5 ? below : below + 1);
+    for (int i = SIZE - 1; i >= 2; i--, left /= 10) text[i] = (char)('0' + left % 10);
+    text[1] = '.';
+    text[0] = (char)('0' + left);
+    return append(to, text, SIZE);
+}
+
+/* A line of the logits of a text; 0, or -1 with an exception. */
+static int write_line(
+    buffer *to, const float *logits, Py_ssize_t n, int flags, PyObject *starts, PyObject *names, PyObject *ends) {
+    Py_ssize_t best = 0;
+    double sum = 0;
+    for (Py_ssize_t k = 1; k < n; k++)
+        if (logits[k] > logits[best]) best = k;
+    for (Py_ssize_t k = 0; k < n; k++) sum += exp((double)logits[k] - logits[best]);
+    to->size = 0;
+    if (append_bytes(to, starts, best)) return -1;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        if (append_bytes(to, names, k)) return -1;
+        if (append_probability(to, exp((double)logits[k] - logits[best]) / sum)) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return append_bytes(to, ends, flags & (MIXLING_TRUNCATED | MIXLING_EMPTY));
+}
+
+/* lines(texts, to_end, starts, names, ends) -> list of strings, or None where a logit is not finite.
+
+   A line is made of bytes: what it begins with for its label, what is before the probability of each label, and what it
+   ends with for its flags. */
+static PyObject *lines(Model *self, PyObject *arguments) {
+    PyObject *texts, *starts, *names, *ends, *logits, *flags, *list;
+    int to_end, finite = 1;
+    buffer line = {0};
+    size_t count = mixling_num_labels(self->model);
+    if (!PyArg_ParseTuple(
+            arguments, "OpO!O!O!", &texts, &to_end, &PyTuple_Type, &starts, &PyTuple_Type, &names, &PyTuple_Type, &ends))
+        return NULL;
+    if (run(self, texts, to_end, &logits, &flags)) return NULL;
+    Py_ssize_t n = PyBytes_Size(flags);
+    const float *row = (const float *)(const void *)PyBytes_AsString(logits);
+    const char *bits = PyBytes_AsString(flags);
+    list = PyList_New(n);
+    for (size_t i = 0; i < (size_t)n * count; i++) finite &= isfinite(row[i]) != 0;
+    for (Py_ssize_t i = 0; list && i < n && finite; i++, row += count) {
+        PyObject *item = NULL;
+        if (!write_line(&line, row, (Py_ssize_t)count, bits[i], starts, names, ends))
+            item = PyUnicode_FromStringAndSize(line.data, (Py_ssize_t)line.size);
+        if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
+    }
+    free(line.data);
+    Py_DECREF(logits);
+    Py_DECREF(flags);
+    if (!list || finite) return list;
+    Py_DECREF(list);
+    Py_RETURN_NONE;
 }
 
 /* What `tag` returns, but for the flags: numbers of words, their places, logits and tags, of all texts. */
@@ -321,6 +463,11 @@ static PyObject *pairs(Model *self, void *unused) {
     return PyBool_FromLong(known);
 }
 
+static PyObject *reads_long(Model *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(mixling_reads_long(self->model));
+}
+
 static PyObject *instructions(Model *self, void *unused) {
     (void)unused;
     return PyUnicode_FromString(mixling_instructions(self->model));
@@ -358,7 +505,9 @@ static void free_model(Model *self) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"predict", (PyCFunction)predict, METH_O, "Return the logits and the flags of texts."},
+    {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
+    {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
+    {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
     {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
@@ -371,6 +520,7 @@ static PyGetSetDef GETTERS[] = {
     {"task", (getter)task, NULL, "The name of the task.", NULL},
     {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
     {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
+    {"reads_long", (getter)reads_long, NULL, "Whether long texts are read to their end.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};
 

@@ -1,5 +1,6 @@
 /* The body of a model, from the plan that export writes (mixling/export/native.py) and the tensors that it names. */
 
+#include <math.h>
 #include <string.h>
 
 #include "mixers.h"
@@ -34,14 +35,14 @@ static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     mixling_model *model = from->model;
     size_t rows = layer->contract.rows, columns = layer->contract.columns, width = model->width;
     size_t padded_rows = padded(rows);
-    if (from->status != MIXLING_OK || !model->int8_kernels) return;
+    if (!HAS_INTEGERS || from->status != MIXLING_OK || !model->int8_kernels) return;
     bytes name = json_plain(from->plan, at + 1); /* `plan_values` has checked what is there */
     const tensor *item = plan_find(from, name, ".int8"), *scale = plan_find(from, name, ".scale");
     if (plan_find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
     if (scale->dims[0] != rows || scale->dims[1] != 1) return;
     int8_matrix out = {NULL, model_take(model, padded_rows, sizeof(float)), model_take(model, width, sizeof(float)), 0};
     int8_t *values = model_take(model, padded_rows, width);
-    void *packed = model_take(model, padded_rows, width * model->int8_kernels->value_size);
+    void *packed = model_take(model, padded_rows + 4, width * model->int8_kernels->value_size);
     if (!out.scale || !out.base || !values || !packed) {
         plan_fail(from, MIXLING_MEMORY, "out of memory");
         return;
@@ -98,6 +99,33 @@ static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
+/* Whether the products of words have half precision, and their unit (see model.h). */
+static void halve(plan_reader *from) {
+    mixling_model *model = from->model;
+    const matrix *folded = &model->folded, *spread = &model->spread;
+    if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
+    if (from->status != MIXLING_OK || !spread->values) return;
+    float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0;
+    for (size_t part = 0; part < model->parts; part++) {
+        float rows = 0; /* the greatest sum of products of any features, column by column of the row */
+        for (size_t d = 0; d < model->dim; d++) {
+            float value = 0, product = 0;
+            for (size_t j = 0; j < model->row_size; j++)
+                value += 128 * features * fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
+            for (size_t f = 0; f < folded->stride; f++) product = fmaxf(product, fabsf(folded->values[d * folded->stride + f]));
+            rows += value * product;
+        }
+        most = fmaxf(most, rows);
+    }
+    if (!(most < 1e30f)) return; /* of no model that was trained */
+    float unit = 1;
+    while (most > 60000 * unit) unit *= 2;
+    for (size_t i = 0; i < folded->rows * folded->stride; i++) folded->values[i] /= unit;
+    for (size_t f = 0; f < folded->stride; f++) model->folded_bias[f] /= unit;
+    model->unit = unit;
+    model->halves = 1;
+}
+
 /* Make the product that is done once a word (see model.h). */
 static void fold(plan_reader *from) {
     mixling_model *model = from->model;
@@ -129,6 +157,7 @@ static void fold(plan_reader *from) {
         model->folded_shift[f] = (float)shift;
     }
     model->folded = out;
+    halve(from);
 }
 
 /* A matrix whose rows (or columns) are parts of D values: each is padded on its own. */

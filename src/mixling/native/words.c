@@ -91,6 +91,19 @@ static void describe(const reader *from, place start, place end, found_word *out
     out->key_size = (uint32_t)size;
 }
 
+/* Go on in a word while there are ASCII letters and digits: to the last one, and to the place after it. */
+static inline void skip_ascii(const reader *from, place *last, place *end, uint32_t *code) {
+    const uint8_t *text = from->text, *classes = from->model->ascii;
+    size_t byte = end->byte, most = from->max_chars - end->chars, size = from->size;
+    if (most < size - byte) size = byte + most;
+    while (byte < size && text[byte] < 0x80 && classes[text[byte]] == CLASS_WORD) byte++;
+    if (byte == end->byte) return;
+    *code = text[byte - 1];
+    end->chars += byte - end->byte;
+    end->byte = byte;
+    *last = (place){byte - 1, end->chars - 1};
+}
+
 /* Find the next word from `at` on, which becomes its beginning; 0 where there is none. */
 static int next_word(const reader *from, place *at, place *end) {
     place last, after;
@@ -101,6 +114,7 @@ static int next_word(const reader *from, place *at, place *end) {
     if (kind == CLASS_WORD) {
         last = *at;
         before = code;
+        skip_ascii(from, &last, end, &before);
         for (place next = *end; look(from, next, &code, &next) == CLASS_WORD;) {
             last = *end;
             before = code;
@@ -128,6 +142,25 @@ size_t words_split(const mixling_model *model, const uint8_t *text, size_t size,
         describe(&from, at, end, out + number++);
     }
     return number;
+}
+
+int words_count(
+    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags) {
+    reader from = {worker->model, text, size, max_chars};
+    place at = {0, 0}, end;
+    if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;
+    for (*words = 0; next_word(&from, &at, &end); at = end, ++*words) {
+        if (2 * *words == worker->num_places) {
+            size_t room = worker->num_places ? 2 * worker->num_places : 512;
+            size_t *places = realloc(worker->places, room * sizeof *places);
+            if (!places) return -1;
+            worker->places = places;
+            worker->num_places = room;
+        }
+        worker->places[2 * *words] = at.byte;
+        worker->places[2 * *words + 1] = end.byte;
+    }
+    return 0;
 }
 
 /* The place `chars` characters after another one. */

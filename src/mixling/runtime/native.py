@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, shown
+from mixling.text.decoding import RowsOfLogits, parts_of_json
+from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from mixling.native._core import Model
@@ -56,11 +58,14 @@ class NativeEngine:
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
         abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
+        reads_long: whether it reads single texts to their end in windows, as `runtime.windows` does.
     """
 
     def __init__(self, model: Model) -> None:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
-        self.abstains = model.abstains
+        self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
+        self.abstains, self.reads_long = model.abstains, model.reads_long
+        self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
 
     @property
     def instructions(self) -> str:
@@ -68,13 +73,43 @@ class NativeEngine:
         return self._model.instructions
 
     def logits(
-        self, texts: Sequence[Text]
+        self, texts: Sequence[Text], *, to_end: bool = False
     ) -> tuple[npt.NDArray[np.float32] | list[npt.NDArray[np.float32]], Sequence[ReadText | ReadWords]]:
-        """Return the logits (B, C) of texts or pairs, or (W, C) of each text's words, and what `Task.decode` asks."""
+        """Return the logits (B, C) of texts or pairs, or (W, C) of each text's words, and what `Task.decode` asks.
+
+        Args:
+            to_end: read long texts to their end, if the engine `reads_long`; otherwise up to the model's maximum.
+        """
         if self.task == TAGGING:
             return self._tagged(texts)
-        values, flags = self._model.predict(texts)
-        return np.ndarray((len(flags), len(self.labels)), np.float32, values), [_READ[bits] for bits in flags]
+        values, flags = self._model.predict(texts, to_end and self.reads_long)
+        return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
+
+    def predictions(self, texts: Sequence[str], *, to_end: bool) -> list[Prediction]:
+        """Return the predictions of one label each, without a threshold, for single texts.
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        rows = RowsOfLogits(self.labels)
+        found = self._model.decide(texts, to_end and self.reads_long, Prediction, self.labels, rows)
+        if found is None:
+            from mixling.text.labels import not_finite
+
+            raise not_finite()
+        predictions, rows.logits = found
+        return predictions
+
+    def json_lines(self, texts: Sequence[str], *, to_end: bool) -> list[str]:
+        """Return the lines of JSON of `predictions`; raises like it."""
+        if self._json is None:
+            self._json = parts_of_json(self.labels)
+        lines = self._model.lines(texts, to_end and self.reads_long, *self._json)
+        if lines is None:
+            from mixling.text.labels import not_finite
+
+            raise not_finite()
+        return lines
 
     def _tagged(self, texts: Sequence[Any]) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
         flags, *parts = self._model.tag(texts)
@@ -105,8 +140,8 @@ class NativeEngine:
 
     def reads(self, texts: Sequence[Any]) -> bool:
         """Whether it takes all of the texts; the other engine takes lists of words, and refuses pairs to tag."""
-        refused = (list, tuple) if self.task == TAGGING else list
-        return not any(isinstance(text, refused) for text in texts)
+        kinds = set(map(type, texts))
+        return kinds <= {str} or not any(issubclass(kind, self._refused) for kind in kinds)
 
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.decoding import LabelDecoder
     from mixling.text.encoder import Encoded, Text, TextEncoder
     from mixling.text.labels import LabelSet
+    from mixling.text.long_texts import TextWindow
     from mixling.text.windows import WindowEncoder
 
 # Larger batches are not faster on one core, because their activations exceed its cache.
@@ -255,11 +256,16 @@ class Predictor:
         """
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
+        few = type(texts) is list and 0 < len(texts) <= _CHECKED and self._check_all(texts, 0) < self._window_chars
+        if few and (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         return list(self.predict_stream(texts))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
         self._check_all((text,), 0)
+        if (native := self._alone((text,))) is not None:
+            return native.predictions((text,), to_end=self._too_long == "windows")[0]
         if self._native is not None and self._native.task != QUESTIONS and self._native.reads((text,)):
             answer, (read,) = self._native.logits((text,))
             if read.truncated and self._too_long != "truncate":
@@ -296,8 +302,25 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
+        if (native := self._alone(texts)) is not None:
+            return native.predictions(texts, to_end=self._too_long == "windows")
         read, logits = self._read_and_run(texts, number, batch_size=batch_size)
         return self._decoder.decode_many(logits, read, texts)
+
+    def _alone(self, texts: Sequence[Text]) -> NativeEngine | None:
+        """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
+        decoder: Any = self._decoder
+        to_end = self._too_long == "windows"
+        if (
+            self._quick is None
+            or self._native is None
+            or decoder.threshold is not None
+            or decoder.conformal is not None
+        ):
+            return None
+        if (to_end and not self._native.reads_long) or self._too_long == "error" or set(map(type, texts)) != {str}:
+            return None
+        return self._native
 
     def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
@@ -323,6 +346,9 @@ class Predictor:
             raise DataError(f"the model predicts {self.task.gives}, whose lines of JSON are made of predictions")
         out: list[str] = []
         for window in self._windows(texts):
+            if (native := self._alone(window)) is not None:
+                out += native.json_lines(window, to_end=self._too_long == "windows")
+                continue
             read, logits = self._read_and_run(window, len(out))
             out += self._decoder.json_lines(np.asarray(logits), read)
         return out
@@ -339,7 +365,8 @@ class Predictor:
     ) -> Explanation:
         """Explain an answer by the effect of each word, found by leaving words out of the text.
 
-        A text that is longer than the model's maximum is explained up to it, as `too_long="truncate"` reads it.
+        A text that is longer than the model's maximum is explained as `too_long` has it read: its windows stay the same
+        while a word is left out of those that contain it.
 
         Args:
             text: as of `predict_one`.
@@ -353,19 +380,32 @@ class Predictor:
 
         Raises:
             ConfigError: the model has no such label or word, there is no such method, or it answers questions.
-            DataError: `text` is not a text.
+            DataError: `text` is not a text, is too long, or has more than 10,000 words.
         """
         from mixling.explain.words import explain
+        from mixling.text.long_texts import text_windows
+
+        def divide(text: Text) -> list[TextWindow]:
+            if self._too_long == "error":
+                refuse_long(self._with_offsets(text), 0, self.text_config.max_len)
+            return text_windows(text, self.encoder.config, self.encoder.vocabulary, per_word=self.task.per_word)[0]
 
         self._check_all((text,), 0)
         return explain(
-            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self.text_logits,
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._few_logits,
+            divide=None if self._too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
 
     def _with_offsets(self, text: Text) -> Encoded:
         with _ENCODING:
             return self.encoder.encode([text], offsets=True)[0]
+
+    def _few_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        """Return the result of `text_logits`, for shortened texts that need no checks, as one array if they are few."""
+        if len(texts) > WINDOW_TEXTS:
+            return self.text_logits(texts)
+        return self._encode_and_run(texts, BATCH_SIZE)[1]
 
     def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
         """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.
@@ -456,8 +496,11 @@ class Predictor:
         self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         """Return what was read of texts, of which the first has this number, and their logits."""
-        read, logits = self._encode_and_run(texts, batch_size)
+        read, logits = self._encode_and_run(texts, batch_size, to_end=self._too_long == "windows")
         if self._too_long == "truncate" or not any(item.truncated for item in read):
+            return read, logits
+        native = self._native
+        if self._too_long == "windows" and native is not None and native.reads_long and set(map(type, texts)) == {str}:
             return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
@@ -467,10 +510,16 @@ class Predictor:
             encoder=self.encoder, task=self.task, run=lambda windows: self._encode_and_run(windows, batch_size),
         )  # fmt: skip
 
-    def _encode_and_run(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
-        """Return what was read of the texts up to the model's maximum, and their logits."""
+    def _encode_and_run(
+        self, texts: list[Text], batch_size: int, *, to_end: bool = False
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits.
+
+        Args:
+            to_end: the native engine reads single texts to their end, if it can.
+        """
         if self._native is not None and self._native.reads(texts):
-            logits, read = self._native.logits(texts)
+            logits, read = self._native.logits(texts, to_end=to_end)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         with _ENCODING:
             encoded = self.encoder.encode(texts, offsets=self._decoder.per_word)

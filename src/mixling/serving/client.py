@@ -7,7 +7,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -46,7 +46,14 @@ class RemotePredictor:
         ServerError: the server cannot be reached, or refuses.
     """
 
-    def __init__(self, url: str, name: str, *, key: str | None = None, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        key: str | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+    ) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -56,7 +63,9 @@ class RemotePredictor:
             raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, port, timeout=_SECONDS)
-        self._options = {} if threshold is None else {"threshold": threshold}
+        self._options: dict[str, Any] = {}
+        if threshold is not None:
+            self._options["threshold"] = dict(threshold) if isinstance(threshold, Mapping) else threshold
         self._url, self._base = url, parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:

@@ -187,7 +187,10 @@ def _outputs(loaded: AnyLoaded) -> list[_Output]:
         return [("value", "FP64", lambda found: found.value)]
     probabilities: _Output = ("probabilities", "FP32", lambda found: list((found.probabilities or {}).values()))
     if task.exclusive:
-        return [("label", "BYTES", lambda found: found.label), probabilities]
+        label: _Output = ("label", "BYTES", lambda found: found.label)
+        if task.conformal is None:
+            return [label, probabilities]
+        return [label, ("label_set", "BYTES", lambda found: to_json(list(found.label_set)).decode()), probabilities]
     return [("labels", "BYTES", lambda found: to_json(list(found.labels)).decode()), probabilities]
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
+from mixling.errors import near_miss, shown
 from mixling.runtime.predictor import Predictor
 from mixling.serving.problems import Problem
 from mixling.tasks.base import Task
@@ -23,10 +34,14 @@ WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a request asks for besides predictions; see `request_type` for their meanings."""
+    """What a request asks for besides predictions; see `request_type` for their meanings.
+
+    Attributes:
+        threshold: of all labels, or of each.
+    """
 
     top_k: int | None = None
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     explain: bool = False
 
 
@@ -89,10 +104,12 @@ def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
 
 def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> RequestType:
     """Return the type of requests for a model, with limits of texts and of the characters of each."""
-    keys = input_keys(predictor.task, predictor.metadata.pairs)
+    task = predictor.task
+    keys = input_keys(task, predictor.metadata.pairs)
     fields = input_fields(keys, max_texts, max_chars)
     for name in option_names(predictor):
-        kind, meaning = _OPTIONS[name]
+        by_label = name == "threshold" and task.has_label_thresholds
+        kind, meaning = _label_thresholds(task) if by_label else _OPTIONS[name]
         fields[name] = (kind, Field(None, description=meaning, json_schema_extra=without_default))
     return RequestType(keys, request_model(keys, fields))
 
@@ -151,6 +168,38 @@ def option_names(predictor: Predictor) -> tuple[str, ...]:
     if not task.windows:
         names.append("explain")
     return tuple(names)
+
+
+def _label_thresholds(task: Task) -> tuple[Any, str]:
+    """Return the type and the meaning of the threshold of a model with thresholds of labels."""
+    probability = {"type": "number", "minimum": 0, "maximum": 1}
+    names = {"enum": list(task.labels.names)}
+    by_label = {"type": "object", "propertyNames": names, "additionalProperties": probability}
+    schema = {"anyOf": [probability, by_label]}
+    meaning = "Predict labels from this probability on: a number for all, or an object with those of some labels."
+    return Annotated[Any, PlainValidator(_read_thresholds(task)), WithJsonSchema(schema)], meaning
+
+
+def _read_thresholds(task: Task) -> Callable[[Any], float | dict[str, float]]:
+    names, own = task.labels.names, task.thresholds()
+
+    def read(value: Any) -> float | dict[str, float]:
+        if isinstance(value, dict):
+            for name, number in value.items():
+                if name not in own:
+                    raise ValueError(f"the model has no label {shown(name[:100])}; {near_miss(name[:100], names)}")
+                if not _is_probability(number):
+                    raise ValueError(f"of {shown(name[:100])}: a number from 0 to 1 is allowed")
+            return {**own, **value}
+        if not _is_probability(value):
+            raise ValueError("a number from 0 to 1 is allowed, or an object with such numbers by label")
+        return float(value)
+
+    return read
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def problem_of(error: ValidationError) -> Problem:

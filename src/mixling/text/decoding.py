@@ -99,7 +99,7 @@ class LabelDecoder:
 
         names = [json.dumps(name, ensure_ascii=False) for name in self.names]
         rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
-        ends = [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+        ends = _json_ends()
         templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
         best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
@@ -122,6 +122,53 @@ class LabelDecoder:
         exponentials = [math.exp(value - top) for value in logits]
         total = sum(exponentials)
         return dict(zip(self.names, [value / total for value in exponentials], strict=True))
+
+
+def parts_of_json(names: Sequence[str]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return what the lines of `LabelDecoder.json_lines`, without a threshold, have besides probabilities.
+
+    Returns:
+        the beginning of a line for each label; what is before each probability; and the end for each of the flags.
+    """
+    import json
+
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+    starts = [f'{{"label": {name}, "probabilities": {{' for name in quoted]
+    before = [f"{', ' * (number > 0)}{name}: " for number, name in enumerate(quoted)]
+    ends = [f"}}, {end}\n" for end in _json_ends()]
+    return _encoded(starts), _encoded(before), _encoded(ends)
+
+
+def _encoded(parts: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(part.encode() for part in parts)
+
+
+def _json_ends() -> list[str]:
+    import json
+
+    return [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+
+
+class RowsOfLogits:
+    """Makes the probabilities of a prediction, when they are first asked for, of a row of logits.
+
+    Args:
+        names: of the labels (C,).
+
+    Attributes:
+        logits: (B, C) float32, which are set when they are known.
+    """
+
+    __slots__ = ("logits", "names")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.logits = names, b""
+
+    def __call__(self, number: int) -> dict[str, float]:
+        """Return the probability of each label in the row of this number."""
+        size = len(self.names)
+        row = np.frombuffer(self.logits, np.float32, size, 4 * size * number)
+        return dict(zip(self.names, softmax(row.astype(np.float64)).tolist(), strict=True))
 
 
 def _not_finite() -> Exception:

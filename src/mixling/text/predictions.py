@@ -67,13 +67,15 @@ class _Later:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            # Called only for a slot that `prediction_of_label` left out.
+            # Called only for a slot that `prediction_of_label`, or the native engine, left out.
             if name == "probabilities":
                 value = self._make(self._row)
                 object.__setattr__(self, name, value)
                 return value
             if name in _NONE:
                 return None
+            if name in _FALSE:
+                return False
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
@@ -144,6 +146,7 @@ class Prediction(_Later):
 
 
 _NONE = frozenset(field.name for field in fields(Prediction) if field.default is None)
+_FALSE = frozenset({"truncated", "empty"})
 _set_make, _set_row, _set_label, _set_abstained, _set_label_set, _set_truncated, _set_empty = (
     getattr(Prediction, name).__set__
     for name in ("_make", "_row", "label", "abstained", "label_set", "truncated", "empty")

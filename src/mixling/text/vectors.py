@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
-_CHUNK = 1 << 20  # tokens whose pairs are counted at a time
+_CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
 _DOCUMENTS = 1024  # that are split at a time
 

@@ -1,0 +1,172 @@
+"""What the native engine makes of logits by itself: windows of long texts, predictions, lines of JSON."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
+
+from mixling import PRESETS, ModelFileError, Prediction, Predictor, Vocabulary, build_model
+from mixling.export.onnx import export_onnx
+from mixling.native._core import Model
+from mixling.runtime.native import NativeEngine
+from mixling.text.decoding import LabelDecoder
+from mixling.text.labels import LabelSet
+
+from .test_ngrams import PLAIN, with_branch
+
+MAX_LEN = 7
+
+
+def engines(content: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Predictor, Predictor]:
+    """Predictors with the native engine and with the other one."""
+    monkeypatch.setenv("MIXLING_ENGINE", "onnx")
+    other = Predictor(content)
+    monkeypatch.setenv("MIXLING_ENGINE", "native")
+    return Predictor(content), other
+
+
+def long_texts(texts: list[str]) -> list[str]:
+    """Texts of a few windows, which end at contractions, long words, characters that are none, and in white space."""
+    rng = np.random.default_rng(0)
+    short = [text for text in texts if len(text) < 200]
+    made = [" ".join(rng.choice(np.array(short, object), rng.integers(1, 6))) for _ in range(150)]
+    endings = [
+        "don't " * 5,
+        "n't " * 20,
+        "it's we'll " * 9,
+        "x" * 300 + " a" * 30,
+        "a " * 30 + "x" * 300,
+        "\ud800 " * 20,
+    ]
+    spaces = [" " * 5000 + "a b " * 20, "a b " * 3 + " " * 5000 + "c d " * 6, "a " * MAX_LEN, "a " * (MAX_LEN + 1)]
+    return made + endings + spaces
+
+
+@pytest.mark.parametrize("contractions", [False, True])
+@pytest.mark.parametrize("branch", [False, True])
+def test_long_texts_are_read_in_the_windows_of_the_other_engine(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, contractions: bool, branch: bool
+) -> None:
+    content = export("mixling-tiny", text={"max_len": MAX_LEN, "contractions": contractions})
+    native, other = engines(with_branch(content, PLAIN, 3) if branch else content, monkeypatch)
+    chosen = long_texts(texts)
+    assert native._native is not None
+    assert native._native.reads_long
+    np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
+    found, expected = native.predict(chosen), other.predict(chosen)
+    assert [(item.truncated, item.empty) for item in found] == [(item.truncated, item.empty) for item in expected]
+    assert 2 < sum(item.truncated for item in found) < len(found) / 2
+    assert [item.truncated for item in Predictor(content, too_long="truncate").predict(chosen)] != [
+        item.truncated for item in found
+    ]
+
+
+def test_a_text_of_more_than_a_million_characters_is_cut(export: Callable[..., bytes]) -> None:
+    content = export("mixling-tiny")
+    text = "what a film " * 87_382  # 1,048,584 characters
+    found, shorter = Predictor(content).predict([text, text[: 1 << 20]])  # type: ignore[misc]
+    assert found.truncated
+    assert not shorter.truncated
+    assert found.probabilities == shorter.probabilities
+
+
+@pytest.mark.parametrize("changes", [{"task": "tagging"}, {"pairs": True}])
+def test_what_it_does_not_read_in_windows(export: Callable[..., bytes], changes: dict) -> None:
+    assert not NativeEngine(Model(export("mixling-tiny", **changes), 0, 1)).reads_long
+
+
+def test_predictions_are_those_of_the_decoder(export: Callable[..., bytes], texts: list[str]) -> None:
+    predictor = Predictor(export("mixling-tiny"))
+    native = predictor._native
+    assert native is not None
+    logits, read = native.logits(texts, to_end=True)
+    decoder = LabelDecoder(native.labels)
+    expected = decoder.decode_many(list(np.asarray(logits)), read)
+    found = predictor.predict(texts)
+    assert found == expected
+    assert [repr(item) for item in found] == [repr(item) for item in expected]
+    assert {(item.truncated, item.empty) for item in found} == {(False, False), (True, False), (False, True)}
+    assert pickle.loads(pickle.dumps(found)) == expected
+    assert [predictor.predict_one(text) for text in texts[:20]] == expected[:20]
+    assert predictor.json_lines(texts) == decoder.json_lines(np.asarray(logits), read)
+    assert predictor.predict([]) == []
+    assert all(type(item) is Prediction for item in found)
+
+
+def test_probabilities_of_lines_have_the_digits_of_python(export: Callable[..., bytes]) -> None:
+    model = Model(with_branch(export("mixling-tiny"), PLAIN, 3), 0, 1)
+    count = 0
+    for text in (f"{a} {b}" for a in PLAIN for b in PLAIN):
+        logits = np.frombuffer(model.predict([text], True)[0], np.float32).astype(float)
+        values = np.exp(logits - logits.max())
+        expected = "".join(f"|{value:.6f}" for value in values / values.sum())
+        assert model.lines([text], True, (b"",) * 3, (b"|",) * 3, (b"",) * 4) == [expected]
+        count += 1
+    assert count > 20
+
+
+def scaled(precision: str, **factors: float) -> bytes:
+    """A tiny model of which the weights with some last names are multiplied."""
+    import torch
+
+    config = PRESETS["mixling-tiny"].config
+    model = build_model(config, num_outputs=3, output="text", seed=3)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter *= next((factor for last, factor in factors.items() if f"{last}.weight" in name), 1.0)
+            if name.endswith("embedding.spread"):
+                parameter *= factors.get("spread", 1.0)
+    return export_onnx(
+        model, text=config.text, task="classification", labels=LabelSet(("a", "b", "c"), "single"),
+        vocabulary=Vocabulary.train(" ".join(PLAIN).split() * 3, size=100), precision=precision,
+    )  # fmt: skip
+
+
+def test_logits_that_are_not_finite_are_refused() -> None:
+    predictor = Predictor(scaled("float32", spread=1e30, output=1e30))
+    assert predictor.engine.startswith("native (")
+    for call in (
+        predictor.predict_one,
+        lambda text: predictor.predict([text]),
+        lambda text: predictor.json_lines([text]),
+    ):
+        with pytest.raises(ModelFileError, match="not finite"):
+            call("what a film")
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-7])
+def test_products_beyond_the_range_of_half_precision(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch, factor: float
+) -> None:
+    native, other = engines(scaled("int8", expand=factor, contract=1 / factor), monkeypatch)
+    expected = np.stack(other.text_logits(texts[:200]))
+    np.testing.assert_allclose(native.text_logits(texts[:200]), expected, rtol=0, atol=0.015 * np.ptp(expected))
+
+
+def test_arguments_of_the_module_are_checked(export: Callable[..., bytes]) -> None:
+    model = Model(export("mixling-tiny"), 0, 1)
+    with pytest.raises(TypeError, match="as many labels"):
+        model.decide(["a"], False, Prediction, ("a",), print)
+    with pytest.raises(TypeError, match="takes a class"):
+        model.decide(["a"], False, 3, model.labels, print)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="a text is a string"):
+        model.decide([3], False, Prediction, model.labels, print)  # type: ignore[list-item]
+    for wrong in ((), ("a",) * 3):
+        with pytest.raises((TypeError, IndexError)):
+            model.lines(["a"], False, wrong, (b"",) * 3, (b"",) * 4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kept", [30, 300])
+def test_words_that_are_met_again_are_kept(export: Callable[..., bytes], kept: int) -> None:
+    """Tables of some sizes, which have to forget words, give the answers of one that does not."""
+    content = with_branch(export("mixling-tiny", precision="int8", text={"max_len": 20}), PLAIN, 3)
+    large = NativeEngine(Model(content, 64 << 20, 1))
+    texts = [" ".join(["what", f"w{i}", "a", f"w{i // 7}", *(f"x{i * j % 97}" for j in range(9))]) for i in range(500)]
+    expected = large.logits(texts)[0]
+    for size in (0, kept << 10, kept << 11):
+        assert np.array_equal(NativeEngine(Model(content, size, 2)).logits(texts)[0], expected)
