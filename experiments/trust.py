@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from own_models import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.cost.provenance import provenance
@@ -121,6 +120,8 @@ def conformal(test: Scored, method: Method, coverage: float) -> dict[str, Any]:
 
 def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     """Train a model, and return all metrics of it."""
+    from own_models import load  # beside this file
+
     parts = load(name, data)
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:

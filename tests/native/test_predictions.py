@@ -110,17 +110,15 @@ def test_probabilities_of_lines_have_the_digits_of_python(export: Callable[..., 
     assert count > 20
 
 
-def scaled(precision: str, **factors: float) -> bytes:
-    """A tiny model of which the weights with some last names are multiplied."""
+def scaled(precision: str, factors: dict[str, float]) -> bytes:
+    """A tiny model of which the parameters whose names end so are multiplied."""
     import torch
 
     config = PRESETS["mixling-tiny"].config
     model = build_model(config, num_outputs=3, output="text", seed=3)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter *= next((factor for last, factor in factors.items() if f"{last}.weight" in name), 1.0)
-            if name.endswith("embedding.spread"):
-                parameter *= factors.get("spread", 1.0)
+            parameter *= next((factor for end, factor in factors.items() if name.endswith(end)), 1.0)
     return export_onnx(
         model, text=config.text, task="classification", labels=LabelSet(("a", "b", "c"), "single"),
         vocabulary=Vocabulary.train(" ".join(PLAIN).split() * 3, size=100), precision=precision,
@@ -128,7 +126,7 @@ def scaled(precision: str, **factors: float) -> bytes:
 
 
 def test_logits_that_are_not_finite_are_refused() -> None:
-    predictor = Predictor(scaled("float32", spread=1e30, output=1e30))
+    predictor = Predictor(scaled("float32", {"spread": 1e30, "output.weight": 1e30}))
     assert predictor.engine.startswith("native (")
     for call in (
         predictor.predict_one,
@@ -139,11 +137,18 @@ def test_logits_that_are_not_finite_are_refused() -> None:
             call("what a film")
 
 
-@pytest.mark.parametrize("factor", [1e6, 1e-7])
-def test_products_beyond_the_range_of_half_precision(
-    texts: list[str], monkeypatch: pytest.MonkeyPatch, factor: float
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {"expand.weight": 1e6, "expand.bias": 1e6, "contract.weight": 1e-6},
+        {"embedding.weight": 1e6, "embedding.bias": 1e6, "contract.weight": 1e6},
+        {"embedding.weight": 1e-4, "embedding.bias": 1e-4, "contract.weight": 1e-4},
+    ],
+)
+def test_values_beyond_the_range_of_half_precision(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch, factors: dict[str, float]
 ) -> None:
-    native, other = engines(scaled("int8", expand=factor, contract=1 / factor), monkeypatch)
+    native, other = engines(scaled("int8", factors), monkeypatch)
     expected = np.stack(other.text_logits(texts[:200]))
     np.testing.assert_allclose(native.text_logits(texts[:200]), expected, rtol=0, atol=0.015 * np.ptp(expected))
 

@@ -98,7 +98,8 @@ static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n)
     const mixling_model *model = worker->model;
     const int8_matrix *contract = &model->sublayers[0].integers;
     size_t stride = model->folded.stride, width = model->width;
-    size_t product = stride * (model->halves ? sizeof(uint16_t) : sizeof(float));
+    size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
+    const float units[2] = {model->row_unit, model->unit};
     const uint8_t **from = worker->parts, **products = worker->parts + n;
     const void *parts[MAX_PARTS], *folded[MAX_PARTS];
     for (size_t i = 0; i < n; i++) {
@@ -107,8 +108,8 @@ static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         prefetch(worker, rows, n, i + AHEAD);
-        size_t number = parts_of(model, from, width * sizeof(float), n, i, parts);
-        parts_of(model, products, product, n, i, folded);
+        size_t number = parts_of(model, from, width * size, n, i, parts);
+        parts_of(model, products, stride * size, n, i, folded);
         if (!HAS_INTEGERS || !model->halves) {
             model->kernels->hidden(
                 model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
@@ -116,8 +117,8 @@ static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n)
             continue;
         }
         float highest = model->kernels->hidden_of_halves(
-            model->dim, width, stride, number, (const float *const *)parts, (const uint16_t *const *)folded, model->bias,
-            model->folded_bias, model->folded_shift, model->unit, contract->scale, -INT8_LEAST * contract->largest,
+            model->dim, width, stride, number, (const uint16_t *const *)parts, (const uint16_t *const *)folded, model->bias,
+            model->folded_bias, model->folded_shift, units, contract->scale, -INT8_LEAST * contract->largest,
             worker->tokens + i * width, worker->inner);
         worker->steps[i] = model->int8_kernels->round(
             stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);

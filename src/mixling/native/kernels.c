@@ -17,7 +17,7 @@
 #define SUM_OF(x) vaddvq_f32((float32x4_t)(x))
 #define TOP_OF(x) vmaxvq_f32((float32x4_t)(x))
 #define HALVES(x) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)))
-#define HALVE(x, y) vst1_u16((y), vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x))))
+#define HALVE(x, y) vst1_u16((y), vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)(x))))
 #define TEXT "neon"
 #else
 #define TEXT "plain"
@@ -51,7 +51,7 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 #define MAX_OF(x, y) _mm256_max_ps((__m256)(x), (__m256)(y))
 #define TOP_OF(x) top_of((__m256)(x))
 #define HALVES(x) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x)))
-#define HALVE(x, y) _mm_storeu_si128((__m128i *)(void *)(y), _mm256_cvtps_ph(_mm256_loadu_ps(x), 0))
+#define HALVE(x, y) _mm_storeu_si128((__m128i *)(void *)(y), _mm256_cvtps_ph((__m256)(x), 0))
 #define NAME(x) x##_avx2
 #define TARGET AVX2
 #define WIDTH 8
@@ -76,7 +76,7 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 
 #define MAX_OF(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define TOP_OF(x) _mm512_reduce_max_ps((__m512)(x))
 #define HALVES(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x)))
-#define HALVE(x, y) _mm256_storeu_si256((__m256i *)(void *)(y), _mm512_cvtps_ph(_mm512_loadu_ps(x), 0))
+#define HALVE(x, y) _mm256_storeu_si256((__m256i *)(void *)(y), _mm512_cvtps_ph((__m512)(x), 0))
 #define NAME(x) x##_avx512
 #define TARGET AVX512
 #define WIDTH 16

@@ -41,15 +41,15 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
-    /* The same with products that are numbers of half precision, whose sum is multiplied with `unit`; and `inner` is
-       multiplied with `factors`. Returns its greatest value, at least `least`; no number where a value is none. NULL: not
-       built. */
+    /* The same with rows and products that are numbers of half precision, whose sums are multiplied with their units; and
+       `inner` is multiplied with `factors`. Returns its greatest value, at least `least`; no number where a value is none.
+       NULL: not built. */
     float (*hidden_of_halves)(
-        size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
-        const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
-        float *token, float *inner);
-    /* Round n values, a multiple of LANES, to half precision; NULL: not built. */
-    void (*halve)(size_t n, const float *x, uint16_t *y);
+        size_t dim, size_t width, size_t stride, size_t number, const uint16_t *const *rows,
+        const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
+        const float units[2], const float *factors, float least, float *token, float *inner);
+    /* y = scale x in half precision, of n values, a multiple of LANES; NULL: not built. */
+    void (*halve)(size_t n, float scale, const float *x, uint16_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */

@@ -221,16 +221,24 @@ TARGET static void NAME(hidden)(
 
 #ifdef HALVES
 INLINE float NAME(halves_of)(
-    const size_t number, size_t dim, size_t width, size_t stride, const float *const *rows,
-    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift, float unit,
-    const float *factors, float least, float *token, float *inner) {
-    float scale = unit * NAME(token)(number, dim, width, rows, bias, token);
+    const size_t number, size_t dim, size_t width, size_t stride, const uint16_t *const *rows,
+    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
+    const float units[2], const float *factors, float least, float *token, float *inner) {
+    const uint16_t *from[3], *also[3];
+    for (size_t r = 0; r < number && number <= 3; r++) {
+        from[r] = rows[r];
+        also[r] = products[r];
+    }
+    for (size_t i = 0; i < width; i += WIDTH) {
+        VECTOR sum = {0};
+        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : rows)[r] + i);
+        *(VECTOR *)(token + i) = units[0] * sum + *(const VECTOR *)(bias + i);
+    }
+    float scale = units[1] * NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
     VECTOR highest = (VECTOR){0} + least, total = {0};
-    const uint16_t *from[3];
-    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
+        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? also : products)[r] + i);
         sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
@@ -240,21 +248,21 @@ INLINE float NAME(halves_of)(
 }
 
 TARGET static float NAME(hidden_of_halves)(
-    size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const uint16_t *const *products,
-    const float *bias, const float *folded_bias, const float *shift, float unit, const float *factors, float least,
-    float *token, float *inner) {
+    size_t dim, size_t width, size_t stride, size_t number, const uint16_t *const *rows,
+    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
+    const float units[2], const float *factors, float least, float *token, float *inner) {
     if (number == 3)
         return NAME(halves_of)(
-            3, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+            3, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
     if (number == 2) /* the first token, and the last */
         return NAME(halves_of)(
-            2, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+            2, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
     return NAME(halves_of)(
-        number, dim, width, stride, rows, products, bias, folded_bias, shift, unit, factors, least, token, inner);
+        number, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
 }
 
-TARGET static void NAME(halve)(size_t n, const float *x, uint16_t *y) {
-    for (size_t i = 0; i < n; i += WIDTH) HALVE(x + i, y + i);
+TARGET static void NAME(halve)(size_t n, float scale, const float *x, uint16_t *y) {
+    for (size_t i = 0; i < n; i += WIDTH) HALVE(scale * *(const VECTOR *)(x + i), y + i);
 }
 #define OF_HALVES NAME(hidden_of_halves), NAME(halve)
 #else

@@ -82,11 +82,11 @@ struct mixling_model {
        that x is the sum of, and r = 1 / deviation of x. No values where it is not so. */
     matrix folded;
     float *folded_bias, *folded_shift;
-    /* Whether the products are kept in half precision, as those of models in 8 bits are where processors convert them:
-       reading them takes as long as all else. Then `folded` and `folded_bias` are divided by `unit`, a power of two, so
-       that no word has a product beyond the range. */
+    /* Whether rows and products are kept in half precision, as those of models in 8 bits are where processors convert them:
+       reading them takes as long as all else. They are in units of their own, powers of two, so that no word is beyond the
+       range; `folded` and `folded_bias` are divided by that of products. */
     int halves;
-    float unit;
+    float row_unit, unit;
     size_t product_at, branch_at, record; /* of a word in the table; in bytes */
     float *final_weight, *final_bias;
     int attention, mean, maximum; /* pools */
@@ -200,7 +200,7 @@ typedef struct {
     size_t mask, used, complete, capacity; /* words; those from `complete` on are computed when they are needed */
     uint8_t *keys;
     size_t keys_used, keys_size;
-    /* Of each word: its row, of `parts * width` floats; the products of its parts with model->folded, if there is such a
+    /* Of each word: its row, of `parts * width` values; the products of its parts with model->folded, if there is such a
        matrix; and a branch_word, if there is a branch. */
     uint8_t *records;
     size_t records_size; /* words */

@@ -43,8 +43,9 @@ static size_t row_floats(const mixling_model *model) { return model->parts * mod
 static size_t folded_floats(const mixling_model *model) { return model->parts * model->folded.stride; }
 
 void table_layout(mixling_model *model) {
-    model->product_at = row_floats(model) * sizeof(float);
-    model->branch_at = model->product_at + folded_floats(model) * (model->halves ? sizeof(uint16_t) : sizeof(float));
+    size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
+    model->product_at = row_floats(model) * size;
+    model->branch_at = model->product_at + folded_floats(model) * size;
     model->record = (model->branch_at + branch_word_size(&model->branch) + LINE - 1) / LINE * LINE;
 }
 
@@ -174,11 +175,13 @@ void table_complete(mixling_worker *worker) {
     for (size_t i = 0; i < words; i++, table->complete++) {
         uint8_t *record = table->records + table->complete * model->record;
         const float *product = worker->word_products + i * products;
+        if (HAS_INTEGERS && model->halves) {
+            model->kernels->halve(floats, 1 / model->row_unit, rows + i * floats, (uint16_t *)(void *)record);
+            model->kernels->halve(products, 1, product, (uint16_t *)(void *)(record + model->product_at));
+            continue;
+        }
         memcpy(record, rows + i * floats, floats * sizeof *rows);
-        if (HAS_INTEGERS && model->halves)
-            model->kernels->halve(products, product, (uint16_t *)(void *)(record + model->product_at));
-        else if (products)
-            memcpy(record + model->product_at, product, products * sizeof *product);
+        if (products) memcpy(record + model->product_at, product, products * sizeof *product);
     }
 }
 

@@ -99,13 +99,20 @@ static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
-/* Whether the products of words have half precision, and their unit (see model.h). */
+/* The power of two in which a number is between half of the range of half precision and all of it. */
+static float unit_of(float most) {
+    int exponent;
+    frexpf(most / 60000, &exponent);
+    return ldexpf(1, exponent);
+}
+
+/* Whether rows and products of words have half precision, and their units (see model.h). */
 static void halve(plan_reader *from) {
     mixling_model *model = from->model;
     const matrix *folded = &model->folded, *spread = &model->spread;
     if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
     if (from->status != MIXLING_OK || !spread->values) return;
-    float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0;
+    float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0, most_of_rows = 0;
     for (size_t part = 0; part < model->parts; part++) {
         float rows = 0; /* the greatest sum of products of any features, column by column of the row */
         for (size_t d = 0; d < model->dim; d++) {
@@ -114,15 +121,16 @@ static void halve(plan_reader *from) {
                 value += 128 * features * fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
             for (size_t f = 0; f < folded->stride; f++) product = fmaxf(product, fabsf(folded->values[d * folded->stride + f]));
             rows += value * product;
+            most_of_rows = fmaxf(most_of_rows, value);
         }
         most = fmaxf(most, rows);
     }
-    if (!(most < 1e30f)) return; /* of no model that was trained */
-    float unit = 1;
-    while (most > 60000 * unit) unit *= 2;
+    if (!(most < 1e30f && most_of_rows < 1e30f && most > 1e-20f && most_of_rows > 1e-20f)) return; /* not trained */
+    float unit = unit_of(most);
     for (size_t i = 0; i < folded->rows * folded->stride; i++) folded->values[i] /= unit;
     for (size_t f = 0; f < folded->stride; f++) model->folded_bias[f] /= unit;
     model->unit = unit;
+    model->row_unit = unit_of(most_of_rows);
     model->halves = 1;
 }
 

@@ -85,7 +85,7 @@ class NativeEngine:
         values, flags = self._model.predict(texts, to_end and self.reads_long)
         return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
-    def predictions(self, texts: Sequence[str], *, to_end: bool) -> list[Prediction]:
+    def predictions(self, texts: Sequence[Any], *, to_end: bool) -> list[Prediction]:
         """Return the predictions of one label each, without a threshold, for single texts.
 
         Raises:
@@ -100,7 +100,7 @@ class NativeEngine:
         predictions, rows.logits = found
         return predictions
 
-    def json_lines(self, texts: Sequence[str], *, to_end: bool) -> list[str]:
+    def json_lines(self, texts: Sequence[Any], *, to_end: bool) -> list[str]:
         """Return the lines of JSON of `predictions`; raises like it."""
         if self._json is None:
             self._json = parts_of_json(self.labels)
