@@ -55,7 +55,7 @@ FLAGS = {
         "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
-    "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
+    "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},
     "export": {"model", "--out", "-o", "--precision", "--browser"},
     "push": {
         "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
@@ -64,7 +64,7 @@ FLAGS = {
     "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {
-        "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
+        "models", "--lengths", "--mixing-only", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
         "--plot",
     },
     "vectors": {"files", "--out", "-o", "--text", "--set", "--workers"},
