@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mixling.bulk import plan as cutting
 from mixling.bulk.run import predict_files
 from mixling.data.examples import ColumnsConfig
 from mixling.runtime.predictor import Predictor
@@ -56,6 +57,35 @@ def test_tasks_of_ray_write_what_a_process_writes(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "ray").iterdir()) == names
     for name in names:
         assert (folder / "ray" / name).read_bytes() == (folder / "processes" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_of_ray_that_is_killed_loses_no_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray, of the extra [scale], is not installed")
+    psutil = pytest.importorskip("psutil")
+    monkeypatch.setattr(cutting, "MAX_ROWS", 50)
+    rows = {"text": [f"{TEXTS[number % 3]} {number}" for number in range(2000)], "id": list(range(2000))}
+    pq.write_table(pa.table(rows), folder / "in" / "a.parquet", row_group_size=50)
+    killed: list[int] = []
+
+    def kill(done: int, parts: int, rows: int) -> None:
+        if done % 8 == 2:
+            workers = [
+                item
+                for item in psutil.Process().children(recursive=True)
+                if " ".join(item.cmdline()).startswith("ray::perform_later")
+            ]
+            for worker in workers:
+                worker.kill()
+            killed.append(len(workers))
+
+    options = {"columns": ColumnsConfig(), "workers": 2}
+    predict_files(MODEL, ["in/*.parquet"], "one", **options)
+    predict_files(MODEL, ["in/*.parquet"], "ray", engine="ray", progress=kill, **options)
+    assert sum(killed) > 1  # a worker may be between two tasks
+    contents = [{path.name: path.read_bytes() for path in (folder / name).iterdir()} for name in ("one", "ray")]
+    assert len(contents[0]) > 40
+    assert contents[0] == contents[1]
 
 
 def _examples() -> list[str]:
