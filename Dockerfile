@@ -1,20 +1,19 @@
 # A server for one saved model: docker build -t mixling-serve . && docker run -p 8000:8000 -v "$PWD/model:/models/model:ro" mixling-serve
-FROM python:3.11-slim AS build
+# Without ONNX Runtime, for models whose engine is "native" (`mixling serve` prints it): docker build --build-arg ENGINES=native .
+FROM python:3.11-slim-bookworm AS build
+ARG ENGINES=all
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
 # The native engine is compiled here; the compiler stays behind.
-RUN python -m venv /app && /app/bin/pip install --no-cache-dir -c constraints.txt ".[serve]" \
-    && find /app -name tests -type d -prune -exec rm -r {} + \
-    && find /app -name __pycache__ -type d -prune -exec rm -r {} + \
-    && /app/bin/pip uninstall -y pip setuptools
+RUN pip install --no-cache-dir --no-compile -c constraints.txt --target /app ".[serve]" && sh deploy/prune.sh /app "$ENGINES"
 
-FROM python:3.11-slim
+# The same Debian and Python, without a shell and packages.
+FROM gcr.io/distroless/python3-debian12:nonroot
 COPY --from=build /app /app
-RUN useradd --system --no-create-home mixling && mkdir /models
-USER mixling
+ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-    CMD ["/app/bin/python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
-ENTRYPOINT ["/app/bin/mixling", "serve", "--host", "0.0.0.0", "--port", "8000"]
+    CMD ["/usr/bin/python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+ENTRYPOINT ["/usr/bin/python3", "-m", "mixling", "serve", "--host", "0.0.0.0", "--port", "8000"]
 CMD ["/models/model"]

@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check docs test-fast format picture native native-asan wasm
+.PHONY: check docs notebooks test-fast format picture native native-asan wasm
 check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
@@ -31,3 +31,6 @@ picture:  ## pages from the code: docs/architecture.svg and .md, docs/api.md, do
 
 docs:  ## the site, build/site/index.html; needs the extra docs
 	$(PYTHON) docs/site.py
+
+notebooks:  ## run the notebooks and store their outputs; needs the extras docs, demo and train
+	cd docs/notebooks && $(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace *.ipynb

@@ -1,4 +1,4 @@
-"""The extension module, which is optional: without a compiler that can build it, ONNX Runtime computes."""
+"""The extension modules, which are optional: without a compiler ONNX Runtime and scikit-learn compute."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,14 @@ setup(
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
             optional=True,
-        )
+        ),
+        Extension(
+            "mixling.native._margins",
+            sources=[str(NATIVE / "linear" / "margins.c")],
+            extra_compile_args=[] if os.name == "nt" else FLAGS,
+            py_limited_api=True,
+            optional=True,
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -63,8 +63,8 @@ def points(results: list[dict[str, Any]]) -> list[Point]:
             one["set"],
             mean(seed["test"]["accuracy"] for seed in one["seeds"]),
             mean(seed["bytes"] for seed in one["seeds"]) / 1e6,
-            one["tfidf"]["test"],
-            one["tfidf"]["bytes"] / 1e6,
+            one["baselines"]["tf-idf"]["test"],
+            one["baselines"]["tf-idf"]["bytes"] / 1e6,
         )
         for one in results
         if one["set"] in SETS and one["teacher"] is None

@@ -76,6 +76,7 @@ print("serving on http://127.0.0.1:" + port, file=sys.stderr, flush=True)
 uvicorn.run(app, port=int(port), log_level="error", access_log=False)
 """
 PORT = 8765
+PARTS = ("starts", "comparison", "overload", "reloads", "stops")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -175,31 +176,71 @@ def compare(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str
     }
 
 
+class Impatient(asyncio.Protocol):
+    """A connection that sends its next request when it has an answer, at a small cost, and notes times and statuses."""
+
+    def __init__(self, requests: list[bytes], number: int, end: float) -> None:
+        self.chance, self.requests, self.end = random.Random(number), requests, end
+        self.statuses: Counter[str] = Counter()
+        self.times: list[float] = []
+        self.done = asyncio.get_running_loop().create_future()
+        self.held = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.send()
+
+    def send(self) -> None:
+        if time.monotonic() > self.end:
+            self.transport.close()
+            self.done.set_result(None)
+        else:
+            self.begin = time.perf_counter()
+            self.transport.write(self.chance.choice(self.requests))
+
+    def data_received(self, data: bytes) -> None:
+        self.held += data
+        head, sep, body = self.held.partition(b"\r\n\r\n")
+        if not sep or len(body) < int(re.search(rb"content-length: (\d+)", head)[1]):
+            return
+        self.held = b""
+        status = int(head[9:12])
+        if status == 200:
+            self.times.append(time.perf_counter() - self.begin)
+        self.statuses[f"{status}{' with Retry-After' if b'retry-after' in head else ''}"] += 1
+        self.send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.done.done():
+            self.statuses["lost"] += 1
+            self.done.set_result(None)
+
+
 async def overload(process: subprocess.Popen[str], bodies: list[str], seconds: float) -> dict[str, Any]:
-    """256 connections that never wait."""
-    statuses: Counter[str] = Counter()
-    times: list[float] = []
-    end = time.monotonic() + seconds
-
-    async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-        chance = random.Random(number)
-        while time.monotonic() < end:
-            begin = time.perf_counter()
-            status, head, _ = await ask(reader, writer, chance.choice(bodies))
-            retry = b"retry-after" in head
-            statuses[f"{status}{' with Retry-After' if retry else ''}"] += 1
-            if status == 200:
-                times.append(time.perf_counter() - begin)
-        writer.close()
-
+    """256 connections that never wait, not even after an answer of 503."""
     for body in bodies:
         assert await status_of(body) == 200
-    before = rss_mb(process)
-    await asyncio.gather(*map(client, range(256)))
+    requests = [
+        b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        + f"Content-Length: {len(body.encode())}\r\n\r\n{body}".encode()
+        for body in bodies
+    ]
+    before, cpu, end = rss_mb(process), cpu_seconds(process), time.monotonic() + seconds
+    loop = asyncio.get_running_loop()
+    clients = [
+        (await loop.create_connection(lambda number=number: Impatient(requests, number, end), "127.0.0.1", PORT))[1]
+        for number in range(256)
+    ]
+    for client in clients:
+        await client.done
+    statuses = sum((client.statuses for client in clients), Counter())
+    times = [seconds for client in clients for seconds in client.times]
     return {
         "statuses": dict(statuses),
+        "p50_ms_of_200": round(1e3 * statistics.median(times), 1),
         "p99_ms_of_200": round(1e3 * statistics.quantiles(times, n=100)[98], 1),
+        "longest_ms_of_200": round(1e3 * max(times), 1),
+        "server_cpu": round((cpu_seconds(process) - cpu) / seconds, 2),
         "rss_growth_mb": round(rss_mb(process) - before, 1),
     }
 
@@ -253,10 +294,11 @@ def main() -> None:
     parser.add_argument("--overload-seconds", type=int, default=60)
     parser.add_argument("--reloads", type=int, default=1200)
     parser.add_argument("--stops", type=int, default=50)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--cores", type=int, nargs=2, default=(0, 1), help="of the server and of the load")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "serving.json")
     options = parser.parse_args()
-    if shutil.which("wrk") is None:
+    if "comparison" in options.parts and shutil.which("wrk") is None:
         sys.exit("wrk is not installed")
     made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", "fastapi"))
     with gzip.open(options.data / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -268,30 +310,38 @@ def main() -> None:
         folder = Path(name)
         (folder / "bodies").write_text("\n".join(bodies) + "\n")
         (folder / "wrk.lua").write_text(LUA)
-        loads["start"] = os.getloadavg()[0]
-        starts = []
-        for _ in range(9):
-            begin = time.perf_counter()
-            with server(options.model, "mixling", "native", core=core):
-                starts.append(time.perf_counter() - begin)
-        report["start_to_first_answer_s"] = round(statistics.median(starts), 3)
-        loads["64 connections"] = os.getloadavg()[0]
-        report["64 connections"] = compare(options, folder / "bodies", folder / "wrk.lua")
-        loads["overload"] = os.getloadavg()[0]
-        with server(options.model, "mixling", "onnx", "--queue", "64", core=core) as process:
-            report["overload"] = asyncio.run(overload(process, bodies, options.overload_seconds))
-        content = (options.model / "model.onnx").read_bytes()
-        other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
-        served = folder / "served.onnx"
-        served.write_bytes(content)
-        with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
-            report["reloads"] = asyncio.run(reloads(process, served, [content, other], options.reloads))
-        answered = []
-        for _ in range(options.stops):
-            with server(options.model, "mixling", "native", core=core) as process:
-                answered.append(asyncio.run(stop_in_flight(process)))
-                assert process.wait(20) == 0
-        report["stops"] = {"stops": options.stops, "least_answers_of_64": min(answered)}
+        for part in options.parts:
+            loads[part] = os.getloadavg()[0]
+            if part == "starts":
+                starts = []
+                for _ in range(9):
+                    begin = time.perf_counter()
+                    with server(options.model, "mixling", "native", core=core):
+                        starts.append(time.perf_counter() - begin)
+                report["start_to_first_answer_s"] = round(statistics.median(starts), 3)
+            elif part == "comparison":
+                report["64 connections"] = compare(options, folder / "bodies", folder / "wrk.lua")
+            elif part == "overload":
+                report["overload"] = {}
+                for engine in ("native", "onnx"):
+                    with server(options.model, "mixling", engine, core=core) as process:
+                        os.sched_setaffinity(0, {options.cores[1]})
+                        report["overload"][engine] = asyncio.run(overload(process, bodies, options.overload_seconds))
+                        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+            elif part == "reloads":
+                content = (options.model / "model.onnx").read_bytes()
+                other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
+                served = folder / "served.onnx"
+                served.write_bytes(content)
+                with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
+                    report["reloads"] = asyncio.run(reloads(process, served, [content, other], options.reloads))
+            else:
+                answered = []
+                for _ in range(options.stops):
+                    with server(options.model, "mixling", "native", core=core) as process:
+                        answered.append(asyncio.run(stop_in_flight(process)))
+                        assert process.wait(20) == 0
+                report["stops"] = {"stops": options.stops, "least_answers_of_64": min(answered)}
     report["load_average_before"] = {key: round(value, 1) for key, value in loads.items()}
     report["provenance"] = made
     options.out.write_text(json.dumps(report, indent=1) + "\n")

@@ -13,6 +13,7 @@ _COMMANDS = {
     "train": "`mixling train`",
     "pretrain": "`mixling pretrain`",
     "text2text": "`mixling train --task text2text`, `mixling pretrain --objective span-corruption`",
+    "image_classification": "`mixling train --task image_classification`",
 }
 _INTRODUCTION = """# Training recipes
 
@@ -36,7 +37,7 @@ def render() -> str:
 
 def _section(name: str, recipe: Recipe) -> str:
     rows = [f"| source | {recipe.source} |", f"| for | {', '.join(_COMMANDS[kind] for kind in recipe.kinds)} |"]
-    values = {**_flat(recipe.train, "train"), **_flat(recipe.model, "model")}
+    values = {**_flat(recipe.train, "train"), **_flat(recipe.model, "model"), **_flat(recipe.augment, "augment")}
     if recipe.dropout is not None:
         values["dropout of the model"] = recipe.dropout
     rows += [f"| `{key}` | {_shown(value)} |" for key, value in values.items()]

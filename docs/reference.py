@@ -22,6 +22,7 @@ from mixling.runs.spec import LABELS, MASKED_LM, Spec
 from mixling.runs.toml import Key, class_summary, describe_keys
 from mixling.seq2seq.config import PAIRS
 from mixling.text.vectors import VectorConfig
+from mixling.vision.config import IMAGE_RUNS
 
 COMMANDS = """# Commands
 
@@ -39,7 +40,12 @@ a complete file with all defaults. Keys of nested tables are joined by dots, and
 `model.layers.0.dropout`. Unknown keys are refused, and the nearest one is named. A table that occurs in several
 places is described where it occurs first.
 """
-RUNS: dict[str, Spec[Any]] = {"mixling train": LABELS, "mixling pretrain": MASKED_LM, "text to text": PAIRS}
+RUNS: dict[str, Spec[Any]] = {
+    "mixling train": LABELS,
+    "mixling pretrain": MASKED_LM,
+    "text to text": PAIRS,
+    "image classification": IMAGE_RUNS,
+}
 
 
 def commands() -> str:

@@ -4,17 +4,20 @@
 
 Pages under docs/ link to files outside of it, as hosts of repositories show them. Here pages and the documents of the
 root and of experiments/ are copied into one folder, and links are turned: to copied documents they stay links, to
-everything else (source files) they become text.
+everything else (source files) they become text. Notebooks become pages with their outputs.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
@@ -24,7 +27,7 @@ COPIED = {
     "CONTRIBUTING.md": "contributing.md",
     "experiments/README.md": "experiments.md",
 }
-SUFFIXES = {".md", ".svg", ".png"}
+SUFFIXES = {".md", ".svg", ".png", ".ipynb"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -33,8 +36,10 @@ def site_path(source: Path) -> Path | None:
     name = source.relative_to(ROOT).as_posix() if source.is_relative_to(ROOT) else ""
     if name in COPIED:
         return Path(COPIED[name])
-    inside = name.startswith("docs/") and source.suffix in SUFFIXES
-    return Path(name).relative_to("docs") if inside else None
+    if not name.startswith("docs/") or source.suffix not in SUFFIXES:
+        return None
+    place = Path(name).relative_to("docs")
+    return place.with_suffix(".md") if source.suffix == ".ipynb" else place
 
 
 def with_links(text: str, source: Path) -> str:
@@ -54,6 +59,29 @@ def with_links(text: str, source: Path) -> str:
     return LINK.sub(turn, text)
 
 
+def notebook_page(source: Path, pictures: Path) -> str:
+    """Return a notebook as Markdown: its code with what it printed; its pictures are written into a folder."""
+    parts = []
+    for number, cell in enumerate(json.loads(source.read_text("utf-8"))["cells"]):
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        printed = "".join(_printed(output) for output in cell.get("outputs", ())).strip("\n")
+        if printed:
+            parts.append(f"```text\n{printed}\n```")
+        for output in cell.get("outputs", ()):
+            if "image/png" in output.get("data", {}):
+                name = f"{source.stem}-{number}.png"
+                (pictures / name).write_bytes(base64.b64decode(output["data"]["image/png"]))
+                parts.append(f"![What the code above draws]({name})")
+    return "\n\n".join(parts) + "\n"
+
+
+def _printed(output: dict[str, Any]) -> str:
+    data = output.get("data", {})
+    drawn = {"image/png", "application/vnd.jupyter.widget-view+json"} & data.keys()
+    return "".join(output.get("text", "") if not data else "" if drawn else data.get("text/plain", ""))
+
+
 def copy_pages(folder: Path) -> list[Path]:
     """Copy all pages and pictures, and return the pages."""
     sources = [*(ROOT / name for name in COPIED), *sorted((ROOT / "docs").rglob("*"))]
@@ -65,6 +93,9 @@ def copy_pages(folder: Path) -> list[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             target.write_text(with_links(source.read_text("utf-8"), source), "utf-8")
+            pages.append(target)
+        elif source.suffix == ".ipynb":
+            target.write_text(notebook_page(source, target.parent), "utf-8")
             pages.append(target)
         else:
             shutil.copyfile(source, target)

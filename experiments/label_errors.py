@@ -63,8 +63,8 @@ def evaluated(name: str, fraction: float, folds: int, seed: int, data: Path) -> 
         "likely_errors": int(found.errors.sum()),
         "likely_errors_precision": round(float(wrong[found.errors].mean()), 4),
         "likely_errors_recall": round(float(found.errors[wrong].mean()), 4),
-        "accuracy": round(found.metrics.accuracy, 4),
-        "baseline_accuracy": round(found.baseline_accuracy, 4),
+        "accuracy": round(found.metrics.numbers()["accuracy"], 4),
+        "baseline_accuracy": round(found.baseline, 4),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
     }

@@ -13,7 +13,8 @@ the test split once, with the exported file of each seed: the network as it was 
 by the temperature that is folded into its weights), the calibrated network, and the network with a branch. It compares
 them with TF-IDF + logistic regression over words, and over words and characters, C chosen on validation, both refitted
 on training and validation examples; intervals are of a paired bootstrap over the test examples, of the mean of the
-seeds less the baseline. Thresholds to abstain are chosen on validation and read on test, too.
+seeds less the baseline. All of them read the test texts with noise in 30% of the words, too. Thresholds to abstain are
+chosen on validation and read on test.
 
 SST-2 are the whole sentences among GLUE's phrases; where GLUE's test labels are not public, its validation split is the
 test. Results go to results/ngrams.json, a line for each part and set.
@@ -25,8 +26,9 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +37,6 @@ import torch
 from own_models import Set, sentences
 
 from mixling.comparison.baselines import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
-from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, read_examples
@@ -44,14 +45,14 @@ from mixling.data.splits import split_validation
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import choose_abstention
 from mixling.metrics.intervals import resampled
-from mixling.models.presets import model_config, preset_values
-from mixling.runs.choice import choose_model
-from mixling.runs.config import RunConfig
 from mixling.runs.ngrams import LinearData, budget, fit_ngrams
+from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_json
 from mixling.tasks import task_type
+from mixling.text.noise import NoiseLevel, noisy_texts
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.config import NgramConfig
 
 PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
@@ -66,6 +67,7 @@ SETS = {
     "imdb": Set("imdb", None, "test"),
 }
 VARIANTS = [(2, 5), (3, 4), (3, 5)]
+NOISE = ("swap", "delete", "insert", "keyboard", "ocr", "emoji")
 WANTED = (0.95, 0.99)  # accuracy of what is answered
 BYTES = [10_000_000, 600_000, 300_000, 200_000, 100_000, 50_000, 20_000]
 OUT = Path(__file__).parent / "results" / "ngrams.json"
@@ -107,11 +109,9 @@ def network(name: str, rows: Rows, options: argparse.Namespace, seed: int) -> tu
             "data": {"columns": {key: value for key, value in about.columns.items() if key != "text"}},
             "train": {"seed": seed},
         }
-        choice = choose_model(rows.train, parse(RunConfig, values, where=name))
-        values = merge(preset_values(choice.name), values)
-        values |= {"model": model_config(choice.name, choice.changes).to_dict(), "ngrams": {"use": "never"}}
+        resolved = resolve(values, spec=LABELS, overrides={"ngrams": {"use": "never"}}).for_examples(rows.train)
         began = time.process_time()
-        fit(parse(RunConfig, values, where=name), rows.train, rows.validation, folder=folder, log=print)
+        fit(resolved.config, rows.train, rows.validation, folder=folder, log=print)
         write_json(record, time.process_time() - began)
     return folder, float(json.loads(record.read_text()))
 
@@ -126,9 +126,11 @@ def beside(folder: Path, rows: Rows, logits: np.ndarray | None = None) -> Linear
         train=rows.train,
         validation=rows.validation,
         network=logits,
+        predict=predictor.text_logits,
         weights=None,
         text=predictor.text_config,
         vocabulary=predictor.encoder.vocabulary,
+        augmentation=AugmentationConfig(),
     )
 
 
@@ -197,6 +199,7 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "uncalibrated": scored(data, calibrated / slope, rows.test),
                 "network": scored(data, calibrated, rows.test),
                 "with_branch": scored(data, given, rows.test),
+                "noise": noise(task, partial(labels_of, predictor, data), rows.test),
                 "validation": scored(data, held_out, rows.validation),
                 "abstention": abstentions(data, held_out, rows.validation, given, rows.test),
                 "report": None if fitted is None else fitted.report,
@@ -247,6 +250,19 @@ def named(data: LinearData, logits: np.ndarray) -> list[Any]:
     return data.task.values(list(logits)).tolist()  # type: ignore[attr-defined]
 
 
+def noise(task: Any, predict: Callable[[list[Any]], list[Any]], examples: Dataset) -> dict[str, float]:
+    """The metric with noise of each kind in 30% of the words."""
+    texts, targets = list(examples.texts), list(examples.targets)
+    levels = [NoiseLevel(kind, 0.3) for kind in NOISE]
+    scores = [task.score(targets, predict(noisy_texts(texts, level))) for level in levels]
+    return {level.noise: float(score.numbers[task.headline]) for level, score in zip(levels, scores, strict=True)}
+
+
+def labels_of(predictor: Predictor, data: LinearData, texts: list[Any]) -> list[Any]:
+    """The answers for texts, as targets."""
+    return named(data, np.stack(predictor.text_logits(texts)))
+
+
 def times(alone: Predictor, both: Predictor, examples: Dataset, texts: int = 500) -> dict[str, float]:
     """Microseconds a text, one at a time and in batches, medians of turns, when the words are known."""
     some = list(examples.texts)[:texts]
@@ -286,6 +302,7 @@ def baseline(name: str, task: Any, features: str, options: argparse.Namespace) -
         "C": best,
         "validation": {str(key): value for key, value in tried.items()},
         "test": {key: float(value) for key, value in found.numbers.items()},
+        "noise": noise(task, whole.predict, rows.test),
         "bytes": whole.size(),
         "hits": found.hits,
     }

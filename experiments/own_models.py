@@ -1,12 +1,17 @@
-"""The library's own small models on many kinds of text, beside TF-IDF and logistic regression on the same rows.
+"""The library's own small models on many kinds of text, beside the baselines of `mixling compare` on the same rows.
 
 No paper: what a user gets who names no model. Each set is trained on train, every choice is made on validation, and
 test is read once by the models of all seeds. GLUE's test labels are not public: there the validation split is the test,
 and a tenth of train is validation. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no
-longer one), as the original task has them; `sst2_glue` has all phrases.
+longer one), as the original task has them; `sst2_glue` has all phrases. `mtop_intents` are the intents of MTOP.
+
+The baselines are TF-IDF with logistic regression, fastText if it is installed (pip install fasttext-wheel), and with
+--encoder logistic regression on the embeddings of a sentence encoder. Their options are chosen on validation, after
+which they are fitted again on train and validation, as the n-gram branch of our models is.
 
     mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
-    python experiments/own_models.py --data ../shared/data --vectors runs/vectors  # all sets, about 1.5 hours of a core
+    python experiments/own_models.py --data ../shared/data --encoder ENCODER       # all sets, about 1.5 hours of a core
+    python experiments/own_models.py --data ../shared/data --vectors runs/vectors sst2 imdb
     python experiments/own_models.py --data ../shared/data --teacher BASE sst2     # BASE: a folder of transformers
     python experiments/own_models.py --data ../shared/data --teacher self sst2 clinc150
 
@@ -32,21 +37,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, model_config, read_examples
-from mixling.comparison.baselines import choose, fit_tfidf
-from mixling.config import merge, parse, read_overrides
+from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, read_examples
+from mixling.comparison.baselines import Baseline, BaselineKind, choose, tfidf
+from mixling.comparison.embeddings import embeddings
+from mixling.comparison.fast_text import fasttext
+from mixling.config import read_overrides
 from mixling.cost.provenance import provenance
-from mixling.data.batches import TextSet
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import split_validation
 from mixling.metrics.intervals import rate_interval, resampled
-from mixling.models.presets import preset_values
 from mixling.runs.choice import choose_model
-from mixling.runs.weights import load_model
+from mixling.runs.evaluation import evaluate
+from mixling.runs.spec import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.training.dataset_adapter import predict_logits
+from mixling.teachers.encoder import SentenceEncoder
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -63,6 +69,13 @@ class Set(NamedTuple):
     unlabeled: str | None = None
 
 
+class Rows(NamedTuple):
+    """Texts and targets."""
+
+    texts: list[Any]
+    targets: list[Any]
+
+
 REVIEWS = "imdb_unsup_lm/train.txt.gz"
 SETS = {
     "sst2": Set("sst2_glue", None, "dev", unlabeled=REVIEWS),
@@ -73,8 +86,11 @@ SETS = {
     "cola": Set("cola", None, "dev"),
     "mrpc": Set("mrpc", None, "dev", columns={"text_pair": "text_pair"}),
     "rte": Set("rte", None, "dev", columns={"text_pair": "text_pair"}),
+    "mtop_intents": Set("mtop_en", "dev", "test", columns={"text": "utterance", "label": "intent"}),
     "mtop_en": Set("mtop_en", "dev", "test", task="tagging"),
 }
+BASELINES = {"tf-idf": "TF-IDF + LR", "fasttext": "fastText", "embeddings": "MiniLM + LR"}
+LEXICAL = ("tf-idf", "fasttext")
 OUT = Path(__file__).parent / "results" / "own_models.json"
 
 
@@ -109,34 +125,62 @@ def sentences(data: Path) -> Iterator[Example]:
             parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
 
 
-def baseline(train: Dataset, validation: Dataset, test: Dataset, task: Task) -> dict[str, Any]:
-    """TF-IDF and logistic regression: features and C chosen on validation."""
-    texts, targets = rows_of(train)
-    validation_texts, validation_targets = rows_of(validation)
-    best, tried = choose(
-        fit_tfidf(type(task), texts, targets, seed=0),
-        lambda one: task.score(validation_targets, one.predict(validation_texts)).numbers["accuracy"],
-    )
-    found = task.score(rows_of(test)[1], best.predict(rows_of(test)[0]))
+def baselines(
+    train: Dataset, validation: Dataset, test: Dataset, task: Task, folder: Path, encoder: str | None
+) -> dict[str, dict[str, Any]]:
+    """Return the results of each baseline, taken from `folder` where they are in it.
+
+    `hits` are the rows of test that it gets right.
+    """
+    kinds: dict[str, BaselineKind] = {"tf-idf": tfidf, "fasttext": fasttext}
+    if encoder is not None:
+        kinds["embeddings"] = embeddings(Path(encoder).name, SentenceEncoder(encoder))
+    rows = rows_of(train), rows_of(validation), rows_of(test)
+    found = {}
+    for name, kind in kinds.items():
+        record = folder / f"{name}.json"
+        if kind.is_installed() and not record.exists():
+            made = provenance(packages=("scikit-learn",))
+            write_json(record, {**baseline(kind, *rows, task), "provenance": made})
+        if record.exists():
+            found[name] = json.loads(record.read_text())
+    return found
+
+
+def baseline(kind: BaselineKind, train: Rows, validation: Rows, test: Rows, task: Task) -> dict[str, Any]:
+    """Return the results of one baseline."""
+    began = time.perf_counter()
+
+    def accuracy(one: Baseline) -> float:
+        return task.score(validation.targets, one.predict(validation.texts)).numbers["accuracy"]
+
+    best, tried = choose(kind.fit(type(task), train.texts, train.targets, seed=0), accuracy)
+    texts, targets = train.texts + validation.texts, train.targets + validation.targets
+    whole = next(kind.fit(type(task), texts, targets, seed=0, only=best.options))
+    seconds = time.perf_counter() - began
+    found = task.score(test.targets, whole.predict(test.texts))
     return {
         "chosen": best.options,
         "tried": [asdict(item) for item in tried],
+        "seconds": round(seconds, 1),
         "validation": max(item.validation for item in tried),
         "test": float(found.numbers["accuracy"]),
-        "bytes": best.size(),
-        "hits": found.hits,
+        "bytes": whole.size(),
+        "hits": found.hits.tolist(),
     }
 
 
-def rows_of(store: Dataset) -> tuple[list[Any], list[Any]]:
-    """Texts and targets."""
-    return list(store.texts), list(store.targets)
+def rows_of(store: Dataset) -> Rows:
+    """Return the rows of a data set."""
+    return Rows(list(store.texts), list(store.targets))
 
 
 def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
-    """The run's configuration, and the model's name."""
+    """Return the configuration of `mixling train` or `distill` with these options, and the name of its model."""
     about = SETS[name]
     values: dict[str, Any] = {"task": about.task, "data": {"columns": dict(about.columns)}, "train": {"seed": seed}}
+    if options.model:
+        values["model"] = options.model
     if options.vectors and about.unlabeled is not None:
         values["init"] = {"vectors": options.vectors}
     if options.teacher:
@@ -147,19 +191,16 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
             "max_len": options.teacher_len,
             "unlabeled": [str(options.data / REVIEWS)],
         }
-    choice = choose_model(train, parse(RunConfig, values, where=name))
-    chosen = options.model or choice.name
-    values = merge({} if "init" in values else preset_values(chosen), values)
-    values["model"] = model_config(chosen, choice.changes).to_dict()
-    return parse(RunConfig, merge(values, read_overrides(options.set)), where=name), chosen
+    resolved = resolve(values, spec=LABELS, overrides=read_overrides(options.set))
+    return resolved.for_examples(train).config, options.model or choose_model(train, resolved.config).name
 
 
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All seeds of one set, and its baseline."""
+    """Return the results of all seeds of one set, and of its baselines."""
     train, validation, test = load(name, options.data)
     kind = task_type(SETS[name].task)
-    task = kind(kind.label_set(train))
     texts, targets = rows_of(test)
+    task = kind(kind.label_set(train)).with_unknown(list(validation.targets), targets)
     lines, hits = [], []
     chosen = ""
     for seed in options.seeds:
@@ -176,13 +217,10 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         assert result is not None
         predictor = Predictor(folder / "model.onnx")
-        logits = predictor.logits(predictor.encode(texts))
-        found = task.score(targets, answers(logits, task, targets))
-        model, encoder, _, _ = load_model(folder)
-        exact = predict_logits(model, TextSet(test, encoder))
-        same = [np.atleast_1d(a.argmax(-1) == b.argmax(-1)) for a, b in zip(logits, exact, strict=True)]
-        float_found = task.score(targets, answers(exact, task, targets))
-        hits.append(found.hits)
+        metrics = evaluate(predictor, test).metrics.numbers()
+        if not task.per_word:
+            hits.append(task.score(targets, [item.label for item in predictor.predict_stream(texts)]).hits)
+        quantization = result.report["quantization"]
         lines.append(
             {
                 "seed": seed,
@@ -192,9 +230,9 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
                 "precision": result.report["precision"],
                 "best_epoch": result.best["epoch"],
                 "validation": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
-                "test": {key: round(value, 5) for key, value in found.numbers.items()},
-                "test_float32": round(float_found.numbers[task.headline], 5),
-                "agreement": round(float(np.concatenate(same).mean()), 5),
+                "test": {key: round(float(value), 5) for key, value in metrics.items()},
+                "ngrams": result.report["ngrams"],
+                "agreement": None if quantization is None else round(quantization["agreement"], 5),
             }
         )
         print(json.dumps({"set": name, "model": chosen, **lines[-1]}), flush=True)
@@ -210,40 +248,32 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "seeds": lines,
     }
     if not task.per_word:
-        beside = baseline(train, validation, test, task)
+        beside = baselines(train, validation, test, task, options.runs / f"{name}-baselines", options.encoder)
         mean = np.mean(hits, axis=0)
         sizes = np.ones(len(mean))
         out["interval"] = asdict(rate_interval(mean, sizes))
-        ahead = mean - beside.pop("hits")
-        out["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead, sizes))}
-        out["tfidf"] = beside
+        for found in beside.values():
+            ahead = mean - np.array(found.pop("hits"))
+            found["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead, sizes))}
+        out["baselines"] = beside
     return out
-
-
-def answers(logits: list[np.ndarray], task: Task, targets: list[Any]) -> list[Any]:
-    """Labels, or for taggers tags, of logits; words beyond the model's length are tagged O."""
-    if not task.per_word:
-        return [task.labels.names[int(row.argmax())] for row in logits]
-    return [
-        tuple(task.labels.names[i] for i in row.argmax(-1)[: len(gold)]) + ("O",) * (len(gold) - len(row))
-        for row, gold in zip(logits, targets, strict=True)
-    ]
 
 
 def tables(lines: list[dict[str, Any]]) -> str:
     """Return the results of texts and of taggers as two markdown tables, each in the order of SETS."""
-    texts = [["set", "model", "start", "teacher", "test, mean ± sd (seeds)", "TF-IDF + LR", "difference, 95%"]]
-    slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy"]]
     costs = ["MB", "s", "8 bits agree"]
-    texts[0] += costs
-    slots[0] += costs
-    for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "")):
+    texts = [
+        ["set", "model", "start", "teacher", "test, mean ± sd (seeds)", *BASELINES.values(), "beside the best, 95%"]
+    ]
+    slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy", *costs]]
+    texts[0] += ["calibration error", *costs]
+    for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "", line["start"])):
         seeds = line["seeds"]
         name = [line["set"], line["model"].removeprefix("mixling-") + "".join(f", {item}" for item in line["changes"])]
         costs = [
             f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
             f"{statistics.median(one['seconds'] for one in seeds):.0f}",
-            f"{100 * min(one['agreement'] for one in seeds):.1f}",
+            f"{100 * min(1.0 if one['agreement'] is None else one['agreement'] for one in seeds):.1f}",
         ]
         if line["measure"] == "word_accuracy":
             metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
@@ -252,10 +282,20 @@ def tables(lines: list[dict[str, Any]]) -> str:
         start = "reviews" if line["start"] or line["teacher"] else "rows"
         each = ", ".join(f"{100 * one['test']['accuracy']:.1f}" for one in seeds)
         found = f"{mean_and_deviation(seeds, 'accuracy')} ({each})"
-        apart = {key: 100 * value for key, value in line["difference"].items()}
+        beside = [
+            f"{100 * line['baselines'][one]['test']:.1f}" if one in line["baselines"] else "" for one in BASELINES
+        ]
+        apart = {key: 100 * value for key, value in best_of(line["baselines"])["difference"].items()}
         ahead = f"{apart['mean']:+.1f} [{apart['low']:+.1f}, {apart['high']:+.1f}]"
-        texts.append([*name, start, line["teacher"] or "", found, f"{100 * line['tfidf']['test']:.1f}", ahead, *costs])
+        errors = [one["test"]["calibration_error"] for one in seeds if "calibration_error" in one["test"]]
+        error = f"{statistics.mean(errors):.3f}" if errors else ""
+        texts.append([*name, start, line["teacher"] or "", found, *beside, ahead, error, *costs])
     return "\n\n".join(_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
+
+
+def best_of(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the results of the best of those baselines that need no pretrained model, chosen by validation."""
+    return max((found[name] for name in LEXICAL if name in found), key=lambda one: float(one["validation"]))
 
 
 def mean_and_deviation(seeds: list[dict[str, Any]], metric: str) -> str:
@@ -278,6 +318,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
     parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
+    parser.add_argument("--encoder", help="folder of a sentence encoder, for the baseline of its embeddings")
     parser.add_argument("--vectors", help="`mixling vectors` of the unlabeled text, for the sets of its kind")
     parser.add_argument("--teacher-len", type=int, default=64, help="subwords that the teacher reads")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
@@ -300,7 +341,8 @@ def main() -> None:
         same = ("set", "model", "teacher", "start", "changes")
         lines = [old for old in lines if any(old[key] != line[key] for key in same)]
         write_json(options.out, [*lines, line])
-        print(f"{name}: test {line['test']:.4f}, TF-IDF {line.get('tfidf', {}).get('test')}", flush=True)
+        beside = {key: round(found["test"], 4) for key, found in line.get("baselines", {}).items()}
+        print(f"{name}: test {line['test']:.4f}, baselines: {beside}", flush=True)
 
 
 if __name__ == "__main__":

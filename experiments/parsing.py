@@ -29,6 +29,7 @@ it: what is chosen by them is no longer chosen blindly.
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import itertools
 import json
@@ -132,6 +133,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
 }
 
 
+@functools.cache
 def size(config: EncoderDecoderConfig, subwords: int) -> int:
     """Parameters of a model, which is not made for it."""
     with torch.device("meta"):

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 from mixling import ConfigError, DataError, Dataset, Example
 from mixling.audit import audit as audit_module
-from mixling.audit.audit import Audit, audit, conflicting, leaked
+from mixling.audit.audit import Audit, LabelsAudit, audit, conflicting, leaked
 from mixling.audit.folds import assign_folds
 from mixling.audit.report import audit_page, rows_csv, summarize, write_report
 from mixling.text.encoder import Text
@@ -61,6 +61,65 @@ def test_texts_in_both_splits() -> None:
     assert leaked(train, test, seed=0) == (((0, 1), (2, 0)), True)
 
 
+def test_each_of_several_labels_is_in_all_folds() -> None:
+    rng = np.random.default_rng(0)
+    targets = [tuple(name for name, p in (("a", 0.7), ("b", 0.3), ("c", 0.06)) if rng.random() < p) for _ in range(300)]
+    examples = Dataset.from_examples(Example(f"t {i}", names, "a.jsonl", i) for i, names in enumerate(targets))
+    fold = assign_folds(examples, 5, seed=0)
+    sizes = np.bincount(fold[["c" in names for names in targets]], minlength=5)
+    assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> Audit:
+    """An audit of texts with several labels, with probabilities as if models had been trained."""
+    probabilities = np.array([[0.9, 0.1, 0], [0.9, 0.8, 0], [0.05, 0.9, 0], [0.1, 0.05, 0], [0.95, 0.02, 0.0]])
+    answers = [("a",), ("a", "b"), ("b",), (), ("a",)]
+    monkeypatch.setattr(audit_module, "out_of_fold", lambda *args, **options: (probabilities, answers))
+    targets = [("a",), ("a", "b"), ("a", "b"), (), ("c", "b")]
+    texts = ["w <b>", "x", "y", "W  <B>", "z"]
+    rows = [Example(texts[i], target, "a.jsonl", i + 1) for i, target in enumerate(targets)]
+    return audit(Dataset.from_examples(rows), task="multi_label", folds=2)
+
+
+def test_missing_and_superfluous_labels_are_found(several: Audit) -> None:
+    assert isinstance(several, LabelsAudit)
+    assert several.names == ("a", "b", "c")
+    # y has a, and z has b, that no model expects; z lacks a. Only one text has c, so nothing about c can be learned.
+    assert np.argwhere(several.label_errors).tolist() == [[2, 0], [4, 0], [4, 1]]
+    assert several.errors.tolist() == [False, False, True, False, True]
+    assert several.quality.tolist() == pytest.approx([0.9, 0.8, 0.05, 0.9, 0.02])
+    assert [item[0] for item in several.suggested] == ["a", "a|b", "b", "", "a|c"]
+    assert [(item.example, item.suggested) for item in several.findings()] == [(4, "c"), (2, "b"), (4, "a|b|c")]
+    assert [item.probability for item in several.findings()] == pytest.approx([0.02, 0.05, 0.05])
+    assert several.mixed_up == (("a", "missing", 1), ("a", "superfluous", 1), ("b", "superfluous", 1))
+    assert several.conflicts == ((0, 3),)
+    assert several.metric == "micro_f1"
+    assert several.baseline == pytest.approx(2 * 4 / (5 + 7))
+    assert several.rare == (("a", 3), ("b", 3), ("c", 1))
+
+
+def test_the_report_of_several_labels(several: Audit) -> None:
+    rows = list(csv.DictReader(io.StringIO(rows_csv(several))))
+    assert [row["label"] for row in rows] == ["a", "a|b", "a|b", "", "c|b"]
+    assert [row["suggested"] for row in rows] == ["a", "a|b", "b", "", "a|c"]
+    assert (rows[2]["label_probability"], rows[2]["suggested_probability"]) == ("0.050000", "0.950000")
+    page = audit_page(several, title="t")
+    assert "Likely label errors: 3" in page
+    assert "Missing and superfluous labels: 3" in page
+    lines = summarize(several)
+    assert "likely label errors: 2 (40.0%)" in lines
+    assert "most often wrong: a is missing, 1 examples" in lines
+    assert lines[-1].startswith("micro F1 on unseen parts: mixling 0.")
+    assert several.to_dict()["baseline_micro_f1"] == several.baseline
+
+
+def test_equal_labels_in_another_order_are_no_conflict() -> None:
+    targets = [("a", "b"), ("b", "a"), ("a", "b")]
+    rows = Dataset.from_examples(Example("x", target, "a", i) for i, target in enumerate(targets))
+    assert conflicting(rows) == ()
+
+
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Audit:
     """An audit of five examples, with probabilities as if models had been trained."""
@@ -75,13 +134,14 @@ def test_what_is_found(found: Audit) -> None:
     assert found.names == ("<b>x", "y", "z")
     assert found.quality.tolist() == [0.9, 0.8, 0.05, 0.1, 0.0]
     assert found.ranked().tolist() == [2, 3]  # the only example of z cannot be learned, so it is no error
-    assert found.suggested == ["<b>x", "y", "<b>x", "y", "<b>x"]
+    assert [name for name, _ in found.suggested] == ["<b>x", "y", "<b>x", "y", "<b>x"]
+    assert [(item.example, item.suggested) for item in found.findings()] == [(2, "<b>x"), (3, "y")]
     assert found.conflicts == ((1, 3),)
     assert found.leaks == ((0, 1),)
-    assert found.metrics.accuracy == 0.4
-    assert found.baseline_accuracy == 0.6
+    assert found.metrics.numbers()["accuracy"] == 0.4
+    assert found.baseline == 0.6
     assert found.rare == (("<b>x", 2), ("y", 2), ("z", 1))
-    assert found.confused == (("<b>x", "y", 1), ("y", "<b>x", 1), ("z", "<b>x", 1))
+    assert found.mixed_up == (("<b>x", "y", 1), ("y", "<b>x", 1), ("z", "<b>x", 1))
 
 
 def test_the_table_has_a_row_for_each_example(found: Audit) -> None:
@@ -125,3 +185,7 @@ def test_mistakes() -> None:
     tags = Dataset.from_examples([Example(["a", "b"], ("O", "B-x"), "t.jsonl", 1)])
     with pytest.raises(DataError, match="an audit needs one label per text"):
         audit(tags)
+    with pytest.raises(DataError, match="an audit needs a list of labels per text"):
+        audit(examples, task="multi_label")
+    with pytest.raises(ConfigError, match="task: got 'tagging'; allowed: classification, multi_label"):
+        audit(tags, task="tagging")

@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.audit.label_errors import confident_labels, likely_errors, self_confidence, thresholds
+from mixling.audit.label_errors import (
+    confident_labels,
+    likely_errors,
+    likely_mark_errors,
+    mark_confidence,
+    self_confidence,
+    thresholds,
+)
 
 # find_label_issues(given, probabilities, filter_by="confident_learning", return_indices_ranked_by="self_confidence") of
 # cleanlab 2.9.0 for `case(1, 80, 5)`, the most likely error first.
 CLEANLAB = [15, 71, 30, 73, 5, 23, 47, 12, 35, 42, 53, 75, 65, 74, 10, 61, 66, 68]
+# find_multilabel_issues_per_class with the same options, for `marks_case(1, 40, 3)`: a list for each label.
+CLEANLAB_MARKS = [[30, 32], [21, 12], [6, 39, 24, 18, 2, 20]]
 
 
 def case(seed: int, examples: int, labels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +48,41 @@ def test_many_cases_against_cleanlab() -> None:
         given, probabilities = case(seed, 150, 6)
         options = {"filter_by": "confident_learning", "return_indices_ranked_by": "self_confidence"}
         assert ranked(given, probabilities) == find(given, probabilities, **options).tolist()
+
+
+def marks_case(seed: int, examples: int, labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Given labels of which a tenth are wrong, each with a probability that knows the true one."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random((examples, labels)) < 0.3
+    given = truth ^ (rng.random(truth.shape) < 0.1)
+    logits = rng.normal(size=truth.shape) * 1.2 + np.where(truth, 2, -2)
+    return given.astype(np.int64), 1 / (1 + np.exp(-logits))
+
+
+def ranked_marks(given: np.ndarray, probabilities: np.ndarray) -> list[list[int]]:
+    """The examples with likely errors of each label, the most likely first."""
+    errors, confidence = likely_mark_errors(given, probabilities), mark_confidence(given, probabilities)
+    out = []
+    for column, values in zip(errors.T, confidence.T, strict=True):
+        found = np.flatnonzero(column)
+        out.append(found[np.argsort(values[found], kind="stable")].tolist())
+    return out
+
+
+def test_errors_of_several_labels_are_cleanlabs() -> None:
+    assert ranked_marks(*marks_case(1, 40, 3)) == CLEANLAB_MARKS
+
+
+def test_many_cases_of_several_labels_against_cleanlab() -> None:
+    find = pytest.importorskip(
+        "cleanlab.multilabel_classification.filter", reason="cleanlab is not installed"
+    ).find_multilabel_issues_per_class
+    for seed in range(10):
+        given, probabilities = marks_case(seed, 150, 4)
+        lists = [np.flatnonzero(row).tolist() for row in given]
+        options = {"filter_by": "confident_learning", "return_indices_ranked_by": "self_confidence"}
+        issues, _, _ = find(lists, probabilities, **options)
+        assert ranked_marks(given, probabilities) == [found.tolist() for found in issues]
 
 
 def test_by_the_definition() -> None:

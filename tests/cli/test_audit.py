@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import random
 from pathlib import Path
 
 from .conftest import Call
@@ -43,3 +45,32 @@ def test_mistakes(call: Call, reviews: Path, tmp_path: Path) -> None:
     done = call("audit", reviews / "train.csv", "--folds", 1, *columns, tmp_path / "report")
     assert (done.code, "folds: got 1; at least 2" in done.err) == (2, True)
     assert not (tmp_path / "report").exists()
+
+
+def test_data_of_several_labels(call: Call, tmp_path: Path) -> None:
+    rng = random.Random(0)
+    words = {"cheap": "price", "tasty": "food", "friendly": "staff"}
+    rows, wrong = [], set(range(0, 150, 15))
+    for number in range(150):
+        chosen = [word for word in words if rng.random() < 0.5]
+        labels = [words[word] for word in chosen]
+        if number in wrong:  # without one of its labels, or with another
+            labels = labels[1:] if labels else ["food"]
+        rows.append({"text": " ".join(["it", "was", *chosen, str(number)]), "label": labels})
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "report"
+    done = call("audit", path, "--folds", 2, "--epochs", 15, "-o", out)
+    assert done.code == 0, done.err
+    assert "fold 2/2: 75 examples, micro F1 " in done.err
+    found = list(csv.DictReader((out / "rows.csv").read_text().splitlines()))
+    flagged = {index for index, row in enumerate(found) if row["likely_error"] == "1"}
+    assert len(wrong & flagged) >= 8
+    for index in wrong & flagged:
+        right = sorted(words[word] for word in str(rows[index]["text"]).split() if word in words)
+        assert found[index]["label"] == "|".join(rows[index]["label"])
+        assert len(set(found[index]["suggested"].split("|")) ^ set(right)) <= 1
+    assert "Missing and superfluous labels" in (out / "report.html").read_text()
+    path.write_text('{"tokens": ["a"], "slots": ["B-x"]}\n')
+    done = call("audit", path, "-o", out)
+    assert (done.code, "is data of tagging; data of classification and multi_label" in done.err) == (2, True)

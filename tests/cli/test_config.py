@@ -18,8 +18,11 @@ from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
 from mixling.runs.toml import default_toml
 from mixling.seq2seq.config import PAIRS
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+from mixling.vision import IMAGE_PRESETS
+from mixling.vision.config import IMAGE_RUNS
 
 NAMED = [(LABELS, name) for name in PRESETS] + [(PAIRS, name) for name in SEQ2SEQ_PRESETS]
+NAMED += [(IMAGE_RUNS, name) for name in IMAGE_PRESETS]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,7 @@ def keys(config: Config) -> Iterator[str]:
                 yield from keys(item)
 
 
-@pytest.mark.parametrize("spec", [LABELS, MASKED_LM, PAIRS])
+@pytest.mark.parametrize("spec", [LABELS, MASKED_LM, PAIRS, IMAGE_RUNS])
 def test_every_key_has_a_line_with_its_type_before_it(spec: Spec[Any]) -> None:
     lines = default_toml(spec).splitlines()
     found = set()
@@ -88,5 +91,7 @@ def test_the_command_line_prints_what_train_takes(call: Any, tmp_path: Path) -> 
     assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["model"]["dim"] == 32
     assert call("config", "pretrain").out == default_toml(MASKED_LM)
     assert call("config", "text2text").out == default_toml(PAIRS)
+    assert call("config", "image_classification").out == default_toml(IMAGE_RUNS)
+    assert call("config", "deit-s").out == default_toml(IMAGE_RUNS, "deit-s")
     refused = call("config", "pretain")
     assert (refused.code, "did you mean 'pretrain'" in refused.err) == (2, True)

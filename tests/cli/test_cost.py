@@ -74,7 +74,7 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
     ("arguments", "reported"),
     [
         (["no-such-model"], "unknown preset 'no-such-model'"),
-        (["gmlp-ti"], "'gmlp-ti' is an image model"),
+        (["gmlp-ti"], "'gmlp-ti' is a model of images"),
         (["gmlp", "--lengths", "8:x"], "--lengths: got '8:x'; allowed: FROM:TO"),
         (["gmlp", "--lengths", "9:8"], "--lengths: got '9:8'"),
         (["gmlp", "--lengths", "0,4"], "--lengths: got '0,4'"),
@@ -122,7 +122,8 @@ def test_another_problem_of_a_model_is_not_taken_for_memory(call: Call, monkeypa
         call("cost", "hypermixer", "--lengths", "8")
 
 
-def test_training_an_image_model_is_refused(call: Call, tmp_path: Path) -> None:
+def test_training_an_image_model_on_texts_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,b\n")
     done = call("train", tmp_path / "a.csv", "--model", "gmlp-b", "-o", tmp_path / "run")
     assert done.code == 2
-    assert "'gmlp-b' is an image model" in done.err
+    assert "a.csv: is neither a folder with a folder of images for each label" in done.err

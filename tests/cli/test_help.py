@@ -24,12 +24,12 @@ FLAGS = {
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
-        "--out-of-scope", "--conformal",
+        "--out-of-scope", "--conformal", "--workers",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe", "--workers",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--echo", "--on-bad-row",
@@ -47,7 +47,7 @@ FLAGS = {
     },
     "serve": {
         "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
+        "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
@@ -67,7 +67,7 @@ FLAGS = {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
         "--plot",
     },
-    "vectors": {"files", "--out", "-o", "--text", "--set"},
+    "vectors": {"files", "--out", "-o", "--text", "--set", "--workers"},
     "distill": {
         "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--split", "--limit",
         "--validation", "--dev",
@@ -88,8 +88,8 @@ FLAGS = {
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
     },
     "audit": {
-        "files", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row", "--folds",
-        "--epochs", "--seed", "--out", "-o",
+        "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row",
+        "--folds", "--epochs", "--seed", "--out", "-o",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",
@@ -256,7 +256,7 @@ def test_something_is_seen_before_what_takes_long_is_imported(args: list[str], t
     assert time.perf_counter() - begin < 10  # 0.3 s on an idle machine; loose, for a busy one
 
 
-def test_of_several_processes_the_first_announces_itself(
+def test_of_splitting_workers_the_first_announces_itself(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")

@@ -18,7 +18,7 @@ from mixling.cli.completion import MODELS, TASK_NAMES
 from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
-from mixling.runs.kinds import WRITING
+from mixling.runs.kinds import IMAGE_CLASSIFICATION, WRITING
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names
 
@@ -153,7 +153,7 @@ def test_the_shell_completes(complete: Complete) -> None:
 def test_all_models_and_tasks_are_completed() -> None:
     assert set(MODELS) == {*PRESETS, *SEQ2SEQ_PRESETS}
     assert len(MODELS) == len(set(MODELS))
-    assert set(TASK_NAMES) == {*task_names(), WRITING}
+    assert set(TASK_NAMES) == {*task_names(), WRITING, IMAGE_CLASSIFICATION}
 
 
 def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     copy = tmp_path / "text.txt"
     copy.write_text(text.read_text())
     run = tmp_path / "run"
-    arguments = ["pretrain", copy, "-o", run, *SMALL, "--set", "train.batch_size=8", "--steps", 800]
+    arguments = ["pretrain", copy, "-o", run, *SMALL, "--set", "train.batch_size=8", "--steps", 300]
     command = [sys.executable, "-m", "mixling", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:

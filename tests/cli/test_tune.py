@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import multiprocessing
 import os
+import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,7 +73,14 @@ def test_the_best_trial_is_exported_and_a_search_goes_on(
     assert done.code == 0, done.err
     assert done.out.startswith("best: ")
     assert "expected best validation accuracy of n random trials:" in done.out
+    # The default and two trials; a layer's feed-forward is all that has matrix products.
+    factors = re.search(r"cost of the result: ([\d.]+) MFLOPs an example x ([\d,]+) examples x 3 trainings", done.out)
+    assert factors is not None
     rows = table(out)
+    model = read_run(out / "best")["config"]["model"]
+    (layer,) = model["layers"]
+    products = model["text"]["max_len"] * model["dim"] * layer["feed_forward"]["ffn_dim"]
+    assert float(factors[1]) == round(2 * 2 * products / 1e6, 2)
     assert [(row["model"], row["trial"], row["state"]) for row in rows] == [
         ("mixling-small", name, "complete") for name in ("default", "0", "1")
     ]

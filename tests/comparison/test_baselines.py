@@ -18,6 +18,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from mixling import DataError
 from mixling.comparison import fast_text
 from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.comparison.embeddings import embeddings
 from mixling.comparison.word_tags import fit_word_tags
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
@@ -205,3 +206,20 @@ def test_a_fit_is_repeated_with_its_options(fit: Any) -> None:
 def test_fasttext_reads_pairs_as_words_apart() -> None:
     assert fast_text.as_line(("It's A film", "a Film\n\ud800")) == "it ' s a film 2:a 2:film 2:?"
     assert fast_text.as_line(["Two", "words"]) == "two words"
+
+
+def test_an_encoder_embeds_each_text_once() -> None:
+    asked: list[str] = []
+
+    class Encoder:
+        parameters = 8
+
+        def embed(self, texts: list[str]) -> np.ndarray:
+            asked.extend(texts)
+            return np.array([[text.count("a"), text.count("b")] for text in texts], np.float32)
+
+    kind = embeddings("DIR", Encoder())  # type: ignore[arg-type]
+    texts, targets = ["aa", "ab", "bb", "aa"], ["x", "x", "y", "x"]
+    for baseline in kind.fit(Classification, texts, targets, seed=0):
+        assert baseline.predict(["bb", "aaa"]) == ["y", "x"]
+    assert asked == ["aa", "ab", "bb", "aaa"]

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from mixling import Mixer
 
 # Rows of all others sum to one. Those of linear attention are short of it by eps.
-NOT_NORMALIZED = {"spatial weights", "linear attention"}
+NOT_NORMALIZED = {"spatial weights", "token weights", "linear attention"}
 
 
 def by_heads(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) -> Tensor:
@@ -51,10 +51,15 @@ def spatial_gating(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Ten
     return mixer.contract(made)
 
 
+def token_linear(mixer: Mixer, x: Tensor, source: Tensor, found: dict[str, Tensor]) -> Tensor:
+    return found["token weights"][0] @ source + mixer.linear.bias[: x.shape[1], None]
+
+
 FROM_WEIGHTS: dict[str, Callable[[Mixer, Tensor, Tensor, dict[str, Tensor]], Tensor]] = {
     "attention": by_heads,
     "linear_attention": by_heads,
     "remixing": remixing,
     "spatial_gating": spatial_gating,
     "synthesizer": by_heads,
+    "token_linear": token_linear,
 }

@@ -52,5 +52,6 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "one-head": {"num_heads": 1, "dropout": 0.1},
         "buckets": {"num_heads": 2, "positions": {"num_buckets": 8, "max_distance": 6}},
     },
+    "token_linear": {},
     "token_mlp": {"narrow": {"hidden_dim": 3}},
 }

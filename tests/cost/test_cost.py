@@ -16,6 +16,7 @@ from mixling.cost import timing
 from mixling.cost.flops import count, count_encoder_decoder
 from mixling.cost.printed import PRINTED, Printed, compare_counts
 from mixling.cost.provenance import provenance
+from mixling.cost.result import ResultCost
 from mixling.models.model import count_parameters, sized
 from mixling.seq2seq.model import build_encoder_decoder
 from mixling.seq2seq.presets import seq2seq_config
@@ -114,6 +115,15 @@ def test_counts_of_image_models(name: str) -> None:
     with FlopCounterMode(display=False) as counter:
         model.encoder(x, mask)
     assert counts.flops == counter.get_total_flops()
+
+
+def test_token_mixing_is_measured_without_the_feed_forward() -> None:
+    config = model_config("pnlp-mixer-x-small")
+    (row,) = timing.time_model({"x": config}, [8], repeats=1, mixing_only=True)
+    (whole,) = timing.time_model({"x": config}, [8], repeats=1)
+    assert row.flops == 2 * 2 * (2 * 64 * 8 * 256)  # two layers, each of two matrices of 8 x 256, for 64 channels
+    assert whole.flops - row.flops == 2 * 2 * (2 * 8 * 64 * 256)
+    assert row.parameters == whole.parameters - 2 * (2 * 64 * 256 + 256 + 64 + 2 * 64)
 
 
 def test_every_model_runs_at_every_length() -> None:
@@ -243,3 +253,14 @@ def test_the_commit_of_an_unrelated_checkout_is_not_taken(monkeypatch: pytest.Mo
     (tmp_path / "provenance.py").touch()
     made = provenance()
     assert (made["commit"], made["dirty"]) == (None, None)
+
+
+def test_the_cost_of_a_result_is_the_product_of_its_three_factors() -> None:
+    config = model_config("pnlp-mixer-x-small")
+    cost = ResultCost.of(config, examples=7_000, trainings=20)
+    layer = 2 * (2 * 64 * 64 * 256) + 2 * (2 * 64 * 64 * 256)
+    assert cost.flops == 2 * layer
+    assert cost.total == 2 * layer * 7_000 * 20
+    assert cost.line() == (
+        "cost of the result: 16.78 MFLOPs an example x 7,000 examples x 20 trainings = 2,349 GFLOPs an epoch"
+    )

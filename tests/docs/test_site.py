@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 README = (ROOT / "README.md").read_text("utf-8")
 
 
@@ -47,8 +51,6 @@ def test_the_readme_is_short_and_begins_with_numbers_and_a_picture() -> None:
 
 
 def test_the_claims_of_the_first_lines_are_those_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
-    import json
-
     script = load_script("benchmarks/overview.py")
     own = json.loads((ROOT / "experiments" / "results" / "own_models.json").read_text("utf-8"))
     native = json.loads((ROOT / "benchmarks" / "results" / "native.json").read_text("utf-8"))
@@ -68,6 +70,26 @@ def test_every_page_is_in_the_navigation(pages: Path) -> None:
     # A new page belongs into the navigation of mkdocs.yml.
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_the_outputs_of_its_cells(path: Path) -> None:
+    # The workflow of GitHub runs them (`make notebooks`), which takes a minute.
+    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    for cell in cells:
+        source = "".join(cell["source"])
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling"):
+                assert all(hasattr(importlib.import_module(node.module or ""), name.name) for name in node.names)
+        assert bool(cell["outputs"]) == bool(re.search(r"\b(print|show)\(", source)), source
+        assert all(output["output_type"] != "error" for output in cell["outputs"])
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+
+
+def test_a_notebook_is_a_page_with_its_outputs(pages: Path) -> None:
+    page = (pages / "notebooks" / "classification.md").read_text("utf-8")
+    assert re.search(r"```text\n(.*\n)*accuracy 0\.\d+\n```", page)
+    assert (pages / "notebooks" / re.findall(r"!\[.*\]\((.+\.png)\)", page)[0]).read_bytes()[1:4] == b"PNG"
 
 
 def test_links_of_the_site_lead_to_its_files(pages: Path, site: ModuleType) -> None:

@@ -56,11 +56,12 @@ def test_a_small_run_is_written_and_shown(
     (line,) = json.loads(out.read_text())
     assert (line["set"], line["model"], line["teacher"]) == ("cola", "mixling-small", None)
     assert line["rows"] == {"train": 108, "validation": 12, "test": 40}
-    assert line["tfidf"]["test"] == 1.0
+    beside = line["baselines"]["tf-idf"]
+    assert beside["test"] == 1.0
     (seed,) = line["seeds"]
     assert seed["test"]["accuracy"] == line["test"]
-    assert line["difference"]["mean"] == pytest.approx(line["test"] - 1)
-    assert line["difference"]["low"] <= line["difference"]["mean"] <= line["difference"]["high"]
+    assert beside["difference"]["mean"] == pytest.approx(line["test"] - 1)
+    assert beside["difference"]["low"] <= beside["difference"]["mean"] <= beside["difference"]["high"]
     capsys.readouterr()
     monkeypatch.setattr("sys.argv", [*call, "--table"])
     experiment.main()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from mixling.models.model import build_model, count_parameters
 
@@ -37,6 +38,44 @@ def test_every_row_is_a_model(experiment: ModuleType, tmp_path: Path, table: str
     assert all(size > 100_000 for size in sizes.values())
 
 
+# Millions, as Tables 2, 5 and 7 print them.
+PRINTED = {
+    "2": {"Mixer": 1.2, "Transformer": 1.2, "projection only, w = 4": 2.4, "projection only, w = 1": 0.82},
+    "5": {"X-LARGE": 4.4, "LARGE": 2.3, "BASE": 1.2, "SMALL": 0.63, "X-SMALL": 0.2, "BASE, th, 859 rows": 1.2},
+    "7": {"IMDB, X-SMALL": 1.2, "IMDB, BASE": 2.1, "IMDB, X-LARGE": 6.3}
+    | {f"Hyperpartisan, X-SMALL, fold {fold}": 2.2 for fold in range(5)}
+    | {"Hyperpartisan, BASE, fold 0": 3.2, "Hyperpartisan, X-LARGE, fold 4": 8.4},
+}
+
+
+@pytest.mark.parametrize("table", PRINTED)
+def test_rows_have_the_sizes_that_the_paper_prints(experiment: ModuleType, tmp_path: Path, table: str) -> None:
+    rows = {row.label: row.model for row in experiment.TABLES[table](options(tmp_path))}
+    assert PRINTED[table].keys() <= rows.keys()
+    for label, millions in PRINTED[table].items():
+        labels, output = (2, "text") if table == "7" else (151, "tokens")
+        with torch.device("meta"):
+            size = count_parameters(build_model(rows[label], labels, output=output)) / 1e6
+        assert size == pytest.approx(millions, abs=0.051 if millions >= 1 else 0.0085), label
+
+
+def test_rows_of_tables_1_3_and_4_differ_from_base_in_what_they_name(experiment: ModuleType, tmp_path: Path) -> None:
+    """By the paper's formula of the parameters, and by the features that the projections make of a word."""
+    base = {"m": 1024, "n": 64, "w": 1, "b": 256, "layers": 2}
+    for table in ("3", "4"):
+        for row in experiment.TABLES[table](options(tmp_path)):
+            name, value = row.label.split(" = ") if " = " in row.label else ("layers", row.label.split()[0])
+            want = base | {name: int(value)}
+            m, b, w, layers, h, s = want["m"], want["b"], want["w"], want["layers"], 256, 64
+            layer = (2 * s * h + h + s) + (2 * b * h + h + b) + 4 * b
+            with torch.device("meta"):
+                found = count_parameters(build_model(row.model, 151, output="tokens"))
+            assert found == ((2 * w + 1) * m + 1) * b + layers * layer + 151 * (b + 1), row.label
+            assert row.model.text.projection.num_hashes == want["n"]
+    types = [row.model.text.projection.type for row in experiment.TABLES["1"](options(tmp_path))]
+    assert types == ["minhash", "binary", "simhash", "ternary", "tsp", "embedding"]
+
+
 def test_unknown_words_are_alike(experiment: ModuleType, tmp_path: Path) -> None:
     rows = [{"tokens": ["play", "plays", "खेल", "music"], "slots": ["O", "O", "B-x", "O"]}]
     vocabulary = options(tmp_path).data / "vocab" / "bert-base-multilingual-cased.txt"
@@ -48,7 +87,7 @@ def test_the_papers_recipe_or_ours(experiment: ModuleType, tmp_path: Path) -> No
     given = options(tmp_path)
     row = next(experiment.TABLES["choose"](given))
     ours = experiment.configure(row, "tagging", 3, given)
-    assert (ours.train.seed, ours.train.token_dropout, ours.model.text.lowercase) == (3, 0.2, False)
+    assert (ours.train.seed, ours.train.epochs, ours.model.text.lowercase) == (3, None, False)
     given.training = "paper"
     paper = experiment.configure(row, "tagging", 3, given)
     assert (paper.train.epochs, paper.train.batch_size, paper.train.optim.lr) == (80, 256, 5e-4)

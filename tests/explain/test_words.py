@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_engines_agree(content: Callable[..., bytes], monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("changes", [{}, {"tokens": "subwords"}], ids=["words", "subwords"])
 def test_words_beyond_the_models_length_never_move_into_it(content: Callable[..., bytes], changes: Any) -> None:
-    predictor = Predictor(content(**changes))
+    predictor = Predictor(content(**changes), too_long="truncate")
     text = " ".join(["book", "late"] * 10)
     explanation = predictor.explain(text, method="leave_one_out")
     read = len(explanation.words)
@@ -148,6 +149,89 @@ def test_words_beyond_the_models_length_never_move_into_it(content: Callable[...
     assert explanation.score == pytest.approx(log_odds(predictor, text, label), abs=1e-5)
     without_first = log_odds(predictor, " ".join(text.split()[1:read]), label)
     assert explanation.words[0].effect == pytest.approx(explanation.score - without_first, abs=1e-5)
+
+
+def windows_of(words: list[str], size: int) -> list[range]:
+    """The windows of a text of words: one after the other, the last one up to the end."""
+    firsts = [*range(0, len(words) - size, size), len(words) - size]
+    return [range(first, first + size) for first in firsts]
+
+
+@pytest.mark.parametrize("form", ["text", "pair", "number"])
+def test_long_texts_are_explained_to_the_end(content: Callable[..., bytes], engine: str, form: str) -> None:
+    task = "regression" if form == "number" else "classification"
+    predictor = Predictor(content(task, pairs=form == "pair", max_len=5 if form == "pair" else 4))
+    words = ["book", "a", "table", "for", "two", "in", "paris", ",", "late"]
+    # Of a pair, each window has both words of the shorter text, and a separator.
+    windows = windows_of(words, 2 if form == "pair" else 4)
+
+    def score(kept: tuple[int, ...]) -> float:
+        texts: list[Any] = [" ".join(words[i] for i in window if i in kept) for window in windows]
+        if form == "pair":
+            texts = [("be late", text) for text in texts]
+        pooled = np.mean(predictor.text_logits(texts), axis=0)
+        if task == "regression":
+            return float(pooled[0] * 1.5 + 2.0)
+        others = np.delete(pooled, 1)
+        return float(pooled[1] - np.logaddexp.reduce(others))
+
+    text: Any = ("be late", "  " + "  ".join(words)) if form == "pair" else " \n ".join(words)
+    target = None if task == "regression" else "good"
+    explanation = predictor.explain(text, target, method="leave_one_out")
+    assert not explanation.truncated
+    found = [word for word in explanation.words if form != "pair" or word.part == 1]
+    whole = text[1] if form == "pair" else text
+    assert [word.word for word in found] == words == [whole[word.start : word.end] for word in found]
+    everything = tuple(range(9))
+    assert explanation.score == pytest.approx(score(everything), abs=1e-5)
+    for index, word in enumerate(found):
+        without = score((*everything[:index], *everything[index + 1 :]))
+        assert word.effect == pytest.approx(explanation.score - without, abs=1e-5)
+    if form == "pair":
+        assert [(word.word, word.part) for word in explanation.words[:2]] == [("be", 0), ("late", 0)]
+        return
+    shapley = predictor.explain(text, target, method="shapley")
+    value = {kept: score(kept) for size in range(10) for kept in itertools.combinations(range(9), size)}
+    expected = [
+        sum(
+            (value[tuple(sorted((*kept, player)))] - gain) / (9 * math.comb(8, len(kept)))
+            for kept, gain in value.items()
+            if player not in kept
+        )
+        for player in range(9)
+    ]
+    np.testing.assert_allclose([word.effect for word in shapley.words], expected, atol=1e-5)
+    answer = predictor.predict_one(text)
+    assert shapley.score == pytest.approx(
+        answer.value if form == "number" else log_odds(predictor, text, "good"), abs=1e-5
+    )
+    with pytest.raises(DataError, match="is longer than the model reads at a time, 4 words"):
+        Predictor(predictor.content, too_long="error").explain(text)
+    assert len(Predictor(predictor.content, too_long="truncate").explain(text).words) == 4
+
+
+@pytest.mark.parametrize("form", ["text", "words"])
+def test_a_tag_is_explained_in_the_window_that_it_is_from(content: Callable[..., bytes], form: str) -> None:
+    predictor = Predictor(content("tagging", max_len=8))
+    words = ["book", "a", "table", "for", "two", "in", "paris", "late", "be", "don", "t", "book"]
+    text: Any = words if form == "words" else " ".join(words)
+    # The windows are the words 0 to 7 and 4 to 11; the words from 6 on are nearer to the middle of the second.
+    for word, first in ((1, 0), (9, 4)):
+        window = words[first : first + 8]
+        explanation = predictor.explain(text, "B-x", method="leave_one_out", word=word)
+        assert [item.word for item in explanation.words] == words
+        inside = predictor.explain(window, "B-x", method="leave_one_out", word=word - first)
+        assert (explanation.score, explanation.base) == pytest.approx((inside.score, inside.base), abs=1e-5)
+        expected = np.zeros(12)
+        expected[first : first + 8] = [item.effect for item in inside.words]
+        np.testing.assert_allclose([item.effect for item in explanation.words], expected, atol=1e-5)
+    tags = predictor.text_logits([words])[0].argmax(1)
+    assert predictor.explain(text).word == (tags != 0).argmax()
+
+
+def test_a_text_of_too_many_words_is_refused_with_a_remedy(content: Callable[..., bytes]) -> None:
+    with pytest.raises(DataError, match=r"the text has 10,001 words; texts of up to 10,000 .* too_long='truncate'"):
+        Predictor(content()).explain("late " * 10_001)
 
 
 def test_contractions_are_left_out_as_the_words_they_are(content: Callable[..., bytes]) -> None:

@@ -35,7 +35,7 @@ def made(task: str) -> Task:
     return task_type(task)(LabelSet(*LABELS[task]))
 
 
-def card(task: str, **changes: Any) -> str:
+def card(task: str, options: dict[str, Any] | None = None, /, **changes: Any) -> str:
     report = {
         "validation": VALIDATION[task],
         "best": {"epoch": 7.5},
@@ -45,7 +45,9 @@ def card(task: str, **changes: Any) -> str:
         "file_bytes": 456_000,
         **changes,
     }
-    return model_card(RunConfig(task=task).to_dict(), report, made(task), folder_files={"x.y": "a file"})
+    return model_card(
+        RunConfig(task=task, **(options or {})).to_dict(), report, made(task), folder_files={"x.y": "a file"}
+    )
 
 
 def front_matter(text: str) -> dict[str, Any]:
@@ -141,3 +143,33 @@ def test_data_and_labels_have_their_numbers_and_nothing_of_a_label_is_markup() -
     assert "| ``yes: 'a' `b`" in text
     assert "](confusion.png)" in text
     assert "](confusion.png)" not in card("tagging")
+
+
+def test_label_sets_and_thresholds_are_described() -> None:
+    validation = {**VALIDATION["classification"], "set_coverage": 0.9625, "set_size": 1.5}
+    sets = {"method": "aps", "coverage": 0.95, "quantile": 0.8, "examples": 321}
+    text = card("classification", validation=validation, conformal=sets)
+    assert "with a probability of at least 0.95" in text
+    assert "321 validation examples that chose nothing" in text
+    assert "1.50\nlabels on average, with the most probable label in each; 96.2% have the right one" in text
+    assert "labels on average and may be empty" in card(
+        "classification", validation=validation, conformal={**sets, "method": "lac"}
+    )
+    assert "## Sets of labels" not in card("classification", conformal=None)
+
+    found = {
+        "a|b": {"threshold": 0.31251, "precision": 0.75, "recall": 0.5, "reached": True},
+        "rare": {"threshold": None, "precision": 0.0, "recall": 0.0, "reached": False},
+        "hard": {"threshold": 0.9, "precision": 0.8, "recall": 0.25, "reached": False},
+    }
+    text = card("multi_label", {"label_thresholds": 0.9}, label_thresholds=found)
+    assert "chosen for a precision of 0.9 on" in text
+    assert "| `a\\|b` | 0.3125 | 0.750 | 0.500 |  |" in text
+    assert "| `rare` | 0.5 | | | too few examples |" in text
+    assert "| `hard` | 0.9000 | 0.800 | 0.250 | the highest precision that was found |" in text
+    many = {f"label {index}": found["a|b"] for index in range(53)}
+    text = card("multi_label", {"label_thresholds": "f1"}, label_thresholds=many)
+    assert "chosen for the highest F1 on" in text
+    assert "3 more are in `metrics.json`" in text
+    assert text.count("| `label ") == 50
+    assert "## Thresholds" not in card("multi_label", label_thresholds=None)

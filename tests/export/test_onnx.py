@@ -36,6 +36,7 @@ CASES = {
     "char_ngrams": (CharNgrams(num_features=64), 1, "text", "mean"),
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
+    "class_token": (MinHash(num_features=90, num_hashes=7), 1, "text", "class"),
     "tsp": (Tsp(num_features=64), 0, "text", "max"),
     "ternary": (Ternary(num_features=90, num_hashes=7), 1, "tokens", "attention"),
     "embedding": (AveragedEmbedding(num_features=len(VOCABULARY), embedding_dim=10), 1, "tokens", "attention"),

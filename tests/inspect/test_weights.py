@@ -14,6 +14,7 @@ from mixling.inspect.maps import pseudo_attention
 from mixling.inspect.weights import (
     MIXING_MODELS,
     LayerMap,
+    highest,
     layer_maps,
     learned_filters,
     mixers_with,
@@ -102,6 +103,18 @@ def pairs(sources: list[int], targets: list[int]) -> tuple[Tensor, Tensor, Tenso
         mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
         out += [torch.randint(20, mask.shape, generator=generator), mask]
     return out[0], out[1], out[2], out[3]
+
+
+def test_the_highest_weight_is_over_the_first_half_of_the_layers() -> None:
+    encoder = stack(SpatialGatingConfig(ffn_dim=6, tiny_attention_dim=3), layers=5)
+    maps = layer_maps(of_encoder(encoder, [batch([4])]))
+    attention = [item for item in maps if item.name == "tiny attention"]
+    assert len(attention) == 5
+    found = {item.name: item for item in highest(maps)}
+    assert set(found) == {"tiny attention", "spatial weights"}
+    expected = [[max(attention[layer].values[i, j] for layer in range(3)) for j in range(4)] for i in range(4)]
+    np.testing.assert_array_equal(found["tiny attention"].values, expected)
+    assert found["tiny attention"].layer == 3
 
 
 def test_maps_of_an_encoder_decoder() -> None:

@@ -291,7 +291,25 @@ def test_padding_and_other_texts_change_no_answer(projection: MinHash, window: i
     assert (together[0] - together[1]).abs().max() > 1e-3  # not one answer for all
 
 
-@pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all"])
+def test_the_class_token_is_mixed_and_read() -> None:
+    made = config(head=HeadConfig(pooling="class"))
+    model = built(made)
+    assert model.class_token is not None
+    found, _ = answer(model, made, TEXTS)
+    encoder = TextEncoder(made.text, VOCABULARY)
+    for row, text in zip(found, TEXTS, strict=True):
+        batch = collate([item.words for item in encoder.encode([text])], encoder)
+        with torch.no_grad():
+            tokens = model.embedding.embed(batch.positions, None, batch.index, batch.mask)[0][batch.mask[0]]
+            x = torch.stack([model.class_token, *tokens])[None]
+            for layer in model.encoder.layers:
+                x = layer(x, torch.ones(1, x.shape[1], dtype=torch.bool))
+            expected = model.head.output.weight @ x[0, 0] + model.head.output.bias
+        torch.testing.assert_close(row, expected, **EXACT)
+    assert build_model(made, num_outputs=3, output="tokens").class_token is None
+
+
+@pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all", "class"])
 def test_the_order_of_a_batch_does_not_matter(pooling: str) -> None:
     made = config(head=parse(HeadConfig, {"pooling": pooling}, where="x"))
     model = built(made)

@@ -135,6 +135,9 @@ def test_parameters_are_the_formulas_to_the_last(name: str) -> None:
         ("bert-12-relative", 109.67),
         ("bert-24-relative", 194.76),
         ("bert-48-relative", 364.94),
+        ("bert-24-512", 92.09),
+        ("bert-48-384", 97.54),
+        ("bert-96-256", 84.11),
     ],
 )
 def test_parameters_of_bert(name: str, millions: float) -> None:
@@ -147,6 +150,20 @@ FAMILY = ["transformer", "linear-transformer", "fnet", "mlp-mixer", "gmlp", "hyp
 @pytest.mark.parametrize("name", FAMILY)
 def test_the_family_of_hypermixer_is_matched_at_11_million(name: str) -> None:
     assert bodies(name) == pytest.approx(10_976_768, rel=5e-4)
+
+
+def test_rivals_of_hypermixer_with_the_same_feed_forward() -> None:
+    """gMLP's channels are chosen so that it has attention's parameters; FNet, which has no weights, has fewer."""
+    d, n, f = 256, 128, 680
+    gating = d * f + f + 2 * (f // 2) + (2 * n - 1) + n + (f // 2) * d + d
+    final_norm = 2 * d  # FNet is post-norm, and has none
+    assert bodies("gmlp-512") - bodies("fnet-512") == 6 * gating + final_norm
+    assert bodies("transformer") - bodies("fnet-512") == 6 * 4 * (d * d + d) + final_norm
+    assert bodies("gmlp-512") == pytest.approx(bodies("transformer"), rel=5e-4)
+    for name in ("gmlp-512", "fnet-512"):
+        (layer,) = PRESETS[name].config.layers
+        assert layer.feed_forward is not None
+        assert layer.feed_forward.ffn_dim == 512
 
 
 def test_hypermixers_budget_identity() -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, Dataset, Example, Predictor, fit
+from mixling.cli.export import _export_anew
 from mixling.config import parse
 from mixling.data.examples import ColumnsConfig
 from mixling.models.presets import model_config
 from mixling.runs.config import RunConfig
 from mixling.runs.description import describe, summary
 from mixling.runs.evaluation import evaluate, evaluate_out_of_scope
+from mixling.runtime.session import open_model
 
 
 def examples(number: int, seed: int, wrong: float) -> Dataset:
@@ -71,6 +73,8 @@ def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path:
     assert run is not None
     assert run.report["out_of_scope"]["false_accept_rate"] == 0
     assert run.metrics.to_dict()["n"] == 100  # the others are kept apart
+    assert run.report["conformal"]["examples"] == 100
+    assert "100 validation examples that chose nothing" in (tmp_path / "m" / "README.md").read_text()
     predictor = Predictor(tmp_path / "m")
     predictions = predictor.predict(list(test.texts))
     assert isinstance(predictions, list)
@@ -80,6 +84,8 @@ def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path:
         assert sets is not None
         expected = [name for name, p in (prediction.probabilities or {}).items() if 1 - p <= sets.quantile]
         assert set(prediction.label_set or ()) == set(expected)
+    anew = Predictor(_export_anew(str(tmp_path / "m"), "float32", open_model(tmp_path / "m", num_threads=1)))
+    assert (anew.metadata.conformal, anew.metadata.threshold) == (sets, predictor.metadata.threshold)
     evaluation = evaluate(predictor, test)
     found = evaluate_out_of_scope(predictor, [str(outside)], evaluation.confidence, columns=ColumnsConfig())
     assert (found.texts, found.false_accept_rate) == (3, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import mixling
 from mixling import (
@@ -26,10 +27,17 @@ from mixling.runs.spec import MASKED_LM, resolve
 from mixling.runs.weights import load_model
 from mixling.seq2seq.config import PAIRS
 from mixling.seq2seq.run import fit_pairs
+from mixling.vision import ImageClassifier, fit_images
+from mixling.vision.config import IMAGE_RUNS
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 TRAIN = {"steps": 2, "batch_size": 8}
-CLASSES = {"training": Predictor, "pretraining": PretrainedModel, "text to text": TextGenerator}
+CLASSES = {
+    "training": Predictor,
+    "pretraining": PretrainedModel,
+    "text to text": TextGenerator,
+    "images": ImageClassifier,
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +56,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tiny = {"preset": "t5-2m", "dim": 16, "ffn_dim": 16, "num_layers": 1, "num_decoder_layers": 1}
     pairs = {"tasks": [{"train": files}], "model": tiny, "tokenizer": {"size": 120}, "train": TRAIN}
     fit_pairs(resolve(pairs, spec=PAIRS).config, folder=folder / "text to text")
+    for number in range(12):
+        path = folder / "pictures" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 20 * number, np.uint8)).save(path)
+    images = {"data": {"train": [str(folder / "pictures")]}, "train": TRAIN}
+    fit_images(resolve(images, spec=IMAGE_RUNS).config, folder=folder / "images")
     return {name: folder / name for name in KINDS}
 
 
@@ -68,6 +82,10 @@ def test_a_folder_of_another_kind_is_refused_with_what_is_wanted(folders: dict[s
         load_pretraining(folders["training"])
     with pytest.raises(ConfigError, match=r"its model is pretrained, .*; `mixling train --task text2text` makes"):
         TextGenerator(folders["pretraining"])
+    with pytest.raises(ConfigError, match=r"its model generates text; `mixling train IMAGES --task image_class"):
+        ImageClassifier(folders["text to text"])
+    with pytest.raises(ConfigError, match=r"its model classifies images; --from takes a folder"):
+        load_pretraining(folders["images"])
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:

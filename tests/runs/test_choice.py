@@ -9,6 +9,7 @@ import pytest
 from mixling import PRESETS, Dataset, Example, RunConfig, model_config
 from mixling.config import parse
 from mixling.runs.choice import choose_model
+from mixling.runs.spec import LABELS, resolve
 
 
 def rows(count: int, words: int) -> Dataset:
@@ -51,6 +52,31 @@ def test_many_labels_take_the_larger_one() -> None:
 @pytest.mark.parametrize(("words", "max_len"), [(1, 64), (64, 64), (65, 96), (300, 320), (5000, 1024)])
 def test_the_length_is_that_of_the_rows(words: int, max_len: int) -> None:
     assert choose_model(rows(30, words), config()).changes == {"text": {"max_len": max_len}}
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "size"), [(4_999, 3, 64), (5_000, 3, 256), (5_000, 64, 256), (5_000, 65, 64), (20_000, 3, 256)]
+)
+def test_many_short_texts_are_trained_in_large_batches(count: int, words: int, size: int) -> None:
+    train = resolve({"task": "classification"}, spec=LABELS).for_examples(rows(count, words)).config.train
+    assert (train.batch_size, train.optim.lr) == (size, {64: 0.002, 256: 0.003}[size])
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "rate"),
+    [
+        ({"train": {"batch_size": 32}}, 32, 0.002),
+        ({"train": {"optim": {"lr": 0.001}}}, 64, 0.001),
+        ({"train": {"optim": {"lr": None}, "epochs": 3}}, 256, 0.003),
+        ({"recipe": "pnlp-mixer"}, 256, 0.0005),
+        ({"model": "mixling-small"}, 64, 0.002),
+        ({"task": "multi_label"}, 64, 0.002),
+        ({"distill": {"teacher": "run"}}, 64, 0.002),
+    ],
+)
+def test_what_is_given_has_priority_over_large_batches(options: dict[str, Any], size: int, rate: float) -> None:
+    resolved = resolve({"task": "classification", **options}, spec=LABELS).for_examples(rows(5_000, 3))
+    assert (resolved.config.train.batch_size, resolved.config.train.optim.lr) == (size, rate)
 
 
 def test_a_few_long_texts_do_not_decide() -> None:

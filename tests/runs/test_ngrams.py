@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mixling.tasks import task_type
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.ngrams import Words
+from mixling.training.augmentation import AugmentationConfig
 from mixling.training.config import NgramConfig
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
@@ -45,6 +47,11 @@ def rows(number: int, kind: str, seed: int) -> Dataset:
             target = float(2 * label + rng.random() / 10)
         out.append(Example(" ".join(words), target, "rows", i))
     return Dataset.from_examples(out)
+
+
+def silent(texts: Sequence[Any]) -> np.ndarray:
+    """A network of two labels that knows nothing of texts."""
+    return np.zeros((len(texts), 2))
 
 
 def config(kind: str = "classification", **values: Any) -> RunConfig:
@@ -97,7 +104,8 @@ def test_the_reported_metrics_are_not_those_of_rows_that_the_branch_saw(tmp_path
         )
 
     train, validation = noise(120), noise(80)
-    result = fit(config(ngrams={"use": "always", "strength": 10.0}), train, validation, folder=tmp_path / "m")
+    values = {"ngrams": {"use": "always", "strength": 10.0}, "train": {"epochs": 1, "augmentation": {"typos": 0}}}
+    result = fit(config(**values), train, validation, folder=tmp_path / "m")
     assert result is not None
     assert result.metrics.numbers()["accuracy"] < 0.7
     assert result.report["ngrams"]["mixture_loss"] == pytest.approx(result.metrics.numbers()["log_loss"], rel=1e-5)
@@ -135,7 +143,7 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
 
     def of(network: np.ndarray, validation: Dataset = validation, **options: Any) -> Any:
         data = LinearData(
-            task=task, train=train, validation=validation, network=network, weights=None, text=text,
+            task=task, train=train, validation=validation, network=network, predict=silent, weights=None, text=text,
             vocabulary=vocabulary,
         )  # fmt: skip
         return fit_ngrams(NgramConfig(**options), data, max_bytes=50_000)
@@ -151,6 +159,87 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
+
+
+def test_long_validation_texts_are_read_to_the_end() -> None:
+    train = rows(80, "classification", 0)
+    validation = Dataset.from_examples(
+        Example(f"{'zepert ' * 30}{example.text}", example.target, "rows", i)
+        for i, example in enumerate(rows(60, "classification", 1))
+    )
+    task = task_type("classification")(task_type("classification").label_set(train))
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((60, 2)), predict=silent, weights=None,
+        text=TextConfig(max_len=16), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    found = fit_ngrams(parse(NgramConfig, {"use": "always"}, where="test"), data, max_bytes=20_000)
+    assert found is not None
+    right = found.held_out.argmax(1) == task.targets(validation.targets)
+    assert right.mean() > 0.95
+
+
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
+def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_validation(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, validation = rows(160, kind, 0), rows(60, kind, 1)
+    task = task_type(kind)(task_type(kind).label_set(train))
+    vocabulary, outputs = train_vocabulary(list(train.texts), TextConfig()), len(task.labels) or 1
+    asked: list[list[Any]] = []
+
+    def predict(texts: Any) -> np.ndarray:
+        asked.append(list(texts))
+        return np.zeros((len(texts), outputs))
+
+    def of(*kinds: Any) -> Any:
+        typos = {"typos": 0.3, "typo_kinds": kinds} if kinds else {"typos": 0.0}
+        data = LinearData(
+            task=task, train=train, validation=validation, network=np.zeros((60, outputs)),
+            predict=predict, weights=np.ones(160, np.float32), text=TextConfig(), vocabulary=vocabulary,
+            augmentation=AugmentationConfig(**typos),
+        )  # fmt: skip
+        return fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=100_000)
+
+    def knows(found: Any, word: str) -> bool:
+        encoder = TextEncoder(TextConfig(), vocabulary)
+        encoder.encode([word])
+        return bool(Words.of_table(encoder, 3, 3, 4).hashes[0] in found.branch.terms)
+
+    doubled = [word[:1] + word for word in WORDS[:10]]
+    correct = of()
+    assert not asked
+    assert not any(knows(correct, word) for word in doubled)
+    found = of("insert")
+    assert sum(knows(found, word) for word in doubled) > 5
+    (copies,) = asked
+    assert len(copies) == len(validation)
+    changed = 0
+    for copy, text in zip(copies, validation.texts, strict=True):
+        words = list(zip(copy.split(), text.split(), strict=True))
+        assert all(len(a) - len(b) in (0, 1) for a, b in words)
+        changed += sum(a != b for a, b in words)
+    assert changed / 600 == pytest.approx(0.2, abs=0.06)
+    assert np.stack(found.combine(np.zeros((60, outputs)))).shape == (60, outputs)
+    monkeypatch.setattr("mixling.runs.ngrams._MAX_COPIED_WORDS", 300)  # words of 30 texts
+    of("insert")
+    assert len(asked[-1]) == 30
+
+
+@pytest.mark.slow
+def test_training_without_typos_gives_the_branch_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("mixling.runs.adjustments.fit_ngrams", lambda config, data, **options: given.append(data))
+    train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
+    for name, changes in (("typos", {"typo_kinds": ["ocr"]}), ("none", {"typos": 0})):
+        values = {"ngrams": {"use": "always"}, "train": {"epochs": 1, "augmentation": changes}}
+        fit(config(**values), train, validation, folder=tmp_path / name)
+    assert [(data.augmentation.typos > 0, data.augmentation.typo_kinds[0]) for data in given] == [
+        (True, "ocr"),
+        (False, "swap"),
+    ]
+    texts = list(validation.texts)
+    # The engines round 8-bit activations differently.
+    np.testing.assert_allclose(given[1].predict(texts), given[1].network, atol=0.01)
 
 
 def test_the_bytes_are_what_the_network_leaves() -> None:

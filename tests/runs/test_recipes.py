@@ -12,13 +12,31 @@ from mixling.cli.completion import RECIPE_NAMES
 from mixling.runs.recipes import RECIPES
 from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
 from mixling.seq2seq.config import PAIRS
+from mixling.vision.config import IMAGE_RUNS
 
-SPECS: dict[str, Spec[Any]] = {"train": LABELS, "pretrain": MASKED_LM, "text2text": PAIRS}
+SPECS: dict[str, Spec[Any]] = {
+    "train": LABELS,
+    "pretrain": MASKED_LM,
+    "text2text": PAIRS,
+    "image_classification": IMAGE_RUNS,
+}
 ADAMW = {"name": "adamw", "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "schedule": "linear"}
 CONSTANT = {"name": "adafactor", "lr": 1e-3, "schedule": "constant", "warmup": 0.0}
 # As printed: the source, then values of `train` and of `train.optim`. "Gradient clipping 0" is none.
 PRINTED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "pnlp-mixer": ("pNLP-Mixer, section 4.1", {"epochs": 80, "batch_size": 256}, {"lr": 5e-4}),
+    "gmlp-table7": (
+        "gMLP, Table 7 (ImageNet)",
+        {"epochs": 300, "batch_size": 4096, "loss": {"label_smoothing": 0.1, "class_weights": "none"}},
+        {
+            **ADAMW,
+            "lr": 1e-3,
+            "weight_decay": 0.05,
+            "clip_norm": 1.0,
+            "schedule": "cosine",
+            "warmup": pytest.approx(10_000 / 93_900, rel=1e-3),
+        },
+    ),
     "gmlp-table8": (
         "gMLP, Table 8 (ablation studies)",
         {"steps": 125_000, "batch_size": 2048},
@@ -53,11 +71,18 @@ def test_values_are_those_of_the_paper(name: str) -> None:
     assert RECIPES[name].source == source
     assert {key: config[key] for key in train} == train
     assert {key: config["optim"][key] for key in optim} == optim
-    # No paper has these; mixling's defaults for models that predict labels do.
-    assert config["token_dropout"] == config["loss"]["label_smoothing"] == 0
+    # No paper on texts has these; mixling's defaults for models that predict labels do.
+    assert config["token_dropout"] == 0
+    assert config["loss"]["label_smoothing"] == train.get("loss", {}).get("label_smoothing", 0)
     assert not any(
         (config["augmentation"] or {"pseudo_words": 0, "typos": 0})[key] for key in ("pseudo_words", "typos")
     )
+
+
+def test_images_are_mixed_as_in_table_7() -> None:
+    augment = resolved("gmlp-table7").augment
+    assert (augment.mixup, augment.cutmix, augment.mixing) == (0.8, 1.0, 1.0)  # one or the other, with equal chances
+    assert resolved("gmlp-table7", {"augment": {"mixup": 0.1}}).augment.mixup == 0.1
 
 
 def test_every_recipe_is_checked_and_completed() -> None:
@@ -104,7 +129,7 @@ def test_the_user_reads_the_source_and_what_is_left_to_choose() -> None:
 
 
 def test_unknown_recipes_and_those_of_other_runs() -> None:
-    with pytest.raises(ConfigError, match=r"recipe: got 'gmlp-table7'.*did you mean 'gmlp-table"):
-        resolve({"task": "classification", "recipe": "gmlp-table7"}, spec=LABELS)
+    with pytest.raises(ConfigError, match=r"recipe: got 'gmlp-table6'.*did you mean 'gmlp-table"):
+        resolve({"task": "classification", "recipe": "gmlp-table6"}, spec=LABELS)
     with pytest.raises(ConfigError, match="is for masked language modelling, this is a model that predicts labels"):
         resolve({"task": "classification", "recipe": "gmlp-table8"}, spec=LABELS)

@@ -71,6 +71,28 @@ def test_new_labels_are_added_and_old_ones_stay(base: Path, tmp_path: Path) -> N
     assert set(read_data(forgetful, spool_dir=None, log=lambda line: None)[0].label_counts()) == {"c", "d"}
 
 
+def test_the_ngram_branch_is_fitted_anew_on_old_and_new_examples(tmp_path: Path) -> None:
+    def train_branch(file: Path, init: dict[str, Any], folder: Path, **branch: Any) -> Predictor:
+        small: dict[str, Any] = {} if init else {"model": "mixling-tiny"}
+        given = {"data": {"train": [str(file)]}, "init": init, "train": {"epochs": 2}, "task": "classification"}
+        config = resolve({**given, **small}, spec=LABELS, overrides={"ngrams": branch} if branch else {}).config
+        return train(config, folder)[0]
+
+    old, new = write(tmp_path / "old.jsonl", "ab", 30), write(tmp_path / "new.jsonl", "cd", 20)
+    options = {"use": "always", "min_n": 2, "max_n": 5}
+    first = train_branch(old, {}, tmp_path / "base", **options)
+    init = {"pretrained": str(tmp_path / "base"), "replay": 20}
+    second = train_branch(new, init, tmp_path / "more")
+    assert second.metadata.ngrams is not None
+    assert (second.metadata.ngrams.min_n, second.metadata.ngrams.max_n) == (2, 5)
+    assert first.metadata.ngrams is not None
+    # Each label has n-grams of its own, also the two that were only replayed.
+    for index, label in enumerate("abcd"):
+        scores = second._branch.logits([second.encode([f"{WORDS[label]} {label}"])[0].words])[0]  # type: ignore[union-attr]
+        assert scores.argmax() == index
+    assert train_branch(new, init, tmp_path / "none", use="never").metadata.ngrams is None
+
+
 def test_the_weights_of_known_labels_are_kept(base: Path) -> None:
     old, _, _, _ = load_model(base / "base")
     model, _, _, _ = load_model(base / "base")

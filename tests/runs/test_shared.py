@@ -67,3 +67,17 @@ def test_a_training_that_shares_writes_the_bytes_of_one_that_does_not(
     }
     assert hashes["1"] == hashes["alone"]
     assert hashes["0"] != hashes["1"]
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(1, False), (2, True)])
+def test_texts_that_few_steps_read_are_encoded_when_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, kept: bool
+) -> None:
+    made: list[training.TextSet] = []
+    original = training.TextSet
+    monkeypatch.setattr(
+        training, "TextSet", lambda *args, **options: (made.append(original(*args, **options)), made[-1])[1]
+    )
+    few = config(0).model_copy(update={"train": config(0).train.model_copy(update={"steps": steps})})
+    fit(few, examples(200, "train"), examples(30, "validation"), folder=tmp_path / "run")
+    assert [(len(item), item.is_kept) for item in made] == [(200, kept), (30, True)]

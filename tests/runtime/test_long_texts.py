@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from mixling import ConfigError, DataError, ModelConfig, Predictor, Vocabulary, build_model
+from mixling import ConfigError, DataError, Dataset, Example, ModelConfig, Predictor, Vocabulary, build_model
 from mixling.config import merge, parse
+from mixling.data.batches import TextSet
 from mixling.export.onnx import export_onnx
+from mixling.models.model import Model
 from mixling.models.presets import PRESETS
 from mixling.text.labels import LabelSet
+from mixling.training.dataset_adapter import predict_logits
+from mixling.training.long_texts import find_long_texts
 
 MAX_LEN = 8
 WORDS = "play some music by the beatles what is weather in paris tomorrow book a table for two".split()  # noqa: SIM905
@@ -25,14 +30,20 @@ LABELS = {
 }
 
 
-def export(task: str, *, pairs: bool = False) -> bytes:
+def export(task: str, *, pairs: bool = False, **text: Any) -> bytes:
+    return build(task, pairs=pairs, **text)[1]
+
+
+def build(task: str, *, pairs: bool = False, **text: Any) -> tuple[Model, bytes]:
     per_word = task == "tagging"
     preset = "mixling-mixer" if per_word else "mixling-tiny"
-    config = parse(ModelConfig, merge(PRESETS[preset].config.to_dict(), {"text": {"max_len": MAX_LEN}}), where=preset)
+    config = parse(
+        ModelConfig, merge(PRESETS[preset].config.to_dict(), {"text": {"max_len": MAX_LEN, **text}}), where=preset
+    )
     output = "tokens" if per_word else "text"
     model = build_model(config, num_outputs=len(LABELS[task]), output=output, seed=3)
     vocabulary = Vocabulary.train(WORDS * 3, size=100)
-    return export_onnx(
+    return model, export_onnx(
         model, text=config.text, task=task, labels=LABELS[task], vocabulary=vocabulary, precision="float32", pairs=pairs
     )  # fmt: skip
 
@@ -142,3 +153,36 @@ def test_a_word_that_is_too_long_is_still_cut(classifier: bytes, engine: str) ->
     one, other = (Predictor(classifier, too_long=value).predict_one(text) for value in ("windows", "truncate"))
     assert one.truncated
     assert one.probabilities == pytest.approx(other.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("task", "form", "tokens"),
+    [
+        ("classification", "text", "words"),
+        ("classification", "text", "subwords"),
+        ("regression", "text", "words"),
+        ("classification", "pair", "words"),
+        ("tagging", "words", "words"),
+        ("tagging", "words", "subwords"),
+    ],
+)
+def test_training_evaluates_what_a_predictor_reads(task: str, form: str, tokens: str) -> None:
+    model, content = build(task, pairs=form == "pair", tokens=tokens)
+    predictor = Predictor(content)
+    rows: list[Any] = [text for text in texts() if text]
+    rows = [(text, "what is") if form == "pair" else text.split() if form == "words" else text for text in rows]
+    data = Dataset.from_examples((Example(text, None, "rows", i) for i, text in enumerate(rows)), pairs=form == "pair")
+    read = TextSet(data, predictor.encoder)
+    long = find_long_texts(read, predictor.task)
+    assert len(long.owners) >= 4
+    expected = predictor.text_logits(rows)
+    for chosen in (np.arange(len(rows)), np.array([6, 0, 7]), np.array([0])):
+        found = long.complete(
+            predict_logits(model, read, chosen), chosen, predictor.task,
+            lambda windows, numbers: predict_logits(model, windows, numbers),
+        )  # fmt: skip
+        assert len(found) == len(chosen)
+        for ours, index in zip(found, chosen.tolist(), strict=True):
+            np.testing.assert_allclose(ours, expected[index], atol=1e-5)
+    whole = long.complete(predict_logits(model, read), None, predictor.task, lambda a, b: predict_logits(model, a, b))
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(whole, expected, strict=True))

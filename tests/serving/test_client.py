@@ -140,3 +140,7 @@ def test_the_command_line(served: Served, paths: dict[str, Path], monkeypatch: p
     assert remote.returncode == 0, remote.stderr
     for ours, theirs in zip(remote.stdout.splitlines(), local.stdout.splitlines(), strict=True):
         assert json.loads(ours)["tags"] == json.loads(theirs)["tags"]
+    given = ["--threshold", "a=0", "--threshold", "b=1"]
+    topics = subprocess.run([*command, "topics", "--url", url, *given, "a text"], capture_output=True, text=True)
+    assert json.loads(topics.stdout)["labels"][0] == "a", topics.stderr
+    assert "b" not in json.loads(topics.stdout)["labels"]

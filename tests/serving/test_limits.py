@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +17,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import ConfigError
-from mixling.serving import page
+from mixling.serving import page, scheduling
+from mixling.serving.accepting import Acceptor
 from mixling.serving.body import Bodies, ClientGone
 from mixling.serving.keys import ApiKeys
 from mixling.serving.problems import Problem
-from mixling.serving.scheduling import Scheduler
+from mixling.serving.scheduling import Line, Scheduler
 from mixling.serving.settings import named_models
 
 Make = Callable[..., TestClient]
@@ -267,3 +269,92 @@ def test_names_of_models(tmp_path: Path) -> None:
         named_models(["a/b=c"])
     with pytest.raises(ConfigError, match="two models have the name 'a'"):
         named_models(["a=b", "x/a.onnx"])
+
+
+def test_requests_that_have_waited_behind_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(scheduling, "perf_counter", lambda: now)
+    line = Line(max_wait=50 / 1024)
+    tickets = [line.enter() for _ in range(100)]
+    for ticket in tickets[:51]:
+        line.leave(ticket)
+        now += 1 / 1024  # the cost of an answer
+    for ticket in tickets[51:]:
+        with pytest.raises(Problem, match="has waited for 50 ms") as refused:
+            line.leave(ticket)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+    late = [line.enter() for _ in range(32)]
+    now += 9.0  # the machine paused: those that would be answered in any case are
+    for ticket in late:
+        line.leave(ticket)
+    line.leave(None)  # a request of another server's protocol has no ticket
+
+
+def test_large_requests_that_would_wait_for_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(scheduling, "perf_counter", lambda: now)
+    begun, go = threading.Event(), threading.Event()
+
+    def slow() -> list[int]:
+        nonlocal now
+        now += 100.0
+        return []
+
+    def block() -> list[int]:
+        begun.set()
+        go.wait(10)
+        return []
+
+    async def run() -> None:
+        scheduler = Scheduler(queue=100, timeout=5.0)
+        await scheduler.large(10, [slow])  # 10 s for a text, of which a fifth counts
+        waiting = asyncio.create_task(scheduler.large(6, [block]))
+        await asyncio.to_thread(begun.wait, 10)
+        with pytest.raises(Problem, match="take about 12 s") as refused:
+            await scheduler.large(1, [slow])
+        assert (refused.value.status, refused.value.headers["Retry-After"]) == (503, "12")
+        go.set()
+        await waiting
+        scheduler.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_connections_that_wait_are_accepted_together(at_once: int) -> None:
+    """They are after an error, such as too many open files, too; none is after the end."""
+
+    class Greeting(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            transport.write(b"hello")
+            transport.close()
+
+    class Failing:
+        """A listening socket that fails once."""
+
+        def __init__(self, real: socket.socket) -> None:
+            self._real, self.failures = real, 1
+
+        def accept(self) -> Any:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(24, "Too many open files")
+            return self._real.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    async def run(listener: socket.socket) -> None:
+        acceptor = Acceptor(Failing(listener), Greeting, at_once=at_once)
+        connections = [await asyncio.open_connection(*listener.getsockname()) for _ in range(20)]
+        for reader, writer in connections:
+            assert await asyncio.wait_for(reader.read(), 10) == b"hello"
+            writer.close()
+        acceptor.close()
+        reader, writer = await asyncio.open_connection(*listener.getsockname())  # waits in the backlog
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(), 0.05)
+        writer.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asyncio.run(run(listener))

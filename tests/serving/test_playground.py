@@ -18,6 +18,7 @@ import pytest
 from mixling import Predictor
 
 from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from .generator import write_generator
 from .process import Served, serving
 
 pytestmark = NEEDS_CHROMIUM
@@ -62,22 +63,41 @@ def probabilities(page: Any) -> dict[str, float]:
 
 
 def test_a_label_follows_the_last_key(page: Any, predictors: dict[str, Predictor]) -> None:
-    page.locator("#text").press_sequentially("play music", delay=5)
-    expected = predictors["intents"].predict_one("play musics").probabilities
-    value = next(iter(expected.values()))
-    page.evaluate(
-        "value => { const begin = performance.now(), there = () =>"
-        " [...document.querySelectorAll('data')].some(item => Math.abs(item.value - value) < 1e-9);"
-        " window.delay = new Promise(resolve => new MutationObserver("
-        "() => there() && resolve(performance.now() - begin))"
-        ".observe(document.getElementById('results'), {childList: true, subtree: true})) }",
-        value,
-    )
-    page.locator("#text").press("s")
-    delay = page.evaluate("window.delay")
-    assert 60 <= delay < 2000  # 300 ms on an idle machine; loose, for a busy one
+    page.locator("#text").press_sequentially("play musi", delay=5)
+    delays = []
+    for typed in ("c", "s", "s", "s"):
+        expected = predictors["intents"].predict_one(page.input_value("#text") + typed).probabilities
+        page.evaluate(
+            "value => { const begin = performance.now(), there = () =>"
+            " [...document.querySelectorAll('data')].some(item => Math.abs(item.value - value) < 1e-9);"
+            " window.delay = new Promise(resolve => new MutationObserver("
+            "() => there() && resolve(performance.now() - begin))"
+            ".observe(document.getElementById('results'), {childList: true, subtree: true})) }",
+            next(iter(expected.values())),
+        )
+        page.locator("#text").press(typed)
+        delays.append(page.evaluate("window.delay"))
+    assert min(delays) >= 60  # the pause after the last key
+    assert min(delays) <= 300  # the others may have waited for other work of this machine
     assert probabilities(page) == pytest.approx(expected, abs=1e-6)
     assert "<b>table</b>" in probabilities(page)  # a label is text
+
+
+def test_generated_text_is_shown(browser: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    from mixling.seq2seq.generator import TextGenerator
+
+    folder = write_generator(tmp_path / "writer", seed=0, tasks=[])
+    expected = TextGenerator(folder).generate([HARD])[0]
+    page = browser.new_page()
+    with serving(folder) as served:
+        open_page(page, served)
+        page.fill("#text", HARD)
+        page.wait_for_selector("article .answer")
+        assert page.locator("article .answer").text_content() == (expected.text or "(an empty text)")
+        assert page.locator("article .note").count() == (not expected.stopped)
+        assert page.locator("#explain-row").is_hidden()
+    page.close()
 
 
 def test_spans_are_those_of_the_text(page: Any, predictors: dict[str, Predictor]) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from mixling import Predictor
+from mixling.export.onnx import amend
+from mixling.text.conformal import Method, conformal_scores
 
 TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
 CONTEXT = "The beatles play in paris tomorrow. " * 30
@@ -85,6 +89,58 @@ def test_top_k_and_threshold_leave_out_what_is_less_probable(
         assert ask("answers", questions=[question], threshold=min(answer.score + 0.01, 1.0))["no_answer"]
 
 
+def amended(path: Path, folder: Path, **values: Any) -> Path:
+    """Return a copy of a model file with other metadata."""
+    out = folder / path.name
+    out.write_bytes(amend(path.read_bytes(), **values))
+    return out
+
+
+def test_labels_have_thresholds_of_their_own(
+    make_client: Callable[..., TestClient], paths: dict[str, Path], tmp_path: Path
+) -> None:
+    probabilities = Predictor(paths["topics"]).predict_one("play music").probabilities
+    assert probabilities is not None
+    own = {"a": 1.0, "b": 0.0}  # of the model; c has none
+    with make_client({"topics": amended(paths["topics"], tmp_path, label_thresholds=own)}) as client:
+
+        def ask(threshold: Any) -> Any:
+            request = {"texts": ["play music"], "threshold": threshold}
+            return client.post("/v1/models/topics/predict", json=request).json()["predictions"][0]["labels"]
+
+        for given in ({}, {"b": 1}, {"a": 0.0}, {"a": probabilities["a"], "b": 1.0, "c": 0.0}, {"c": 1.0}):
+            lowest = {"c": 0.5, **own, **given}
+            assert ask(given) == [name for name, value in probabilities.items() if value >= lowest[name]], given
+        assert (ask(0), ask(1.0)) == (["a", "b", "c"], [])
+        schema = client.get("/openapi.json").json()["paths"]["/v1/models/topics/predict"]["post"]["requestBody"]
+        number, by_label = schema["content"]["application/json"]["schema"]["properties"]["threshold"]["anyOf"]
+        assert by_label == {
+            "type": "object", "propertyNames": {"enum": ["a", "b", "c"]}, "additionalProperties": number,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["lac", "aps"])
+def test_label_sets_are_those_of_the_predictor(
+    make_client: Callable[..., TestClient], paths: dict[str, Path], tmp_path: Path, method: Method
+) -> None:
+    scores = conformal_scores(Predictor(paths["intents"]).predict_proba(TEXTS), method)
+    quantile = float(np.median(np.sort(scores, 1)[:, 1])) + 1e-6  # the second label is in some sets
+    path = amended(
+        paths["intents"], tmp_path, conformal={"method": method, "coverage": 0.9, "quantile": quantile}
+    )  # fmt: skip
+    expected = [list(item.label_set or ()) for item in Predictor(path).predict(TEXTS)]  # type: ignore[union-attr]
+    assert set(map(len, expected)) == {1, 2}
+    with make_client({"intents": path}) as client:
+        found = client.post("/v1/models/intents/predict", json={"texts": TEXTS, "top_k": 1}).json()["predictions"]
+        assert [item["label_set"] for item in found] == expected
+        one = client.post("/v1/models/intents/predict", json={"texts": TEXTS[:1]}).json()["predictions"]
+        assert one[0]["label_set"] == expected[0]
+        tensor = {"name": "text", "shape": [len(TEXTS)], "datatype": "BYTES", "data": TEXTS}
+        outputs = client.post("/v2/models/intents/infer", json={"inputs": [tensor]}).json()["outputs"]
+        assert [output["name"] for output in outputs] == ["label", "label_set", "probabilities"]
+        assert [json.loads(value) for value in outputs[1]["data"]] == expected
+
+
 @pytest.mark.parametrize("model", ["intents", "topics", "stars", "slots", "pairs"])
 def test_explanations_are_those_of_the_predictor(
     client: TestClient, predictors: dict[str, Predictor], model: str
@@ -116,6 +172,10 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
     "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),
     "threshold": ("intents", {"texts": ["a"], "threshold": 1.5}, 422, "/threshold"),
     "infinite": ("intents", b'{"texts": ["a"], "threshold": Infinity}', 422, "/threshold"),
+    "threshold of labels": ("intents", {"texts": ["a"], "threshold": {"music": 0.5}}, 422, "/threshold"),
+    "no label": ("topics", {"texts": ["a"], "threshold": {"d": 0.5}}, 422, "/threshold: the model has no label 'd'"),
+    "a label's": ("topics", {"texts": ["a"], "threshold": {"b": 1.5}}, 422, "/threshold: of 'b': a number from 0"),
+    "all labels'": ("topics", {"texts": ["a"], "threshold": True}, 422, "/threshold: a number from 0 to 1"),
     "not this model's": ("intents", {"pairs": [["a", "b"]]}, 422, "/texts"),
     "not this task's": ("stars", {"texts": ["a"], "top_k": 1}, 422, "/top_k"),
     "both": ("slots", {"texts": ["a"], "tokens": [["a"]]}, 422, "exactly one of texts, tokens"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mixling.tasks.classification import Classification
 from mixling.text.conformal import ConformalSets, Method, conformal_scores, fit_conformal, min_examples
@@ -15,6 +17,11 @@ from mixling.text.encoder import Encoded
 from mixling.text.labels import LabelSet
 
 METHODS: tuple[Method, ...] = ("lac", "aps")
+
+# SplitConformalClassifier of MAPIE 1.6.0, as in `test_sets_are_mapies` with the seeds 0 and 100 and coverage 0.9.
+LAC, APS = 0.819373023427262, 0.7938870694929903
+LAC_SETS: list[list[int]] = [[2, 3], [0, 4], [0], [0, 3], [4], [1], [2, 3, 4], [0]]
+APS_SETS: list[list[int]] = [[2, 3], [0, 3, 4], [0], [0, 3], [4], [1], [2, 3, 4], [0]]
 
 
 def drawn(number: int, labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +53,58 @@ def test_sets_are_those_of_the_definition(method: Method, coverage: float) -> No
     assert sets.members(fresh).tolist() == expected
     if method == "aps":
         assert sets.members(fresh)[np.arange(30), fresh.argmax(1)].all()
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose texts are their own probabilities."""
+
+    def __init__(self, labels: int = 5) -> None:
+        self.labels = labels
+        self.classes_ = np.arange(labels)
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Given:
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return x.argmax(1)
+
+
+class Ones(np.random.RandomState):
+    """Draws 1 where APS draws a uniform number; its score is then the sum of the more probable labels."""
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Any = None) -> np.ndarray:
+        return np.ones(size)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("coverage", [0.6, 0.9, 0.95])
+def test_sets_are_mapies(method: Method, coverage: float) -> None:
+    mapie = pytest.importorskip("mapie.classification", reason="MAPIE is not installed")
+    for seed in range(5):
+        probabilities, truth = drawn(60, 5, seed)
+        sets = fit_conformal(probabilities, truth, method=method, coverage=coverage)
+        oracle = mapie.SplitConformalClassifier(
+            Given(), confidence_level=coverage, conformity_score=method, prefit=True, random_state=Ones()
+        )
+        oracle.conformalize(probabilities, truth)
+        fresh, _ = drawn(200, 5, 100 + seed)
+        _, members = oracle.predict_set(fresh)
+        assert sets.members(fresh).tolist() == members[:, :, 0].tolist()
+
+
+@pytest.mark.parametrize(("method", "quantile", "labels"), [("lac", LAC, LAC_SETS), ("aps", APS, APS_SETS)])
+def test_sets_are_those_that_mapie_made_once(method: Method, quantile: float, labels: list[list[int]]) -> None:
+    probabilities, truth = drawn(60, 5, 0)
+    sets = fit_conformal(probabilities, truth, method=method, coverage=0.9)
+    assert sets.quantile == pytest.approx(quantile, abs=1e-9)
+    fresh, _ = drawn(8, 5, 100)
+    assert [np.flatnonzero(row).tolist() for row in sets.members(fresh)] == labels
 
 
 @pytest.mark.parametrize("method", METHODS)

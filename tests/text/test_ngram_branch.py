@@ -100,7 +100,9 @@ def test_scaling_scales_the_logits():
     words, texts = make_texts()
     branch = make_branch(np.unique(words.hashes), 3)
     sums = branch.row_sums(words)
-    np.testing.assert_allclose(branch.scaled(2.5).logits(texts, sums), 2.5 * branch.logits(texts, sums), rtol=1e-5)
+    bias = np.arange(branch.weights.shape[1], dtype=np.float32) - 1
+    wanted = 2.5 * branch.logits(texts, sums) + bias
+    np.testing.assert_allclose(branch.scaled(2.5, bias).logits(texts, sums), wanted, rtol=1e-5, atol=1e-6)
 
 
 def break_it(arrays: dict[str, np.ndarray], how: str) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
-from mixling.text.noise import NOISES, NoiseLevel, blend, blendable, noisy, noisy_texts
+from mixling.text.noise import NOISES, NoiseLevel, blend, blendable, mixed_noise, noisy, noisy_texts
 from mixling.text.words import split_words
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
@@ -97,6 +97,22 @@ def test_what_becomes_of_a_text_depends_on_its_index_and_the_seed_alone() -> Non
     assert made[0] != made[2]
     assert made != noisy_texts(texts, level, seed=4)
     assert noisy_texts(texts, NoiseLevel("delete", 0.0)) == texts
+
+
+def test_mixed_noise_makes_each_kind_of_slip_at_the_rate() -> None:
+    (made,) = mixed_noise([LONG.split()], ("swap", "delete", "insert"), 0.3, seed=1)
+    assert isinstance(made, list)
+    slips = [(a, b) for a, b in zip(LONG.split(), made, strict=True) if a != b]
+    assert abs(len(slips) / len(made) - 0.3) < 0.05
+    lengths = [len(b) - len(a) for a, b in slips]
+    assert set(lengths) == {-1, 0, 1}
+    assert all(abs(lengths.count(length) / len(slips) - 1 / 3) < 0.08 for length in (-1, 0, 1))
+    texts = ["book a table for the evening", ("play something", "by a famous singer"), "book a table for the evening"]
+    found = mixed_noise(texts, ("keyboard",), 1.0)
+    assert mixed_noise(["other", *texts[1:]], ("keyboard",), 1.0)[1:] == found[1:]
+    assert isinstance(found[1], tuple)
+    assert found[0] != found[2]
+    assert found != mixed_noise(texts, ("keyboard",), 1.0, seed=1)
 
 
 def test_unknown_noises_and_rates_are_refused() -> None:

@@ -96,7 +96,7 @@ def trainer(
     augmenter = None if changes is None else Augmenter.of_texts(changes, encoder, train.sample_texts(1 << 20, 0))
     data = LabeledData(
         objective=task,
-        token_dropout=config.token_dropout,
+        token_dropout=config.token_dropout or 0.0,
         train=TextSet(train, encoder, keep=keep),
         train_targets=task.targets(train.targets),
         validation=TextSet(validation, encoder, keep=keep),

@@ -17,7 +17,7 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.fingerprint import MinHash
 from mixling.text.labels import LabelSet
-from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter
+from mixling.training.augmentation import MILD_AUGMENTATION, NO_AUGMENTATION, AugmentationConfig, Augmenter
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 
@@ -170,6 +170,13 @@ def test_what_cannot_be_used_is_refused(spec: object, options: dict[str, object]
 
 def test_the_default_is_the_task_s() -> None:
     known = {"rows_per_label": None, "init": "random", "distilled": False}
-    assert TrainConfig().resolved(100, **known).augmentation == AugmentationConfig()
-    assert TrainConfig().resolved(100, **known, augmented=False).augmentation == NO_AUGMENTATION
+    for init in ("random", "rows"):
+        default = TrainConfig().resolved(100, **(known | {"init": init}))
+        assert (default.augmentation, default.token_dropout) == (AugmentationConfig(), 0.05)
+    nothing = TrainConfig().resolved(100, **known, augmented=False)
+    assert (nothing.augmentation, nothing.token_dropout) == (NO_AUGMENTATION, 0.2)
+    for change in ({"single": False}, {"distilled": True}, {"init": "text"}, {"init": "model"}):
+        found = TrainConfig().resolved(100, **(known | change))
+        assert (found.augmentation, found.token_dropout) == (MILD_AUGMENTATION, 0.2)
+    assert TrainConfig(token_dropout=0.3).resolved(100, **known).token_dropout == 0.3
     assert TrainConfig(augmentation=ALL_TYPOS).resolved(100, **known).augmentation == ALL_TYPOS

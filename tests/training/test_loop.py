@@ -244,7 +244,7 @@ def test_what_is_left_open_is_resolved_by_the_data(
 ) -> None:
     done = TrainConfig().resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled)
     assert (done.epochs, done.optim.embedding_lr) == (epochs, embedding_lr)
-    given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5), augmentation=NO_AUGMENTATION)
+    given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5), augmentation=NO_AUGMENTATION, token_dropout=0.2)
     assert given.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == given
     assert done.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == done
 

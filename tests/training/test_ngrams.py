@@ -22,7 +22,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.labels import LabelSet
 from mixling.text.ngrams import Distinct, Words
 from mixling.training import ngrams
-from mixling.training.ngrams import compress, fit_branch, fit_mixture, fit_scale, make_features
+from mixling.training.ngrams import compress, fit_branch, fit_mixture, make_features
 
 TEXTS = [
     "good film, good cast",
@@ -248,18 +248,53 @@ def test_a_mixture_is_no_worse_than_the_network_alone_and_near_the_best_of_a_gri
         "multi_label": (truth > 0).astype(np.int64),
         "regression": 1 + 2 * truth[:, 0],
     }[name]
-    found = fit_mixture(task, network, branch, targets)
-    scaled = fit_scale(task, network, targets)
+    found, scaled = fit_mixture(task, network, branch, targets), fit_mixture(task, network, None, targets)
     assert found.alone == scaled.alone == pytest.approx(task.score_loss(network, targets)[0])
     assert found.loss < scaled.loss < found.alone
+    assert scaled.branch == 0
     grid = [
         task.score_loss(a * network + b * branch, targets)[0]
         for a in np.linspace(0, 3, 31)
         for b in np.linspace(0, 20, 81)
     ]
     assert found.loss < min(grid) + 0.005
-    mixed = found.network * network + found.branch * branch
-    np.testing.assert_allclose(found.logits(network, branch), mixed, rtol=1e-5)
+    mixed = found.network * network + found.branch * branch + task.logits_of_scores(found.bias[None])
+    np.testing.assert_allclose(found.network * network + found.addition(task, branch), mixed, rtol=1e-5, atol=1e-5)
+    assert task.score_loss(mixed, targets)[0] == pytest.approx(found.loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["classification", "multi_label", "regression"])
+def test_a_mixture_corrects_a_wrong_frequency_of_labels(name):
+    rng = np.random.default_rng(0)
+    task = make_task(name, 3)
+    truth = rng.standard_normal((2000, len(task.labels)))
+    targets = {
+        "classification": (truth + rng.gumbel(size=truth.shape)).argmax(1),
+        "multi_label": (truth + rng.logistic(size=truth.shape) > 0).astype(np.int64),
+        "regression": 1 + 2 * (truth[:, 0] + rng.standard_normal(2000)),
+    }[name]
+    wrong = np.arange(1.0, 1 + len(task.labels))
+    found = fit_mixture(task, truth + wrong, None, targets)
+    shift = found.network * wrong + task.logits_of_scores(found.bias[None])[0]
+    if name == "classification":  # a number that is added to all logits changes nothing
+        shift -= shift.mean()
+    np.testing.assert_allclose(shift, 0, atol=0.15)
+    without = min(task.score_loss(a * (truth + wrong), targets)[0] for a in np.linspace(0, 2, 41))
+    assert found.loss < without - 0.03
+
+
+def test_copies_of_examples_are_no_further_evidence_and_weighted_labels_have_no_biases():
+    task = make_task("classification", 3)
+    rng = np.random.default_rng(0)
+    targets, network, branch = rng.integers(0, 3, 9), rng.standard_normal((9, 3)), rng.standard_normal((9, 3))
+    once = fit_mixture(task, network, branch, targets)
+    assert np.abs(once.bias).max() > 0.05
+    twice = (np.concatenate([part, part]) for part in (network, branch, targets))
+    again = fit_mixture(task, *twice, examples=9)
+    assert (again.network, again.branch) == pytest.approx((once.network, once.branch), abs=1e-3)
+    np.testing.assert_allclose(again.bias, once.bias, atol=1e-3)
+    task.class_weights = np.ones(3, np.float32)
+    assert not fit_mixture(task, network, branch, targets).bias.any()
 
 
 def test_of_two_texts_the_weights_stay_near_to_the_usual_ones():

@@ -59,10 +59,32 @@ def on_meta(made: ImageModelConfig) -> ImageModel:
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("gmlp-ti", 5_895_788), ("gmlp-s", 19_500_524), ("gmlp-b", 73_350_380), ("mixer-b16", 59_880_472)],
+    [
+        ("gmlp-ti", 5_895_788),
+        ("gmlp-s", 19_500_524),
+        ("gmlp-b", 73_350_380),
+        ("mixer-b16", 59_880_472),
+        ("mixer-l16", 208_196_168),
+        ("resmlp-s12", 15_350_872),
+        ("resmlp-s24", 30_020_680),
+        ("deit-ti", 5_717_416),
+        ("deit-s", 22_050_664),
+        ("deit-b", 86_567_656),
+    ],
 )
 def test_parameters_of_the_papers(name: str, parameters: int) -> None:
     assert count_parameters(on_meta(IMAGE_PRESETS[name].config)) == parameters
+
+
+def test_models_for_small_images_have_equal_size() -> None:
+    sizes = []
+    for name in ("gmlp-images", "mixer-images", "resmlp-images", "vit-images"):
+        made = IMAGE_PRESETS[name].config
+        assert (made.image_size, made.patch_size, made.channels, made.num_layers) == (28, 4, 1, 4)
+        with torch.device("meta"):
+            sizes.append(count_parameters(build_image_model(made, num_outputs=10)))
+    assert max(sizes) < 500_000
+    assert max(sizes) / min(sizes) < 1.04
 
 
 def test_swapped_expansions_of_the_mixer_have_23_million() -> None:
@@ -323,5 +345,5 @@ def test_onnx_with_any_batch() -> None:
 
 def test_the_names_are_refused_where_texts_are_read() -> None:
     for name in IMAGE_PRESETS:
-        with pytest.raises(ConfigError, match=rf"{name!r} is an image model, for Python only \(mixling\.vision\."):
+        with pytest.raises(ConfigError, match=rf"{name!r} is a model of images; `mixling train --task image_class"):
             model_config(name)

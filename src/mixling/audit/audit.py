@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float64, Int64
 from mixling.audit.folds import out_of_fold
-from mixling.audit.label_errors import likely_errors, self_confidence
+from mixling.audit.label_errors import likely_errors, likely_mark_errors, mark_confidence, self_confidence
 from mixling.data.dataset import Dataset
+from mixling.data.examples import names_of
 from mixling.data.near_duplicates import count_near_duplicates
 from mixling.errors import ConfigError, DataError
-from mixling.metrics.base import ClassificationMetrics
-from mixling.metrics.reports import classification_report
+from mixling.metrics.base import ClassificationMetrics, MultiLabelMetrics
+from mixling.metrics.reports import classification_report, multilabel_report
+from mixling.tasks import task_type
 from mixling.tasks.classification import Classification
+from mixling.tasks.multi_label import MultiLabel
 from mixling.text.clean import normalize
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
@@ -26,49 +30,69 @@ _CONFUSED = 20  # pairs of labels that are listed
 _EFFORT = 10  # times what training spends on near-duplicates
 
 
+class Finding(NamedTuple):
+    """A likely label error: the index of an example, what its label or labels probably should be, and probabilities.
+
+    `probability` is that of what is given, `suggested_probability` that of `suggested`; of several labels, `suggested`
+    differs from them in one, and the probabilities are that it is right as given, and that it is not.
+    """
+
+    example: int
+    probability: float
+    suggested: str
+    suggested_probability: float
+
+
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class Audit(ABC):
     """What was found in n examples with C labels.
 
     Attributes:
         examples: the audited examples.
         names: the labels.
-        given: (n,) ids of the given labels.
         probabilities: (n, C) of models that did not see the example.
-        quality: (n,) the probability of the given label; the lowest are most likely wrong.
+        quality: (n,) the probability of what is given; the lowest are most likely wrong.
         errors: (n,) likely label errors; never of a label that only one text has, as no model could learn it.
         conflicts: indices of examples with equal words and different labels, by text.
         test: the other split, if there is one.
         leaks: its equal and nearly equal texts: (index in test, index in examples).
         leaks_complete: whether all texts were compared; otherwise there may be more.
         metrics: of the models on the examples that they did not see, by the given labels.
-        baseline_accuracy: of TF-IDF and logistic regression, as those metrics.
+        metric: the name of the one that `baseline` is compared with.
+        baseline: that of TF-IDF and logistic regression.
         rare: labels with fewer examples than twice the folds, and their numbers.
-        confused: (given label, predicted label, examples), the most frequent first.
     """
 
     examples: Dataset
     names: tuple[str, ...]
-    given: npt.NDArray[np.int64]
-    probabilities: npt.NDArray[np.float64]
-    quality: npt.NDArray[np.float64]
+    probabilities: Float64
+    quality: Float64
     errors: npt.NDArray[np.bool_]
     conflicts: tuple[tuple[int, ...], ...]
     test: Dataset | None
     leaks: tuple[tuple[int, int], ...]
     leaks_complete: bool
-    metrics: ClassificationMetrics
-    baseline_accuracy: float
+    metrics: ClassificationMetrics | MultiLabelMetrics
+    metric: str
+    baseline: float
     rare: tuple[tuple[str, int], ...]
-    confused: tuple[tuple[str, str, int], ...]
 
     @property
-    def suggested(self) -> list[str]:
-        """The most probable label of each example."""
-        return [self.names[index] for index in self.probabilities.argmax(1)]
+    @abstractmethod
+    def suggested(self) -> list[tuple[str, float]]:
+        """What each example's label or labels probably should be, and how probable that is."""
 
-    def ranked(self) -> npt.NDArray[np.int64]:
-        """Return the indices of likely errors, the most likely first."""
+    @abstractmethod
+    def findings(self) -> list[Finding]:
+        """Return the likely errors, the most likely first."""
+
+    @property
+    @abstractmethod
+    def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
+        """What is wrong most often: a label, what it is taken for, and the number of examples."""
+
+    def ranked(self) -> Int64:
+        """Return the indices of examples with likely errors, the most likely first."""
         found = np.flatnonzero(self.errors)
         return found[np.argsort(self.quality[found], kind="stable")]
 
@@ -82,71 +106,174 @@ class Audit:
             "conflicting_examples": sum(map(len, self.conflicts)),
             "leaks": None if self.test is None else len(self.leaks),
             "leaks_complete": self.leaks_complete,
-            "accuracy": self.metrics.accuracy,
+            self.metric: self.metrics.numbers()[self.metric],
             "macro_f1": self.metrics.macro_f1,
-            "baseline_accuracy": self.baseline_accuracy,
+            f"baseline_{self.metric}": self.baseline,
             "rare": dict(self.rare),
-            "confused": [list(item) for item in self.confused],
+            "confused": [list(item) for item in self.mixed_up],
             "per_class": self.metrics.to_dict()["per_class"],
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelAudit(Audit):
+    """An audit of examples with one label each.
+
+    Attributes:
+        given: (n,) ids of the given labels.
+    """
+
+    given: Int64
+
+    @property
+    def suggested(self) -> list[tuple[str, float]]:
+        best = self.probabilities.argmax(1)
+        return [
+            (self.names[index], float(row[index])) for index, row in zip(best.tolist(), self.probabilities, strict=True)
+        ]
+
+    def findings(self) -> list[Finding]:
+        suggested = self.suggested
+        return [Finding(i, float(self.quality[i]), *suggested[i]) for i in self.ranked().tolist()]
+
+    @property
+    def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
+        assert isinstance(self.metrics, ClassificationMetrics)
+        confusion = np.array(self.metrics.confusion)
+        np.fill_diagonal(confusion, 0)
+        order = np.argsort(-confusion, axis=None, kind="stable")[:_CONFUSED]
+        pairs = [(*divmod(int(index), len(self.names)), int(confusion.flat[index])) for index in order]
+        return tuple((self.names[a], self.names[b], count) for a, b, count in pairs if count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsAudit(Audit):
+    """An audit of examples with any number of labels each.
+
+    Attributes:
+        given: (n, C) 1 for given labels.
+        confidence: (n, C) the probability that a label is right as it is, given or not.
+        label_errors: (n, C) likely errors: labels that are missing, or superfluous.
+    """
+
+    given: Int64
+    confidence: Float64
+    label_errors: npt.NDArray[np.bool_]
+
+    @property
+    def suggested(self) -> list[tuple[str, float]]:
+        right = np.where(self.errors, 1 - self.quality, self.quality).tolist()
+        marks = (self.given > 0) ^ self.label_errors
+        return [(self._joined(row), value) for row, value in zip(marks, right, strict=True)]
+
+    def findings(self) -> list[Finding]:
+        rows, columns = np.nonzero(self.label_errors)
+        values = self.confidence[rows, columns]
+        out = []
+        for at in np.argsort(values, kind="stable").tolist():
+            marks = self.given[rows[at]] > 0
+            marks[columns[at]] ^= True
+            out.append(Finding(int(rows[at]), float(values[at]), self._joined(marks), float(1 - values[at])))
+        return out
+
+    @property
+    def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
+        kinds = (("missing", self.given == 0), ("superfluous", self.given > 0))
+        found = [
+            (name, kind, int(count))
+            for kind, marks in kinds
+            for name, count in zip(self.names, (self.label_errors & marks).sum(0).tolist(), strict=True)
+            if count
+        ]
+        return tuple(sorted(found, key=lambda item: -item[2])[:_CONFUSED])
+
+    def _joined(self, marks: npt.NDArray[np.bool_]) -> str:
+        return "|".join(self.names[index] for index in np.flatnonzero(marks))
 
 
 def audit(
     examples: Dataset,
     *,
+    task: str = Classification.name,
     test: Dataset | None = None,
     folds: int = 5,
     epochs: int | None = None,
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> Audit:
-    """Audit examples of classification.
+    """Audit examples of classification, with one label or any number of labels for a text.
 
     Args:
+        task: "classification" or "multi_label".
         test: another split, which is searched for near-duplicates of the examples.
         folds: models to train, each on all but one of so many parts.
         epochs: of each training; None: a third of those of `mixling train`.
         log: receives a line for each fold.
 
     Raises:
-        ConfigError: there are fewer than 2 folds.
+        ConfigError: there are fewer than 2 folds, or the task has no labels of texts.
         DataError: the examples have no labels that can be learned, or are too few.
     """
     if folds < 2:
         raise ConfigError(f"folds: got {folds}; at least 2 are needed, to train on one part and predict another")
-    if examples.class_ids() is None:
-        raise DataError("an audit needs one label per text", path=examples.where(0)[0] if len(examples) else None)
-    labels = Classification.label_set(examples)
-    Classification(labels)  # refuses fewer than two labels
-    probabilities, answers = out_of_fold(
-        examples, labels.names, folds=folds, seed=seed, epochs=epochs, log=log
-    )  # fmt: skip
-    given = labels.ids(str(target) for target in examples.targets)
-    texts_of_label = Counter(zip(given.tolist(), examples.text_hashes().tolist(), strict=True))
-    distinct = np.bincount([label for label, _ in texts_of_label], minlength=len(labels))
-    metrics = classification_report(labels, given, probabilities)
-    counts = np.bincount(given, minlength=len(labels)).tolist()
-    confusion = np.array(metrics.confusion)
-    np.fill_diagonal(confusion, 0)
-    order = np.argsort(-confusion, axis=None, kind="stable")[:_CONFUSED]
-    pairs = [(*divmod(int(index), len(labels)), int(confusion.flat[index])) for index in order]
+    if task not in AUDITED:
+        raise ConfigError(f"task: got {task!r}; allowed: {', '.join(AUDITED)}")
+    if examples.schema.targets != AUDITED[task]:
+        needed = "one label" if task == Classification.name else "a list of labels"
+        raise DataError(f"an audit needs {needed} per text", path=examples.where(0)[0] if len(examples) else None)
+    kind = task_type(task)
+    learned = kind(kind.label_set(examples))  # refuses fewer than two classes
+    names = learned.labels.names
+    probabilities, answers = out_of_fold(learned, examples, folds=folds, seed=seed, epochs=epochs, log=log)
+    given = np.asarray(learned.targets(examples.targets))
+    marks = np.eye(len(names), dtype=np.int64)[given] if given.ndim == 1 else given
     leaks, complete = ((), True) if test is None else leaked(examples, test, seed=seed)
-    return Audit(
-        examples=examples,
-        names=labels.names,
-        given=given,
-        probabilities=probabilities,
-        quality=self_confidence(given, probabilities),
-        errors=likely_errors(given, probabilities) & (distinct[given] > 1),
-        conflicts=conflicting(examples),
-        test=test,
-        leaks=leaks,
-        leaks_complete=complete,
-        metrics=metrics,
-        baseline_accuracy=float(np.mean([a == b for a, b in zip(answers, examples.targets, strict=True)])),
-        rare=tuple((name, count) for name, count in zip(labels.names, counts, strict=True) if count < 2 * folds),
-        confused=tuple((labels.names[a], labels.names[b], count) for a, b, count in pairs if count),
+    counts = marks.sum(0).tolist()
+    common: dict[str, Any] = {
+        "examples": examples,
+        "names": names,
+        "probabilities": probabilities,
+        "conflicts": conflicting(examples),
+        "test": test,
+        "leaks": leaks,
+        "leaks_complete": complete,
+        "metric": learned.metric,
+        "baseline": learned.score(examples.targets, answers).numbers[learned.metric],
+        "rare": tuple((name, count) for name, count in zip(names, counts, strict=True) if count < 2 * folds),
+        "given": given,
+    }
+    # A label of one text alone is known to no model that has not seen it.
+    learnable = _texts_with_label(examples, marks) > 1
+    if given.ndim == 1:
+        return LabelAudit(
+            quality=self_confidence(given, probabilities),
+            errors=likely_errors(given, probabilities) & learnable[given],
+            metrics=classification_report(learned.labels, given, probabilities),
+            **common,
+        )
+    confidence = mark_confidence(given, probabilities)
+    errors: npt.NDArray[np.bool_] = likely_mark_errors(given, probabilities) & learnable
+    doubted = np.where(errors, confidence, 1.0).min(1)
+    return LabelsAudit(
+        quality=np.where(errors.any(1), doubted, confidence.min(1)),
+        errors=np.any(errors, axis=1),
+        metrics=multilabel_report(learned.labels, given, probabilities),
+        confidence=confidence,
+        label_errors=errors,
+        **common,
     )
+
+
+AUDITED = {Classification.name: "label", MultiLabel.name: "labels"}
+"""The tasks whose data can be audited, with the kind of targets."""
+
+
+def _texts_with_label(examples: Dataset, marks: Int64) -> Int64:
+    """Return the number of distinct texts (C,) that have each label."""
+    rows, columns = np.nonzero(marks)
+    hashes = np.unique(examples.text_hashes(), return_inverse=True)[1][rows]
+    pairs = np.unique(np.stack([hashes, columns]), axis=1)
+    return np.bincount(pairs[1], minlength=marks.shape[1])
 
 
 def leaked(examples: Dataset, test: Dataset, *, seed: int) -> tuple[tuple[tuple[int, int], ...], bool]:
@@ -168,7 +295,7 @@ def conflicting(examples: Dataset) -> tuple[tuple[int, ...], ...]:
             members.setdefault(words, []).append(index)
     targets = examples.targets
     found = (group for group in members.values() if len(group) > 1)
-    return tuple(tuple(group) for group in found if len({targets[index] for index in group}) > 1)
+    return tuple(tuple(group) for group in found if len({frozenset(names_of(targets[i])) for i in group}) > 1)
 
 
 def _words(text: Text) -> tuple[str, ...]:

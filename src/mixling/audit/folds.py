@@ -12,16 +12,19 @@ import numpy.typing as npt
 
 from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
 from mixling.data.dataset import Dataset
+from mixling.data.examples import Target, names_of
 from mixling.data.splits import split_validation
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
-from mixling.tasks.classification import Classification
+from mixling.tasks.base import Task
+from mixling.text.encoder import Text
 
 _EPOCHS = 1 / 3  # of those of `mixling train`; label errors are found as well, in a third of the time
 _VALIDATION = 0.1  # of the training examples of a fold, to choose the epoch
+_LEAST = 1e-9  # probability
 _STRENGTH = 10.0  # of the baseline's logistic regression, the inverse of the regularization
 
 
@@ -31,8 +34,7 @@ def assign_folds(examples: Dataset, folds: int, seed: int) -> npt.NDArray[np.int
     Raises:
         DataError: there are fewer distinct texts than folds.
     """
-    hashes, classes = examples.text_hashes(), examples.class_ids()
-    assert classes is not None
+    hashes, classes = examples.text_hashes(), _classes(examples)
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     if len(first) < folds:
         raise DataError(
@@ -46,27 +48,37 @@ def assign_folds(examples: Dataset, folds: int, seed: int) -> npt.NDArray[np.int
     return fold[group]
 
 
+def _classes(examples: Dataset) -> npt.NDArray[np.int64]:
+    """Return the label (n,) by which each example is assigned to a fold: of several labels the rarest."""
+    if (classes := examples.class_ids()) is not None:
+        return classes.astype(np.int64)
+    counts = examples.label_counts()
+    order = {name: number for number, name in enumerate(sorted(counts, key=lambda name: (counts[name], name)))}
+    rarest = [min((order[name] for name in names_of(target)), default=len(order)) for target in examples.targets]
+    return np.array(rarest, np.int64)
+
+
 def out_of_fold(
+    task: Task,
     examples: Dataset,
-    names: Sequence[str],
     *,
     folds: int,
     seed: int,
     epochs: int | None,
     log: Callable[[str], None],
-) -> tuple[npt.NDArray[np.float64], list[str]]:
+) -> tuple[npt.NDArray[np.float64], list[Target]]:
     """Train one model and one baseline for each fold on the others.
 
     Args:
-        names: the labels, in the order of the probabilities.
+        task: with all labels, in the order of the probabilities.
         epochs: of each training; None: a third of those of `mixling train`.
 
     Returns:
         The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers.
     """
     fold = assign_folds(examples, folds, seed)
-    column = {name: index for index, name in enumerate(names)}
-    probabilities = np.zeros((len(examples), len(names)))
+    column = {name: index for index, name in enumerate(task.labels.names)}
+    probabilities = np.zeros((len(examples), len(column)))
     answers = np.empty(len(examples), object)
     for number in range(folds):
         out = np.flatnonzero(fold == number)
@@ -74,21 +86,25 @@ def out_of_fold(
         texts = list(examples.subset(out).texts)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
             train, validation = split_validation(rest, fraction=_VALIDATION, seed=seed)
-            config = _config(train, epochs=epochs, seed=seed)
+            config = _config(task, train, epochs=epochs, seed=seed)
             fit(config, train, validation, folder=Path(folder))
             predictor = Predictor(Path(folder))
         known = np.array([column[name] for name in predictor.labels.names])
         probabilities[np.ix_(out, known)] = predictor.predict_proba(texts)
-        answers[out] = _baseline(rest, texts, seed)
-        right = np.mean(
-            [names[i] == t for i, t in zip(probabilities[out].argmax(1), examples.subset(out).targets, strict=True)]
+        for index, answer in zip(out.tolist(), _baseline(task, rest, texts, seed), strict=True):
+            answers[index] = answer
+        outputs, targets = (
+            list(task.scores(probabilities[out], least=_LEAST)),
+            task.targets(examples.subset(out).targets),
         )
-        log(f"fold {number + 1}/{folds}: {len(rest):,} examples, accuracy {right:.4f} on the other {len(out):,}")
+        score = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
+        metric = task.metric.replace("_f1", " F1")
+        log(f"fold {number + 1}/{folds}: {len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
     return probabilities, answers.tolist()
 
 
-def _config(train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
-    options = {"task": Classification.name, "train": {"seed": seed, "epochs": epochs}}
+def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
+    options = {"task": task.name, "train": {"seed": seed, "epochs": epochs}}
     # The 8-bit model would be compared with the float one, which takes time and improves nothing here.
     resolved = resolve(options, spec=LABELS, overrides={"precision": "float32"}).for_examples(train)
     config = resolved.config
@@ -96,7 +112,7 @@ def _config(train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
         return config
     usual = config.train.resolved(
         len(train),
-        rows_per_label=len(train) / max(len(train.label_counts()), 1),
+        rows_per_label=len(train) / max(len(train.label_counts()), 1) if task.has_classes else None,
         init=config.initialization.kind,
         distilled=False,
         augmented=True,
@@ -106,10 +122,9 @@ def _config(train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
     return config.model_copy(update={"train": fewer})
 
 
-def _baseline(train: Dataset, texts: Sequence[object], seed: int) -> list[str]:
+def _baseline(task: Task, train: Dataset, texts: Sequence[Text], seed: int) -> list[Target]:
     """Return the answers of TF-IDF and logistic regression."""
     encode = TfidfFeatures("word")
     features = encode.fit_transform(list(train.texts))
     options = {"features": "word", "C": _STRENGTH, "columns": features.shape[1]}
-    model = TfidfRegression(Classification, encode, features, list(train.targets), options, seed)
-    return [str(answer) for answer in model.predict(texts)]  # type: ignore[arg-type]
+    return TfidfRegression(type(task), encode, features, list(train.targets), options, seed).predict(texts)

@@ -43,6 +43,23 @@ def likely_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]
     return (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
 
 
+def likely_mark_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]:
+    """Return the likely errors (n, C) of labels that do not exclude each other: each label against all others.
+
+    Args:
+        given: (n, C) 1 for the labels of an example, otherwise 0.
+    """
+    out = np.zeros(given.shape, bool)
+    for label, (marks, values) in enumerate(zip(given.T, probabilities.T, strict=True)):
+        out[:, label] = likely_errors(marks, np.stack([1 - values, values], axis=1))
+    return out
+
+
+def mark_confidence(given: Int64, probabilities: Float64) -> Float64:
+    """Return the probability (n, C) that an example has a label, or has it not, as given."""
+    return np.where(given > 0, probabilities, 1 - probabilities)
+
+
 def self_confidence(given: Int64, probabilities: Float64) -> Float64:
     """Return the probability of each example's own label (n,); the lower, the more likely it is wrong."""
     return probabilities[np.arange(len(given)), given]

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixling.audit.audit import Audit
+from mixling.audit.audit import Audit, LabelsAudit
 from mixling.data.dataset import Dataset
+from mixling.data.examples import Target
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
 
@@ -50,16 +51,15 @@ def rows_csv(audit: Audit) -> str:
     if audit.test is not None:
         for test_index, index in audit.leaks:
             in_test.setdefault(index, _where(audit.test, test_index))
-    suggested, best = audit.suggested, audit.probabilities.max(1).tolist()
-    quality, errors = audit.quality.tolist(), audit.errors.tolist()
+    suggested, quality, errors = audit.suggested, audit.quality.tolist(), audit.errors.tolist()
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(_COLUMNS)
     for index, example in enumerate(audit.examples):
         text = example.text if isinstance(example.text, str) else json.dumps(example.text, ensure_ascii=False)
         table.writerow([
-            example.path, example.line, text, example.target, f"{quality[index]:.6f}", suggested[index],
-            f"{best[index]:.6f}", int(errors[index]), conflict.get(index, ""), in_test.get(index, ""),
+            example.path, example.line, text, joined(example.target), f"{quality[index]:.6f}", suggested[index][0],
+            f"{suggested[index][1]:.6f}", int(errors[index]), conflict.get(index, ""), in_test.get(index, ""),
         ])  # fmt: skip
     return out.getvalue()
 
@@ -78,26 +78,31 @@ def summarize(audit: Audit) -> list[str]:
         lines.append(f"texts of the other split that are equal or nearly equal:{more} {len(audit.leaks):,}")
     if audit.rare:
         lines.append(f"labels with few examples: {len(audit.rare)}, such as {audit.rare[0][0]} ({audit.rare[0][1]})")
-    if audit.confused:
-        given, predicted, number = audit.confused[0]
-        lines.append(f"most confused: {given} predicted as {predicted}, {number:,} examples")
+    if audit.mixed_up:
+        given, found, number = audit.mixed_up[0]
+        several = isinstance(audit, LabelsAudit)
+        lines.append(
+            f"most often wrong: {given} is {found}, {number:,} examples"
+            if several
+            else f"most confused: {given} predicted as {found}, {number:,} examples"
+        )
     lines.append(
-        f"accuracy on unseen parts: mixling {audit.metrics.accuracy:.4f}, "
-        f"TF-IDF and logistic regression {audit.baseline_accuracy:.4f}"
+        f"{audit.metric.replace('_f1', ' F1')} on unseen parts: mixling {audit.metrics.numbers()[audit.metric]:.4f}, "
+        f"TF-IDF and logistic regression {audit.baseline:.4f}"
     )
     return lines
 
 
 def audit_page(audit: Audit, *, title: str) -> str:
     """Return a complete page that loads nothing."""
-    examples, suggested = audit.examples, audit.suggested
+    examples, findings = audit.examples, audit.findings()
     errors = [
-        (_where(examples, i), _short(examples.texts[i]), examples.targets[i], f"{audit.quality[i]:.3f}",
-         suggested[i], f"{audit.probabilities[i].max():.3f}")
-        for i in audit.ranked()[:_LISTED].tolist()
+        (_where(examples, item.example), _short(examples.texts[item.example]), joined(examples.targets[item.example]),
+         f"{item.probability:.3f}", item.suggested, f"{item.suggested_probability:.3f}")
+        for item in findings[:_LISTED]
     ]  # fmt: skip
     conflicts = [
-        (number, _where(examples, i), _short(examples.texts[i]), examples.targets[i])
+        (number, _where(examples, i), _short(examples.texts[i]), joined(examples.targets[i]))
         for number, group in enumerate(audit.conflicts[:_LISTED], 1)
         for i in group
     ]
@@ -106,9 +111,9 @@ def audit_page(audit: Audit, *, title: str) -> str:
         for score in sorted(audit.metrics.per_class, key=lambda score: score.f1)
     ]
     parts = [
-        _table("Likely label errors", "The given label is improbable for a model that did not see the example, and "
-               "another one is as probable as for its own examples (confident learning). The most likely errors first.",
-               ("where", "text", "label", "probability", "suggested", "probability"), errors, int(audit.errors.sum())),
+        _table("Likely label errors", "What is given is improbable for a model that did not see the example, and "
+               "something else is as probable as for its own examples (confident learning). The most likely errors "
+               "first.", ("where", "text", "label", "probability", "suggested", "probability"), errors, len(findings)),
         _table("Equal texts with different labels", "Case and spaces make no difference.",
                ("text no.", "where", "text", "label"), conflicts, sum(map(len, audit.conflicts))),
     ]  # fmt: skip
@@ -121,10 +126,12 @@ def audit_page(audit: Audit, *, title: str) -> str:
         note += "" if audit.leaks_complete else " Not all texts were compared: there may be more."
         columns = ("where in the other split", "text", "where", "text")
         parts.append(_table("In the other split as well", note, columns, leaks, len(audit.leaks)))
-    confused, scores = ("label", "predicted", "examples"), ("label", "examples", "precision", "recall", "F1")
+    several, scores = isinstance(audit, LabelsAudit), ("label", "examples", "precision", "recall", "F1")
+    confused = ("label", "is" if several else "predicted", "examples")
+    title_confused = "Missing and superfluous labels" if several else "Confused labels"
     parts += [
         _table("Labels with few examples", "", ("label", "examples"), audit.rare, len(audit.rare)),
-        _table("Confused labels", "", confused, audit.confused, len(audit.confused)),
+        _table(title_confused, "", confused, audit.mixed_up, len(audit.mixed_up)),
         _table("Labels, the hardest first", "", scores, labels, len(labels)),
     ]  # fmt: skip
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in summarize(audit))
@@ -153,6 +160,11 @@ def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequenc
 
 def _cell(value: Any) -> str:
     return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f"<td>{html.escape(str(value))}</td>"
+
+
+def joined(target: Target) -> str:
+    """Return a label, or several labels joined by `|`."""
+    return "|".join(target) if isinstance(target, tuple) else str(target)
 
 
 def _where(examples: Dataset, index: int) -> str:

@@ -20,6 +20,10 @@ class Audited(LabeledColumns):
     """The data to audit."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="classification|multi_label", help="By default inferred from the data."),
+    ] = None
     test: Annotated[
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Another split, to find texts that are in both; repeatable."),
@@ -52,27 +56,33 @@ class AuditOutput:
 def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -> None:
     """Find likely label errors and duplicates in data.
 
-    Classification only. Models are trained on parts of the examples and judge the labels of the others (confident
-    learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with the numbers.
+    Of texts with one label or several. Models are trained on parts of the examples and judge the labels of the others
+    (confident learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with the
+    numbers.
     """
     if "-" in [*data.files, *(data.test or [])]:
         raise ConfigError("-: audit reads files, not standard input; write the rows to a file, such as rows.jsonl")
     if output.out.exists() and not output.out.is_dir():
         raise ConfigError(f"{output.out}: is a file; give a folder with -o")
     started = announce("audit")
-    from mixling.audit.audit import audit
+    from mixling.audit.audit import AUDITED, audit
     from mixling.audit.report import PAGE_FILE, summarize, write_report
     from mixling.config import parse, present
     from mixling.data.dataset import Dataset
     from mixling.data.examples import ColumnsConfig, read_examples
     from mixling.data.readers import OnBadRow
-    from mixling.tasks.classification import Classification
+    from mixling.tasks import infer_task, task_type
 
-    columns = parse(ColumnsConfig, present(data.columns()), where="columns")
+    named = present(data.columns())
+    columns = parse(ColumnsConfig, named, where="columns")
+    task = data.task or infer_task({"train": data.files, "columns": named})[0]
+    if task not in AUDITED:
+        got = f"--task: got {task!r}" if data.task else f"{data.files[0]}: is data of {task}"
+        raise ConfigError(f"{got}; data of {' and '.join(AUDITED)} can be audited, as --task names them")
     bad = OnBadRow(data.on_bad_row)  # type: ignore[arg-type]
 
     def read(files: list[str], *, pairs: bool | None = None) -> Dataset:
-        rows = read_examples(files, reader=Classification.reader, columns=columns, on_bad_row=bad)
+        rows = read_examples(files, reader=task_type(task).reader, columns=columns, on_bad_row=bad)
         return Dataset.from_examples(rows, pairs=pairs)
 
     examples = read(data.files)
@@ -83,7 +93,9 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
 
     if bad.skipped:
         log(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]))
-    found = audit(examples, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log)
+    found = audit(
+        examples, task=task, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log
+    )
     write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
     put("\n".join(summarize(found)) + "\n")
     log(started.total_time())

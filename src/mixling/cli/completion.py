@@ -11,8 +11,10 @@ MODELS = (
     "pnlp-transformer", "pnlp-lstm", "pqrnn", "gmlp-18", "gmlp-36", "gmlp-72", "gmlp-144", "gmlp-base",
     "gmlp-large", "gmlp-x-large", "amlp-base", "amlp-large", "gmlp-36-linear", "gmlp-36-additive",
     "gmlp-36-multiplicative", "mlp-mixer-text", "bert-base", "bert-large", "bert-base-content-free",
-    "bert-6-relative", "bert-12-relative", "bert-24-relative", "bert-48-relative", "gmlp-tiny", "amlp-tiny",
-    "bert-tiny", "hypermixer", "hypermixer-untied", "transformer", "linear-transformer", "fnet", "mlp-mixer",
+    "bert-6-relative", "bert-12-relative", "bert-24-relative", "bert-48-relative",
+    "bert-24-512", "bert-48-384", "bert-96-256", "gmlp-tiny", "amlp-tiny",
+    "bert-tiny", "hypermixer", "hypermixer-untied", "transformer", "linear-transformer", "fnet",
+    "fnet-512", "gmlp-512", "mlp-mixer",
     "gmlp", "t5-1.1-base", "t5-1.1-small", "remixer-literal-base", "remixer-base", "remixer-scaled-base",
     "mixer-transformer-base", "mixer-mixer-base", "hypermixer-hypermixer-base", "remixer-small",
     "remixer-scaled-small", "mixer-transformer-small", "mixer-mixer-small", "hypermixer-hypermixer-small", "t5-10m",
@@ -22,9 +24,9 @@ MODELS = (
 )  # fmt: skip
 LABELING = tuple(own_tasks())
 RECIPE_NAMES = (
-    "pnlp-mixer", "gmlp-table8", "gmlp-table8-results", "gmlp-table9", "t5", "t5-pretraining", "remixer",
+    "pnlp-mixer", "gmlp-table7", "gmlp-table8", "gmlp-table8-results", "gmlp-table9", "t5", "t5-pretraining", "remixer",
 )  # fmt: skip
-TASK_NAMES = (*LABELING, "text2text")
+TASK_NAMES = (*LABELING, "text2text", "image_classification")
 
 
 def complete_models() -> list[str]:

@@ -16,7 +16,7 @@ def config_command(
         str,
         typer.Argument(
             metavar="NAME",
-            help="train, pretrain or text2text for the default model; or the name or file of a model.",
+            help="train, pretrain, text2text or image_classification for the default model; or a model's name or file.",
             autocompletion=complete_models,
         ),
     ] = "train",
@@ -32,13 +32,20 @@ def config_command(
     from mixling.runs.toml import default_toml
     from mixling.seq2seq.config import PAIRS
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+    from mixling.vision.config import IMAGE_RUNS
+    from mixling.vision.model import IMAGE_PRESETS
 
     kinds: dict[str, Spec[Any]] = {"train": LABELS, "pretrain": MASKED_LM, "text2text": PAIRS}
+    kinds[IMAGE_RUNS.kind] = IMAGE_RUNS
     if name in kinds:
         put(default_toml(kinds[name]))
     elif name in SEQ2SEQ_PRESETS:
         put(default_toml(PAIRS, name))
+    elif name in IMAGE_PRESETS:
+        put(default_toml(IMAGE_RUNS, name))
     elif name in PRESETS or name.endswith(".toml"):
         put(default_toml(LABELS, name))
     else:
-        raise ConfigError(f"{name}: no such run or model; {near_miss(name, (*kinds, *PRESETS, *SEQ2SEQ_PRESETS))}")
+        raise ConfigError(
+            f"{name}: no such run or model; {near_miss(name, (*kinds, *PRESETS, *SEQ2SEQ_PRESETS, *IMAGE_PRESETS))}"
+        )

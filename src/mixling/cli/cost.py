@@ -32,6 +32,9 @@ def cost_command(
     time_limit: Annotated[
         float, typer.Option("--time-limit", min=0.0, help="Skip longer texts once a pass takes more seconds.")
     ] = 20.0,
+    mixing_only: Annotated[
+        bool, typer.Option("--mixing-only", help="Measure the token mixing alone, without feed-forward layers.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write the numbers to this file.")
     ] = None,
@@ -57,7 +60,10 @@ def cost_command(
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
     rows = []
-    for row in time_model(configs, sizes, batch=batch, repeats=repeats, device=device, time_limit=time_limit, log=_log):
+    for row in time_model(
+        configs, sizes,
+        batch=batch, repeats=repeats, device=device, time_limit=time_limit, mixing_only=mixing_only, log=_log,
+    ):  # fmt: skip
         rows.append(row)
         put(as_table([row], header=len(rows) == 1) + "\n")
         if out is not None:  # after every row: a later one may exhaust the memory

@@ -74,6 +74,7 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
     """
     from mixling.config import parse
     from mixling.runs.config import RunConfig
+    from mixling.training.augmentation import MILD_AUGMENTATION
 
     # Character n-grams need no vocabulary, so it has the minimum size.
     text = {"projection": {"type": "char_ngrams", "num_features": 16384}, "vocabulary_size": 100}
@@ -84,6 +85,7 @@ def demo_config(*, epochs: int, seed: int) -> RunConfig:
         "seed": seed,
         "batch_size": 128,
         "token_dropout": 0.2,
+        "augmentation": MILD_AUGMENTATION.to_dict(),
         "loss": {"class_weights": "balanced", "label_smoothing": 0.0},
         "optim": {"lr": 0.015, "weight_decay": 0.0},
     }

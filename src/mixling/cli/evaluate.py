@@ -36,7 +36,10 @@ Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
 class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
     """The data to evaluate on."""
 
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`; for images a folder."),
+    ]
     task_name: Annotated[
         str | None,
         typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
@@ -78,10 +81,10 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     """Evaluate a saved model on labeled data.
 
     A label that the model does not know counts as an error. Torch is not needed, except for models that generate
-    text and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
+    text, for models of images, and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
     from mixling.data.readers.rows import OnBadRow
-    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
+    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
     from mixling.storage import write_json
 
     files = options.files
@@ -96,12 +99,16 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         ("--errors", report.errors),
         ("--slices", report.slices),
     ):
-        if given and kind in (PRETRAINING, TEXT_TO_TEXT):
-            raise ConfigError(f"{option}: applies to models for labeled data only")
+        if given and kind in (PRETRAINING, TEXT_TO_TEXT, IMAGES):
+            raise ConfigError(f"{option}: applies to models for labeled texts only")
     if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
         text, values, draw = _pretrained_report(model, options, masked=kind == PRETRAINING)
     elif kind == TEXT_TO_TEXT:
         text, values, draw = _text_report(model, options, bleu=report.bleu, bad=bad)
+    elif kind == IMAGES:
+        from mixling.cli.images import image_report
+
+        text, values, draw = image_report(model, files, bad=bad)
     else:
         text, values, draw = _label_report(model, options, report, bad=bad)
     put(text + "\n")

@@ -104,4 +104,6 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
     branch = None
     if opened.branch is not None and metadata.ngrams is not None:
         branch = opened.branch, metadata.ngrams
-    return amend(content, branch=branch, threshold=metadata.threshold, label_thresholds=metadata.label_thresholds)
+    conformal = None if metadata.conformal is None else metadata.conformal.to_dict()
+    thresholds = {"threshold": metadata.threshold, "label_thresholds": metadata.label_thresholds}
+    return amend(content, branch=branch, conformal=conformal, **thresholds)

@@ -26,6 +26,9 @@ def inspect_command(
         list[str] | None, typer.Argument(metavar="TEXT...", help="For --maps: texts, or - for lines of input.")
     ] = None,
     maps: Annotated[bool, typer.Option("--maps", help="Plot each layer's mean weights on the texts.")] = False,
+    highest: Annotated[
+        bool, typer.Option("--highest", help="With --maps: the highest weight in the first half of the layers.")
+    ] = False,
     filters: Annotated[
         bool, typer.Option("--filters", help="Plot learned weights that do not depend on the text.")
     ] = False,
@@ -35,7 +38,8 @@ def inspect_command(
     --maps draws a matrix for each layer and kind of weights: attention (mean over heads and texts), softmax(H) of the
     Remixer, spatial weights of gMLP (for the longest text). For HyperMixing, token MLPs and other mixers without such a
     matrix it draws the pseudo-attention: how strongly each output token depends on each input token. With a single
-    text, the axes show its words. Texts longer than the model's maximum are truncated.
+    text, the axes show its words. Texts longer than the model's maximum are truncated. With --highest it draws one
+    matrix for each kind: the highest weight of each pair of tokens in the first half of the layers.
     --filters draws the middle row and the complete matrix of learned weights, for the maximum length.
     """
     from mixling.export.figures import check_name
@@ -44,6 +48,8 @@ def inspect_command(
 
     if maps == filters:
         raise ConfigError("give one of --maps TEXT... and --filters")
+    if highest and not maps:
+        raise ConfigError("--highest: learned filters have no tokens to compare; give it with --maps TEXT")
     check_name(out)
     if filters and texts:
         raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; filters do not depend on texts: leave it out")
@@ -51,12 +57,15 @@ def inspect_command(
 
     from mixling.inspect.folders import load_inspected
     from mixling.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
+    from mixling.inspect.weights import highest as highest_maps
 
     inspected = load_inspected(folder, texts)
     try:
         matrices = layer_maps(inspected) if maps else learned_filters(inspected)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
+    if highest:
+        matrices = highest_maps(matrices)
     if maps:
         draw_maps(matrices, out)
     else:

@@ -21,9 +21,8 @@ def models_command(
 
     Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
     FLOPs are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as
-    2, an FFT of L numbers as 5 L log2 L. The tokens of image models, which the command line does not train, are
-    patches. For text-to-text models all parameters are counted, with tables of as many subwords as stated beside
-    the source.
+    2, an FFT of L numbers as 5 L log2 L. The tokens of image models are patches. For text-to-text models all parameters
+    are counted, with tables of as many subwords as stated beside the source.
     """
     if paper:
         _compare_with_papers(as_json=as_json)
@@ -41,7 +40,8 @@ def models_command(
         )
     for name, images in IMAGE_PRESETS.items():
         source = f"{images.source} (images)"
-        rows.append({"name": name, **asdict(count(images.config)), "vocabulary": None, "source": source})
+        counts = asdict(count(images.config))
+        rows.append({"name": name, **counts, "vocabulary": None, "source": source, "use": images.use})
     for name, pair in SEQ2SEQ_PRESETS.items():
         counts = asdict(count_encoder_decoder(pair.config, vocabulary=pair.vocabulary))
         rows.append({"name": name, **counts, "vocabulary": pair.vocabulary, "source": pair.source})

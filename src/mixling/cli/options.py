@@ -255,6 +255,16 @@ class RunOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplittingOptions:
+    """How many processes split texts into words."""
+
+    workers: Annotated[
+        int,
+        Option("--workers", min=1, help="Processes that split millions of texts into words; the result is the same."),
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class PredictionOptions:
     """The inputs of predictions, and their output."""
 

@@ -54,7 +54,7 @@ class PredictOptions(BulkOptions, PredictionOptions, Question):
         typer.Argument(
             metavar="INPUT...",
             help="Texts; or files (.txt: one text per line); or - for standard input; with -o FOLDER/ also URLs, and "
-            "wildcards in quotes.",
+            "wildcards in quotes. Of a model of images: image files, or folders of them.",
         ),
     ] = None
     out: Annotated[
@@ -98,6 +98,11 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     any size are predicted in parts by several processes. Outputs have all columns of the input; the folder can be
     resumed after whatever has happened, and ends with a manifest.
     """
+    if _of_images(model, options):
+        from mixling.cli.images import predict_images
+
+        predict_images(model, options)
+        return
     if is_bulk(options):
         _check_model(model)
         predict_into_folder(model, options)
@@ -176,8 +181,6 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     if options.url is not None:
         from mixling.serving.client import RemotePredictor
 
-        if isinstance(threshold, dict):
-            raise ConfigError("--threshold LABEL=P: a server has one threshold for all labels; give a number")
         if options.too_long != "windows":
             raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
         return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
@@ -188,6 +191,15 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     # What is not read completely is an error of its row: see `predict_items`.
     too_long = "truncate" if options.too_long == "error" else options.too_long
     return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
+
+
+def _of_images(model: str, options: PredictOptions) -> bool:
+    """Return whether a local model classifies images."""
+    if options.url is not None:
+        return False
+    with no_collections():
+        from mixling.runs.artifact import IMAGES, kind_of_model
+    return kind_of_model(model) == IMAGES
 
 
 def _check_model(model: str) -> None:

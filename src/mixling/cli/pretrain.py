@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.options import RecipeOption, TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.options import RecipeOption, SplittingOptions, TextColumn, TrainerOptions, TrainingOptions
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
 from mixling.errors import ConfigError
@@ -52,7 +52,7 @@ class PretrainingOptions(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions):
+class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions, SplittingOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -97,8 +97,12 @@ def pretrain_command(options: PretrainOptions) -> None:
     with interruptible(out):
         from mixling.runs.pretrain import pretrain as run
         from mixling.runs.spec import MASKED_LM
+        from mixling.text.splitting import splitting_workers
 
-        with session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as opened:
+        with (
+            splitting_workers(options.workers),
+            session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as opened,
+        ):
             if opened is None:
                 return
             terminal = opened.terminal

@@ -41,6 +41,9 @@ class ServeOptions:
         typer.Option("--cors", metavar="ORIGIN", help="Pages of this origin may send requests; repeatable."),
     ] = None
     queue: Annotated[int, typer.Option("--queue", min=1, help="Texts that may wait before requests get 503.")] = 1024
+    max_wait: Annotated[
+        float, typer.Option("--max-wait", min=0.001, help="Seconds behind other requests before a request gets 503.")
+    ] = 0.05
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds until an answer is 504.")] = 10.0
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of a request's body.")] = 1 << 20
     client_timeout: Annotated[
@@ -62,7 +65,8 @@ def serve_command(options: ServeOptions) -> None:
 
     Open the printed address in a browser, or send texts to /v1/models/NAME/predict; /openapi.json describes all routes.
     Several models are served by name. A model file that is replaced is used within a second; a damaged one is not.
-    SIGTERM stops the server when all requests in flight are answered. Needs the extra "serve", but no torch.
+    SIGTERM stops the server when all requests in flight are answered. Needs the extra "serve"; torch is needed only for
+    models that generate text.
     """
     with no_collections():
         from mixling.serving.server import Address, serve
@@ -74,6 +78,7 @@ def serve_command(options: ServeOptions) -> None:
         keys_file=keys,
         cors=tuple(options.cors or ()),
         queue=options.queue,
+        max_wait=options.max_wait,
         timeout=options.timeout,
         max_body=options.max_body,
         client_timeout=options.client_timeout,

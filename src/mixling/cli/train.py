@@ -1,4 +1,4 @@
-"""`mixling train`: training on labeled data, or on pairs of texts."""
+"""`mixling train`: training on labeled data, on pairs of texts, or on images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption
+from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption, SplittingOptions
 from mixling.cli.output import announce
 from mixling.errors import ConfigError
 
@@ -62,7 +62,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, SplittingOptions):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -136,18 +136,8 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
         Raises:
             ConfigError: an option is given that text to text does not have.
         """
-        label_options: dict[str, Any] = {
-            **self.columns(),
-            "group": self.group,
-            "init_embeddings": self.init_embeddings,
-            "unlabeled": self.unlabeled,
-            "replay": self.replay,
-            "refit": self.refit,
-            **self._choices(),
-        }
-        if also := [name for name, value in label_options.items() if value]:
-            name = also[0].replace("_", "-")
-            raise ConfigError(f"--{name}: does not apply to --task text2text; its columns are --source and --target")
+        if also := self._label_option():
+            raise ConfigError(f"--{also}: does not apply to --task text2text; its columns are --source and --target")
         task = {
             "name": self.template,
             "train": self.files,
@@ -167,6 +157,37 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining):
             "tasks": [task],
         }
 
+    def image_values(self) -> dict[str, Any]:
+        """Return the options in the layout of `ImageRunConfig`.
+
+        Raises:
+            ConfigError: an option is given that images do not have.
+        """
+        others = {"vocabulary": self.vocabulary, "from": self.pretrained, "source": self.has_pair_options()}
+        also = self._label_option() or next((name for name, value in others.items() if value), None)
+        if also is not None:
+            raise ConfigError(f"--{also}: applies to texts, not to images; leave it out")
+        data = {
+            "train": self.files,
+            "validation": self.validation,
+            "validation_fraction": self.validation_fraction,
+            "on_bad_row": self.on_bad_row,
+        }
+        return {"data": data, "model": self.model, "train": self.training_values(), "recipe": self.recipe}
+
+    def _label_option(self) -> str | None:
+        """Return an option, as given, that only tasks with labeled texts have; None: there is none."""
+        options: dict[str, Any] = {
+            **self.columns(),
+            "group": self.group,
+            "init_embeddings": self.init_embeddings,
+            "unlabeled": self.unlabeled,
+            "replay": self.replay,
+            "refit": self.refit,
+            **self._choices(),
+        }
+        return next((name.replace("_", "-") for name, value in options.items() if value), None)
+
 
 def _number_or_name(value: str | None) -> float | str | None:
     try:
@@ -182,22 +203,34 @@ def train_command(options: TrainOptions) -> None:
     """
     refuse_file(options.out)
     started = announce("train")
+    from mixling.cli.images import train_images
     from mixling.cli.training import train_labels, train_pairs
+    from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT
+    from mixling.text.splitting import splitting_workers
 
-    if _is_text_to_text(options):
-        train_pairs(options, options.pair_values(), started)
-    else:
-        train_labels(options, started)
+    kind = _kind(options)
+    if kind == IMAGES:
+        train_images(options, {} if options.resume else options.image_values(), started)
+        return
+    with splitting_workers(options.workers):
+        if kind == TEXT_TO_TEXT:
+            train_pairs(options, options.pair_values(), started)
+        else:
+            train_labels(options, started)
 
 
-def _is_text_to_text(options: TrainOptions) -> bool:
-    from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_run
+def _kind(options: TrainOptions) -> str | None:
+    """Return the kind of run that the options ask for, or that is resumed."""
+    from mixling.runs.artifact import IMAGES, kind_of_run
     from mixling.runs.kinds import infer_kind
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+    from mixling.vision.model import IMAGE_PRESETS
 
     if options.resume:
-        return kind_of_run(options.out) == TEXT_TO_TEXT
-    kind = infer_kind(
+        return kind_of_run(options.out)
+    if options.task is None and options.model in IMAGE_PRESETS:
+        return IMAGES
+    return infer_kind(
         task=options.task,
         toml=options.config,
         overrides=options.overrides or (),
@@ -206,4 +239,3 @@ def _is_text_to_text(options: TrainOptions) -> bool:
         files=options.files or (),
         columns_named=any((options.text, options.label, options.tokens, options.slots)),
     )
-    return kind == TEXT_TO_TEXT

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from mixling.seq2seq.config import PairRunConfig
     from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
+    from mixling.vision.config import ImageRunConfig
 
-_C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig")
+_C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig", "ImageRunConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Session(Generic[_C]):
         config: its configuration.
         resolved: how the configuration was resolved; None if the run is resumed.
         terminal: shows the progress.
-        arguments: further arguments of `fit`, `pretrain` and `fit_pairs`.
+        arguments: further arguments of `fit`, `pretrain`, `fit_pairs` and `fit_images`.
     """
 
     config: _C

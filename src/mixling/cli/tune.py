@@ -144,6 +144,7 @@ def tune_command(options: TuneOptions) -> None:
 
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
+    from mixling.cost.result import ResultCost
     from mixling.runs.data import read_data
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
@@ -195,7 +196,8 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     config = plan.configure(chosen.model, chosen.params)
     train_best(config, train, validation, folder=out / BEST_FOLDER, callback=final, log=lambda message: None)
     terminal.log(started.total_time())
-    put("\n".join(search_summary(search, chosen, metric=metric, examples=len(validation))) + "\n")
+    cost = ResultCost.of(config.model, examples=len(train), trainings=len(search.results()))
+    put("\n".join([*search_summary(search, chosen, metric=metric, examples=len(validation)), cost.line()]) + "\n")
     twice = str(studies.count(chosen.model) * 2)
     terminal.log(
         f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, 'TEST_FILE')}\n"

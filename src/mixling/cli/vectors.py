@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import TextColumn
+from mixling.cli.options import SplittingOptions, TextColumn
 from mixling.errors import command_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorsOptions(TextColumn):
+class VectorsOptions(TextColumn, SplittingOptions):
     """Options of `mixling vectors`."""
 
     files: Annotated[
@@ -43,11 +43,13 @@ def vectors_command(
     """
     from mixling.config import parse, read_overrides
     from mixling.data.corpora import read_texts
+    from mixling.text.splitting import splitting_workers
     from mixling.text.vectors import VectorConfig, train_vectors
 
     config = parse(VectorConfig, read_overrides(options.overrides or ()), where="options")
     begin = time.monotonic()
-    trained = train_vectors(read_texts(options.files, text=options.text or "text"), config)
+    with splitting_workers(options.workers):
+        trained = train_vectors(read_texts(options.files, text=options.text or "text"), config)
     trained.save(out)
     print(f"{len(trained.words):,} words of {trained.num_tokens:,}, vectors of width {config.dim}")
     command = command_line("mixling", "train", "FILE", "--init-embeddings", out, "-o", "DIR")

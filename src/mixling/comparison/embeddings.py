@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from mixling.comparison.baselines import Baseline, BaselineKind, Linear
 from mixling.data.examples import Target
@@ -13,13 +16,28 @@ from mixling.teachers.encoder import STRENGTHS, SentenceEncoder
 from mixling.text.encoder import Text
 
 
+class _Remembered:
+    """The embeddings of an encoder, each text's computed once: choices are made on the same texts again and again."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder, self.parameters = encoder, encoder.parameters
+        self._known: dict[Hashable, npt.NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
+        """Return the embeddings (n, E) of n texts, or (n, 4 E) of n pairs."""
+        keys = [tuple(text) if isinstance(text, list) else text for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        self._known |= zip(new, self._encoder.embed(list(new.values())), strict=True)
+        return np.stack([self._known[key] for key in keys])
+
+
 class EmbeddingRegression(Baseline):
     """The task's linear model on sentence embeddings (R, E)."""
 
     def __init__(
         self,
         task: type[Task],
-        encoder: SentenceEncoder,
+        encoder: _Remembered,
         embeddings: Any,
         targets: Sequence[Target],
         strength: float,
@@ -45,6 +63,8 @@ class EmbeddingRegression(Baseline):
 def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
     """Return the baseline of an encoder, named by its path."""
 
+    remembered = _Remembered(encoder)
+
     def fit(
         task: type[Task],
         texts: Sequence[Text],
@@ -54,10 +74,10 @@ def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
         only: Mapping[str, Any] | None = None,
     ) -> Iterator[EmbeddingRegression]:
         begin = time.perf_counter()
-        embedded = encoder.embed(texts)
+        embedded = remembered.embed(texts)
         seconds = time.perf_counter() - begin
         for strength in STRENGTHS if only is None else (only["C"],):
-            baseline = EmbeddingRegression(task, encoder, embedded, targets, strength, seed)
+            baseline = EmbeddingRegression(task, remembered, embedded, targets, strength, seed)
             baseline.seconds += seconds
             yield baseline
 

@@ -120,6 +120,7 @@ def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:
             image_model = build_image_model(config, num_outputs=2)
             encoder, front = image_model.encoder, count_parameters(image_model.patches)
             front += config.dim if config.class_token else 0
+            front += 0 if image_model.positions is None else count_parameters(image_model.positions)
     body = count_parameters(encoder)
     flops = encoder.flops(1, length)
     flops += sum(part.fft_flops(1, length) for part in encoder.modules() if isinstance(part, Mixer))

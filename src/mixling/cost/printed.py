@@ -93,12 +93,22 @@ PRINTED: tuple[Printed, ...] = (
         Printed(model=model, source="gMLP, Table 1", parameters=parameters, gflops=gflops, outputs=IMAGE_CLASSES)
         for model, parameters, gflops in (("gmlp-ti", 5.9, 2.7), ("gmlp-s", 19.5, 8.9), ("gmlp-b", 73.4, 31.6))
     ),
+    *(
+        Printed(model=model, source=source, parameters=parameters, outputs=IMAGE_CLASSES)
+        for source, rows in (
+            ("MLP-Mixer, Table 1", (("mixer-b16", 59), ("mixer-l16", 207))),
+            ("ResMLP, Table 1", (("resmlp-s12", 15), ("resmlp-s24", 30))),
+            ("DeiT, Table 1", (("deit-ti", 5), ("deit-s", 22), ("deit-b", 86))),
+        )
+        for model, parameters in rows
+    ),
     _masked("bert-base", 3, 110),
     _masked("bert-base-content-free", 3, 95),
     _masked("mlp-mixer-text", 3, 112),
     *(_masked(f"gmlp-36-{variant}", 3, 92) for variant in ("linear", "additive", "multiplicative")),
     *(_masked(f"gmlp-{layers}", 4, size) for layers, size in ((18, 59), (36, 102), (72, 187), (144, 357))),
     *(_masked(f"bert-{layers}-relative", 4, size) for layers, size in ((6, 67), (12, 110), (24, 195), (48, 365))),
+    *(_masked(f"bert-{shape}", 10, size) for shape, size in (("24-512", 92), ("48-384", 98), ("96-256", 84))),
     _masked("bert-base", 5, 110, 100.8),
     _masked("bert-large", 5, 336, 341.2),
     _masked("gmlp-base", 5, 130, 158.0),

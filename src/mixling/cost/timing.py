@@ -47,6 +47,7 @@ def time_model(
     repeats: int = 7,
     device: str = "cpu",
     time_limit: float = 20.0,
+    mixing_only: bool = False,
     log: Callable[[str], None] = lambda message: None,
 ) -> Iterator[Measurement]:
     """Measure every model at every length, with the models of a length taking turns.
@@ -57,7 +58,10 @@ def time_model(
     Args:
         batch: texts in a batch.
         repeats: forward passes of each model, of which the median is reported.
+        mixing_only: measure the token mixing alone, without feed-forwards (HyperMixer, Figure 2).
     """
+    if mixing_only:
+        configs = {name: _without_feed_forward(config) for name, config in configs.items()}
     left = list(configs)
 
     @contextmanager
@@ -101,6 +105,11 @@ def time_model(
             if statistics.median(times[name]) > time_limit:
                 log(f"{name}: {statistics.median(times[name]):.1f} s at {length} tokens; longer texts are left out")
                 left.remove(name)
+
+
+def _without_feed_forward(config: ModelConfig) -> ModelConfig:
+    layers = tuple(layer.model_copy(update={"feed_forward": None}) for layer in config.layers)
+    return config.model_copy(update={"layers": layers})
 
 
 class _Body(torch.nn.Module):

@@ -111,7 +111,8 @@ class TextSet:
         self._kept_starts: list[npt.NDArray[np.int32]] | None = None
         self._generation = encoder.generation
         if keep:
-            encoded = [item for chunk in _chunks(len(dataset), 4096) for item in self.encode(chunk)]
+            texts = ([dataset.texts[i] for i in chunk] for chunk in _chunks(len(dataset), 4096))
+            encoded = [item for chunk in encoder.encode_stream(texts) for item in chunk]
             self._kept = [item.words for item in encoded]
             self._kept_starts = [item.starts for item in encoded if item.starts is not None]
         self._forget_stale()

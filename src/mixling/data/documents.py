@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.text.encoder import TextEncoder
+from mixling.text.encoder import Encoded, TextEncoder
 from mixling.text.subwords import SubwordTokenizer
 from mixling.text.table import SEPARATOR
 
@@ -51,8 +51,8 @@ class DocumentReader(Protocol):
 
     def __len__(self) -> int: ...
 
-    def read(self, documents: Sequence[str]) -> list[Document]:
-        """Encode documents; new words may get the next ids."""
+    def read(self, chunks: Iterable[Sequence[str]]) -> Iterator[list[Document]]:
+        """Encode chunks of documents; new words may get the next ids."""
 
     def words(self) -> list[str]:
         """Return the words that have ids, in their order."""
@@ -84,17 +84,18 @@ class WordReader:
     def __len__(self) -> int:
         return len(self._encoder)
 
-    def read(self, documents: Sequence[str]) -> list[Document]:
-        """Encode documents; new words are added to the table."""
-        out = []
-        for encoded in self._encoder.encode(documents):
-            rows = np.append(encoded.words, np.int32(self.separator))
-            starts = np.ones(len(rows), bool)
-            if encoded.starts is not None:
-                starts[:-1] = False
-                starts[encoded.starts] = True
-            out.append(Document(rows, starts, encoded.truncated))
-        return out
+    def read(self, chunks: Iterable[Sequence[str]]) -> Iterator[list[Document]]:
+        """Encode chunks of documents, in the processes of `splitting_workers`; new words are added to the table."""
+        for chunk in self._encoder.encode_stream(chunks):
+            yield [self._document(encoded) for encoded in chunk]
+
+    def _document(self, encoded: Encoded) -> Document:
+        rows = np.append(encoded.words, np.int32(self.separator))
+        starts = np.ones(len(rows), bool)
+        if encoded.starts is not None:
+            starts[:-1] = False
+            starts[encoded.starts] = True
+        return Document(rows, starts, encoded.truncated)
 
     def words(self) -> list[str]:
         """Return the words of the table."""
@@ -124,10 +125,11 @@ class SubwordReader:
     def __len__(self) -> int:
         return len(self._tokenizer)
 
-    def read(self, documents: Sequence[str]) -> list[Document]:
-        """Encode documents."""
-        encoded = self._tokenizer.encode_many(documents)
-        return [Document(np.array([*subwords, self.separator], np.int32), None) for subwords in encoded]
+    def read(self, chunks: Iterable[Sequence[str]]) -> Iterator[list[Document]]:
+        """Encode chunks of documents, in the threads of the tokenizer."""
+        for chunk in chunks:
+            encoded = self._tokenizer.encode_many(chunk)
+            yield [Document(np.array([*subwords, self.separator], np.int32), None) for subwords in encoded]
 
     def words(self) -> list[str]:
         """Return no words: ids are defined by the tokenizer."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -212,9 +213,16 @@ def _write(
 
 
 def _read(texts: Iterable[str], reader: DocumentReader) -> Iterator[tuple[str, Document]]:
-    stream = iter(texts)
-    while chunk := list(islice(stream, _CHUNK)):
-        yield from zip(chunk, reader.read(chunk), strict=True)
+    sent: deque[list[str]] = deque()
+
+    def chunks() -> Iterator[list[str]]:
+        stream = iter(texts)
+        while chunk := list(islice(stream, _CHUNK)):
+            sent.append(chunk)
+            yield chunk
+
+    for documents in reader.read(chunks()):
+        yield from zip(sent.popleft(), documents, strict=True)
 
 
 def _hash(document: str, purpose: str) -> int:

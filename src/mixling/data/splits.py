@@ -41,16 +41,10 @@ def split_validation(
     hashes, ids = store.group_hashes(), store.class_ids()
     keys = _shuffled(hashes, seed)  # equal for equal texts; the smallest keys of a class go to validation
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
-    counts = np.bincount(classes, minlength=1)
-    in_validation = np.zeros(len(store), dtype=bool)
     if store.schema.grouped:
         in_validation = _groups_set_aside(keys, classes, fraction)
     else:
-        rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
-        for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
-            if quota:
-                in_validation[rows[_smallest(keys[rows], int(quota))]] = True
-        in_validation &= ~np.isin(hashes, hashes[~in_validation])  # a text with two labels may be on both sides
+        in_validation = _set_aside(keys, classes, fraction)
     if ids is None:
         chosen = np.flatnonzero(in_validation)
         unknown = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_validation)).label_counts())
@@ -63,6 +57,35 @@ def split_validation(
         remedy = f"provide more rows, a larger fraction, or your own validation rows ({own})"
         raise DataError(f"{got} are too few to set some aside for validation; {remedy}", path=path)
     return store.subset(np.flatnonzero(~in_validation)), store.subset(np.flatnonzero(in_validation))
+
+
+def stratified(
+    hashes: npt.NDArray[np.uint64], classes: npt.NDArray[np.integer], *, fraction: float, seed: int
+) -> npt.NDArray[np.bool_]:
+    """Return which examples to set aside, (examples,): about `fraction` of each class, but never all of one.
+
+    Args:
+        hashes: of the examples' content; equal ones stay on one side.
+        classes: ids from 0.
+
+    Raises:
+        ConfigError: the fraction is not between 0 and 1.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"validation fraction: got {fraction}; allowed: a number between 0 and 1")
+    return _set_aside(_shuffled(hashes, seed), classes, fraction)
+
+
+def _set_aside(
+    keys: npt.NDArray[np.uint64], classes: npt.NDArray[np.integer], fraction: float
+) -> npt.NDArray[np.bool_]:
+    counts = np.bincount(classes, minlength=1)
+    chosen = np.zeros(len(keys), dtype=bool)
+    rows_by_class = np.split(np.argsort(classes, kind="stable"), np.cumsum(counts)[:-1])
+    for rows, quota in zip(rows_by_class, _quotas(counts, fraction), strict=True):
+        if quota:
+            chosen[rows[_smallest(keys[rows], int(quota))]] = True
+    return chosen & ~np.isin(keys, keys[~chosen])  # one with two labels may be on both sides
 
 
 def few_per_label(store: Dataset, count: int, *, seed: int) -> Dataset:

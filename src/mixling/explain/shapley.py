@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -34,16 +35,20 @@ def exact_shapley(game: Game, players: int) -> tuple[Float64, float, float]:
     The mean contribution of a player to the players before it, over all orders (Shapley, A value for n-person games,
     1953).
     """
-    numbers = np.arange(2**players)
-    coalitions = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
-    values, sizes = game(coalitions), coalitions.sum(1)
-    # Of all orders, the fraction in which a player comes right after a coalition of this size.
-    weights = np.array([1 / (players * math.comb(players - 1, size)) for size in range(players)])
-    effects = np.empty(players)
-    for player in range(players):
-        without = numbers[~coalitions[:, player]]
-        effects[player] = weights[sizes[without]] @ (values[without | 1 << player] - values[without])
-    return effects, float(values[-1]), float(values[0])
+    coalitions, weights = _all_coalitions(players)
+    values = game(coalitions)
+    return weights @ values, float(values[-1]), float(values[0])
+
+
+@lru_cache(maxsize=EXACT_PLAYERS + 1)
+def _all_coalitions(players: int) -> tuple[npt.NDArray[np.bool_], Float64]:
+    """Return all coalitions (2^N, N), of nobody first, and the weights (N, 2^N) of their values in each player's."""
+    coalitions = (np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool)
+    sizes = coalitions.sum(1)
+    # Of all orders, the fraction in which a player comes right after a coalition of this size; the last is for none.
+    after = np.array([*(1 / (players * math.comb(players - 1, size)) for size in range(players)), 0.0])
+    weights = np.where(coalitions, after[sizes - 1, None], -after[sizes, None]).T
+    return coalitions, np.ascontiguousarray(weights)
 
 
 def sampled_shapley(game: Game, players: int, *, evaluations: int, seed: int) -> tuple[Float64, float, float]:

@@ -17,6 +17,7 @@ from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, fit_pair
+from mixling.text.long_texts import TextWindow
 from mixling.text.words import word_spans
 
 METHODS = ("auto", "leave_one_out", "shapley")
@@ -25,6 +26,8 @@ _MANY = 64
 
 Logits = Callable[[list[Text]], Sequence[npt.NDArray]]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
+_BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
+_MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
 
 
 def explain(
@@ -34,6 +37,7 @@ def explain(
     config: TextConfig,
     encode: Callable[[Text], Encoded],
     logits: Logits,
+    divide: Callable[[Text], Sequence[TextWindow]] | None,
     target: str | None,
     word: int | None,
     method: str,
@@ -45,32 +49,35 @@ def explain(
     Args:
         encode: encodes one text, with offsets.
         logits: computes those of texts, (C,) each, or (W, C) where answers are for words.
+        divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
     """
     _check(task, method, target)
     if task.per_word and isinstance(text, tuple):
         raise DataError("the model labels the words of one text; got a pair of texts")
-    words, truncated = _read_words(text, config, encode)
-    texts = _Shortened(text, [item[0] for item in words], [item[3] for item in words], as_list=task.per_word)
+    words, parts, truncated = _read(text, config, encode, divide, as_list=task.per_word)
     if task.per_word:
-        word = _explained_word(task, texts, logits, word)
+        word = _explained_word(task, len(words), parts, logits, word)
+        # Words outside the window that the tag is from make no difference to it.
+        parts = [part for part in parts if word in part.own]
     elif word is not None:
         raise ConfigError(f"word: got {word}; the model gives {task.gives}: word is for models that tag words")
     label = None if target is None else _label_id(task, target)
 
-    def outputs(coalitions: npt.NDArray[np.bool_]) -> npt.NDArray:
-        if word is None:
-            return np.asarray(logits(texts.make(coalitions)))
-        at = coalitions[:, :word].sum(1)
-        return np.stack([row[i] for row, i in zip(logits(texts.make(coalitions)), at, strict=True)])
+    def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray:
+        if word is not None:
+            return parts[0].logits_of(word, kept, logits)
+        found = [part.logits(kept, logits, unique=len(parts) > 1) for part in parts]
+        if len(parts) == 1:
+            return found[0]
+        return np.stack([task.pool_windows(np.stack(rows)) for rows in zip(*found, strict=True)])
 
-    players = np.array([index for index in range(len(words)) if index != word], np.int64)
+    read = parts[0].words if len(parts) == 1 else np.arange(len(words))
+    players = read[read != word]
 
     def game(coalitions: npt.NDArray[np.bool_]) -> Float64:
         nonlocal label
-        kept = coalitions
-        if word is not None:
-            kept = np.ones((len(coalitions), len(words)), bool)
-            kept[:, players] = coalitions
+        kept = np.ones((len(coalitions), len(words)), bool)
+        kept[:, players] = coalitions
         found = outputs(kept)
         if label is None:  # that of the text itself, which every method evaluates
             label = int(found[coalitions.all(1).argmax()].argmax())
@@ -112,17 +119,20 @@ def _label_id(task: Task, target: str) -> int:
     return task.labels.id(target)
 
 
-def _explained_word(task: Task, texts: _Shortened, logits: Logits, word: int | None) -> int:
+def _explained_word(task: Task, count: int, parts: Sequence[_Part], logits: Logits, word: int | None) -> int:
     """Return the index of the word to explain: by default the first that begins a span, else the first word."""
-    count = len(texts.words)
     if not count:
         raise ConfigError("the text has no words, so there is no tag to explain")
     if word is not None:
         if not 0 <= word < count:
             raise ConfigError(f"word: got {word}; the model read {count} words: 0 to {count - 1} are allowed")
         return word
-    tags = np.asarray(logits(texts.make(np.ones((1, count), bool)))[0])[:count].argmax(-1)
-    return int((tags != 0).argmax())  # O, the tag of words outside all spans, is the first label
+    for part, rows in zip(parts, logits([part.text() for part in parts]), strict=True):
+        tags = np.asarray(rows)[: len(part.words)].argmax(-1)
+        # O, the tag of words outside all spans, is the first label.
+        if len(tagged := part.words[(tags != 0) & np.isin(part.words, part.own)]):
+            return int(tagged[0])
+    return 0
 
 
 def _method(
@@ -135,24 +145,131 @@ def _method(
     return "sampled_shapley", partial(sampled_shapley, evaluations=evaluations, seed=seed)
 
 
-class _Shortened:
-    """The text without some of its words, whose characters separate or join no words."""
+class _Part:
+    """A text, or a window of one, that is read without some of its words.
 
-    def __init__(self, text: Text, words: list[str], parts: list[int], *, as_list: bool) -> None:
-        self.words, self.first = words, parts.count(0)
-        self.kind: type = list if as_list else type(text)
+    Args:
+        text: as it is read.
+        spelled: its words; the characters between them separate or join no words.
+        words: (N,) the index of each among the words of the whole text.
+        own: those whose tags are from here.
+        first: of a pair, the number of words of the first text.
+        as_list: give words to the model, not a string.
+    """
 
-    def make(self, coalitions: npt.NDArray[np.bool_]) -> list[Text]:
+    def __init__(
+        self,
+        text: Text,
+        spelled: list[str],
+        *,
+        words: npt.NDArray[np.int64],
+        own: npt.NDArray[np.int64],
+        first: int,
+        as_list: bool,
+    ) -> None:
+        self.words, self.own = words, own
+        self._spelled, self._first = spelled, first
+        self._kind: type = list if as_list else type(text)
+
+    def text(self) -> Text:
+        """Return the text with all of its words."""
+        return self._make(np.ones((1, len(self._spelled)), bool))[0]
+
+    def logits(self, kept: npt.NDArray[np.bool_], logits: Logits, *, unique: bool) -> npt.NDArray:
+        """Return the logits (M, C) of this part of texts that keep some of all words (M, words of the whole text).
+
+        Args:
+            unique: equal parts are computed once.
+        """
+        rows = kept[:, self.words]
+        if not unique:
+            return np.asarray(logits(self._make(rows)))
+        packed, inverse = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)
+        distinct = np.unpackbits(packed, axis=1, count=rows.shape[1]).astype(bool)
+        return np.asarray(logits(self._make(distinct)))[inverse.ravel()]
+
+    def logits_of(self, word: int, kept: npt.NDArray[np.bool_], logits: Logits) -> npt.NDArray:
+        """Return the logits (M, C) of a word, which is kept."""
+        rows = kept[:, self.words]
+        at = rows[:, : int(np.searchsorted(self.words, word))].sum(1)
+        return np.stack([row[i] for row, i in zip(logits(self._make(rows)), at, strict=True)])
+
+    def _make(self, coalitions: npt.NDArray[np.bool_]) -> list[Text]:
         """Return the text with the words (N,) of each coalition (M, N) only."""
-        if self.kind is str:  # a word is read as one between spaces, too
-            return [" ".join(itertools.compress(self.words, row)) for row in coalitions.tolist()]
-        if self.kind is list:
-            return [list(itertools.compress(self.words, row)) for row in coalitions.tolist()]
-        first, second = self.words[: self.first], self.words[self.first :]
+        spelled = self._spelled
+        if self._kind is str:
+            return _join(spelled, coalitions)
+        if self._kind is list:
+            return [list(itertools.compress(spelled, row)) for row in coalitions.tolist()]
+        first, second = spelled[: self._first], spelled[self._first :]
         return [
-            (" ".join(itertools.compress(first, row)), " ".join(itertools.compress(second, row[self.first :])))
+            (" ".join(itertools.compress(first, row)), " ".join(itertools.compress(second, row[self._first :])))
             for row in coalitions.tolist()
         ]
+
+
+def _join(words: Sequence[str], coalitions: npt.NDArray[np.bool_]) -> list[Text]:
+    """Return the words (N,) of each coalition (M, N), separated by spaces: a word is read as one between them, too.
+
+    What eight words in succession contribute is put together once.
+    """
+    columns = []
+    for number, column in enumerate(np.packbits(coalitions, axis=1).T):
+        group = words[8 * number : 8 * number + 8]
+        bits = column.tolist()
+        made = {mask: f" {' '.join(itertools.compress(group, _BITS[mask]))}" for mask in set(bits)}
+        columns.append(map(made.__getitem__, bits))
+    return list(map("".join, zip(*columns, strict=True))) if columns else [""] * len(coalitions)
+
+
+def _read(
+    text: Text,
+    config: TextConfig,
+    encode: Callable[[Text], Encoded],
+    divide: Callable[[Text], Sequence[TextWindow]] | None,
+    *,
+    as_list: bool,
+) -> tuple[list[_Word], list[_Part], bool]:
+    """Return the words of a text that a model reads, the windows that it reads them in, and whether there were more.
+
+    Raises:
+        DataError: there are too many.
+    """
+    words, truncated = _read_words(text, config, encode)
+    windows = divide(text) if truncated and divide is not None else ()
+    if len(windows) < 2:  # otherwise a word is too long, not the text
+        everything, first = np.arange(len(words)), [part for *_, part in words].count(0)
+        spelled = [word for word, *_ in words]
+        return words, [_Part(text, spelled, words=everything, own=everything, first=first, as_list=as_list)], truncated
+    read: list[list[_Word]] = []
+    truncated = False
+    for window in windows:
+        found, cut = _read_words(window.text, config, encode)
+        truncated |= cut
+        shift = [0, 0]
+        shift[window.side] = window.offset
+        read.append([(word, start + shift[part], end + shift[part], part) for word, start, end, part in found])
+    known = {_location(item): item for part in read for item in part}  # windows may overlap
+    words = [known[location] for location in sorted(known)]
+    if len(words) > _MAX_WORDS:
+        raise DataError(
+            f"the text has {len(words):,} words; texts of up to {_MAX_WORDS:,} are explained: shorten it (in Python, "
+            "Predictor(..., too_long='truncate') explains its beginning)"
+        )
+    index = {location: number for number, location in enumerate(sorted(known))}
+    parts = []
+    for window, found in zip(windows, read, strict=True):
+        numbers = np.array([index[_location(item)] for item in found], np.int64)
+        begins = np.array([item[1] for item in found], np.int64)
+        own = numbers[(window.first <= begins) & (begins < window.end)]
+        first = [part for *_, part in found].count(0)
+        spelled = [word for word, *_ in found]
+        parts.append(_Part(window.text, spelled, words=numbers, own=own, first=first, as_list=as_list))
+    return words, parts, truncated
+
+
+def _location(word: _Word) -> tuple[int, int]:
+    return word[3], word[1]
 
 
 def _read_words(text: Text, config: TextConfig, encode: Callable[[Text], Encoded]) -> tuple[list[_Word], bool]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures
+from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
@@ -32,9 +33,10 @@ def model_card(
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
-    tables = (
-        label_table(validation, report.get("data")) + pictures(validation) + _calibration(report.get("calibration"))
-    )
+    tables = label_table(validation, report.get("data")) + pictures(validation)
+    decisions = calibration_section(report.get("calibration")) + abstention_section(report.get("abstention"))
+    sets = conformal_section(report.get("conformal"), validation)
+    sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
     refit, ngrams = _refit(report.get("refit")), _ngrams(config, report.get("ngrams"))
     return f"""---
 {_front_matter(task, validation)}
@@ -74,7 +76,7 @@ to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower valu
 | metric | value |
 |---|---|
 {_table(metrics, "{:.4f}")}
-{tables}{_abstention(report.get("abstention"))}{quantization}{ngrams}
+{tables}{decisions}{quantization}{ngrams}{sets}
 ## Training
 
 The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
@@ -146,38 +148,17 @@ labeled examples, including the validation examples, for as many epochs as were 
 them."""
 
 
-def _calibration(calibration: Mapping[str, Any] | None) -> str:
-    if calibration is None:
-        return ""
-    return f"""
-The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
-calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
-data with other proportions of labels they have to be calibrated again.
-"""
-
-
-def _abstention(abstention: Mapping[str, Any] | None) -> str:
-    if abstention is None or abstention["threshold"] is None:
-        return ""
-    wanted = abstention["wanted"]
-    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
-    return f"""
-It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
-was chosen {why} on the validation examples: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
-{abstention["accuracy"]:.4f}.
-"""
-
-
 def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     if ngrams is None:
         return ""
     characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
     return f"""
 Beside the network there is a linear model of {ngrams["terms"]:,} n-grams (words 1-2, characters {characters}). The
-logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Both weights were fitted
-on the validation examples, where the loss is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the
-network alone. The exported linear model was then fitted again on training and validation examples together; the metrics
-above are those of the first one. It is in `model.onnx` only: `model.safetensors` holds the network.
+logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and biases
+were fitted on the validation examples, with misspelled copies if the training has them. The loss there is
+{ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported linear model was then
+fitted again on training and validation examples together; the metrics above are those of the first one. It is in
+`model.onnx` only: `model.safetensors` holds the network.
 """
 
 

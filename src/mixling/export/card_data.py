@@ -49,7 +49,7 @@ def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -
     lines = []
     for row in rows[:SHOWN_LABELS]:
         numbers = f"{row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | {row['support']:,}"
-        lines.append(f"| {_cell(row['label'])} | {numbers} | {_count(counts, row['label'])} |")
+        lines.append(f"| {cell(row['label'])} | {numbers} | {_count(counts, row['label'])} |")
     left = f"\n\n{len(rows) - SHOWN_LABELS} more are in `metrics.json`." if len(rows) > SHOWN_LABELS else ""
     return (
         "\n| label | precision | recall | F1 | validation examples | training examples |\n|---|---|---|---|---|---|\n"
@@ -59,7 +59,8 @@ def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -
     )
 
 
-def _cell(label: str) -> str:
+def cell(label: str) -> str:
+    """Return a label as code in a cell of a Markdown table."""
     return code(label).replace("|", "\\|")
 
 

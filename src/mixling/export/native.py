@@ -53,7 +53,7 @@ class _Plan:
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
         embedding, head, encoder = model.embedding, model.head, model.encoder
-        if not isinstance(head, PoolingHead | TokenHead):
+        if not isinstance(head, PoolingHead | TokenHead) or model.class_token is not None:
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]
         return {
@@ -74,7 +74,7 @@ class _Plan:
         }
 
     def _sublayers(self, block: Block) -> Iterable[dict[str, Any]]:
-        if block.cross is not None:
+        if block.cross is not None or block.scales is not None:
             raise _Unsupported
         parts = list(zip(block.mixers, block.mixer_norms, strict=True))
         if block.feed_forward is not None and block.feed_forward_norm is not None:

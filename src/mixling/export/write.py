@@ -34,6 +34,8 @@ def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weight
     """
     from onnx import TensorProto
 
+    if model.class_token is not None:
+        return None
     names = {id(value): name for name, value in (*model.named_parameters(), *model.named_buffers())}
     names |= {id(table): "table", id(scale): "scale"}
     graph = GraphBuilder(names)
@@ -97,7 +99,7 @@ def _write_encoder(scope: Scope, module: Encoder, x: str) -> str:
 
 
 def _write_block(scope: Scope, module: Block, x: str) -> str:
-    if module.cross is not None:
+    if module.cross is not None or module.scales is not None:
         raise NoWriter
     sublayers = list(zip(module.mixers, module.mixer_norms, strict=True))
     if module.feed_forward is not None and module.feed_forward_norm is not None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from mixling.data.batches import Batch
 from mixling.errors import ConfigError
@@ -90,10 +91,15 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
 
     def run(batch: Batch) -> Tensor:
         rows = model.embedding.word_rows(batch.positions, batch.weights)
-        return model.encoder(model.embedding(rows, batch.index, batch.mask), batch.mask)
+        return model.encoder(*model.with_class_token(model.embedding(rows, batch.index, batch.mask), batch.mask))
+
+    named = tokens if model.class_token is None or not tokens else ["[CLS]", *tokens]
+
+    def mask_of(batch: Batch) -> Tensor:
+        return batch.mask if model.class_token is None else F.pad(batch.mask, (1, 0), value=True)
 
     passes = (
-        Pass(lambda batch=batch: run(batch), {"encoder": batch.mask}, {"encoder": tokens})  # type: ignore[misc]
+        Pass(lambda batch=batch: run(batch), {"encoder": mask_of(batch)}, {"encoder": named})  # type: ignore[misc]
         for batch in batches
     )
     return Inspected(model, {"encoder": model.encoder}, passes)
@@ -145,6 +151,22 @@ def learned_filters(inspected: Inspected) -> list[LayerMap]:
             for name, values in _heads_mean(mixer, None).items()
         ]
     return _numbered(out, inspected)
+
+
+def highest(maps: Sequence[LayerMap]) -> list[LayerMap]:
+    """Return for each stack and name the maximum over the first half of the layers that have such a map.
+
+    Source: gMLP, Appendix D, which shows the highest weight of the tiny attention that each pair of tokens has in the
+    first half of the network. The layer of the result is the last one that counts.
+    """
+    groups: dict[tuple[str, str], list[LayerMap]] = {}
+    for item in maps:
+        groups.setdefault((item.stack, item.name), []).append(item)
+    out = []
+    for found in groups.values():
+        half = found[: (len(found) + 1) // 2]
+        out.append(replace(half[-1], values=np.max([item.values for item in half], axis=0)))
+    return out
 
 
 def mixers_with(method: str) -> list[str]:

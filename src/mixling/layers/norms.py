@@ -11,12 +11,24 @@ from torch.autograd.function import once_differentiable
 
 from mixling.layers.mixer import wide
 
-NormType = Literal["layer", "rms"]
+NormType = Literal["layer", "rms", "affine"]
 
 
 def build_norm(norm_type: NormType, dim: int) -> nn.Module:
-    """Return LayerNorm or RMSNorm for tokens of width `dim`."""
-    return nn.LayerNorm(dim) if norm_type == "layer" else RMSNorm(dim)
+    """Return LayerNorm, RMSNorm or an affine map for tokens of width `dim`."""
+    norms: dict[NormType, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm, "affine": Affine}
+    return norms[norm_type](dim)
+
+
+class Affine(nn.Module):
+    """y = g x + b for each channel, without statistics of the tokens. Source: ResMLP, equation 1."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        return torch.addcmul(self.bias, self.weight, x).to(x.dtype)
 
 
 class RMSNorm(nn.Module):

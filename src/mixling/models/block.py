@@ -40,6 +40,9 @@ class BlockConfig(Config):
         "pre", description="norm before each sublayer, or after its residual connection"
     )
     norm_type: NormType = Field("layer", description="kind of norm")
+    layer_scale: float | None = Field(
+        None, gt=0, description="initial value of a factor for each channel of each sublayer's output; None: no factors"
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
     drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
 
@@ -122,7 +125,9 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x)). LN is LayerNorm or RMSNorm.
+    """Pre-norm: x + f(LN(x)) for each sublayer f; post-norm: LN(x + f(x)). LN is LayerNorm, RMSNorm or affine.
+
+    With layer scale, s * f(x) is added, where s (D) is learned (CaiT, arXiv:2103.17239, section 2; ResMLP).
 
     Args:
         config: the mixers, the feed-forward and the norms.
@@ -165,6 +170,10 @@ class Block(nn.Module):
                 dim=dim, ffn_dim=ffn.ffn_dim, gated=ffn.type == "gated", bias=ffn.bias, dropout=ffn.dropout
             )
             self.feed_forward_norm = build_norm(config.norm_type, dim)
+        self.scales: nn.ParameterList | None = None
+        if config.layer_scale is not None:
+            sublayers = len(self._mixing()) + (ffn is not None)
+            self.scales = nn.ParameterList(torch.full((dim,), config.layer_scale) for _ in range(sublayers))
 
     def forward(
         self,
@@ -174,9 +183,9 @@ class Block(nn.Module):
         context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         mask = as_mask(mask, x)
-        for mixer, norm in self._mixing():
+        for number, (mixer, norm) in enumerate(self._mixing()):
             given = (context, context_mask) if mixer is self.cross else ()
-            y = mixer(norm(x) if self.pre else x, mask, *given)
+            y = self._scaled(mixer(norm(x) if self.pre else x, mask, *given), number)
             x = self._join(x, y) if self.pre else norm(self._join(x, y))
         return self._feed(x)
 
@@ -193,13 +202,14 @@ class Block(nn.Module):
     def step(self, x: Float[Tensor, "B D"], state: BlockState) -> tuple[Float[Tensor, "B D"], BlockState]:
         """Return the output at the next position and the states after it; see `Mixer.step`."""
         before, after, cross = iter(state.mixers), [], state.cross
-        for mixer, norm in self._mixing():
+        for number, (mixer, norm) in enumerate(self._mixing()):
             z = norm(x) if self.pre else x
             if mixer is self.cross:
                 y, cross = mixer.step(z, cross)
             else:
                 y, new = mixer.step(z, next(before))
                 after.append(new)
+            y = self._scaled(y, number)
             x = self._join(x, y) if self.pre else norm(self._join(x, y))
         return self._feed(x), BlockState(tuple(after), cross)
 
@@ -221,11 +231,16 @@ class Block(nn.Module):
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x
         ffn, norm = self.feed_forward, self.feed_forward_norm
-        plain = ffn.value is None and not (ffn.dropout or self.dropout or self.drop_path)
+        plain = ffn.value is None and not (ffn.dropout or self.dropout or self.drop_path or self.scales)
         if self.pre and plain and isinstance(norm, nn.LayerNorm) and can_fuse(x, self.training):
             (w1, b1), (w2, b2) = ((linear.weight, linear.bias) for linear in (ffn.expand, ffn.contract))
             return FeedForwardSublayer.apply(x, norm.weight, norm.bias, norm.eps, w1, b1, w2, b2)
-        return self._join(x, ffn(norm(x))) if self.pre else norm(self._join(x, ffn(x)))
+        y = self._scaled(ffn(norm(x) if self.pre else x), -1)
+        return self._join(x, y) if self.pre else norm(self._join(x, y))
+
+    def _scaled(self, y: Tensor, number: int) -> Tensor:
+        """Return the output of a sublayer times its layer scale."""
+        return y if self.scales is None else y * self.scales[number]
 
     def _join(self, x: Tensor, update: Tensor) -> Tensor:
         if not self.training:

@@ -19,8 +19,10 @@ from mixling.layers.masks import as_mask
 class HeadConfig(Config):
     """The head; models that label tokens do not pool."""
 
-    pooling: Literal["attention", "mean", "max", "all"] = Field(
-        "attention", description="all: the three concatenated, for a last layer of three times the width"
+    pooling: Literal["attention", "mean", "max", "all", "class"] = Field(
+        "attention",
+        description="all: the three concatenated, for a last layer of three times the width; class: a token of its own "
+        "before the text, as BERT's [CLS]",
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of the last linear layer")
 
@@ -29,7 +31,7 @@ class PoolingHead(nn.Module):
     """logits = W pool(X) + b; the pool is over real tokens, and 0 without any.
 
     Attention pooling is the sum of softmax(X a + c)_i x_i, with one score per token (pNLP-Mixer, section 3.2; the
-    parameter counts imply a scalar score).
+    parameter counts imply a scalar score). "class" reads the first token, which `Model` then puts before the text.
 
     Args:
         config: the pooling and dropout.
@@ -56,6 +58,8 @@ class PoolingHead(nn.Module):
             # Under autocast the scores and x differ in precision; the minimum must be that of the scores.
             weights = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
             pools.append((weights.mT @ x.masked_fill(~real, 0)).squeeze(1))
+        if self.pooling == "class":
+            pools.append(x[:, 0])
         if self.pooling in ("mean", "all"):
             wide = torch.promote_types(x.dtype, torch.float32)  # sums over long texts overflow float16
             mean = x.masked_fill(~real, 0).sum(1, dtype=wide) / real.sum(1).clamp(min=1)

@@ -31,6 +31,9 @@ class ModelConfig(EncoderConfig):
 class Model(nn.Module):
     """A model whose input words are weighted bags of features.
 
+    With `head.pooling = "class"`, a learned vector stands before the text and is read instead of a pool, as the
+    embedding of BERT's [CLS]; the encoder is then built for one token more.
+
     Args:
         config: the configuration of the model.
         num_outputs: C, number of labels.
@@ -44,6 +47,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
+        self.config = config
         projection = config.text.projection
         self.of_tokens = output == "tokens"
         self.embedding = ProjectionEmbedding(
@@ -54,7 +58,12 @@ class Model(nn.Module):
             table=projection.trained_rows,
             embedding_dim=projection.fixed_dim,
         )
-        self.encoder = Encoder(config.blocks, dim=config.dim, max_len=config.text.max_len, final_norm=config.final_norm)
+        self.class_token: nn.Parameter | None = None
+        if config.head.pooling == "class" and output == "text":
+            self.class_token = nn.Parameter(torch.empty(config.dim))
+            nn.init.normal_(self.class_token, std=0.02)
+        max_len = config.text.max_len + (self.class_token is not None)
+        self.encoder = Encoder(config.blocks, dim=config.dim, max_len=max_len, final_norm=config.final_norm)
         self.head: PoolingHead | TokenHead | LMHead
         if output == "subwords":
             self.head = LMHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
@@ -96,12 +105,22 @@ class Model(nn.Module):
     def _logits(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], starts: Int[Tensor, "B W"] | None
     ) -> Tensor:
+        x, mask = self.with_class_token(x, mask)
         x = self.encoder(x, mask)
         if starts is not None:
             x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
         if isinstance(self.head, LMHead):
             return self.head(x, self.embedding.weight)
         return self.head(x, mask)
+
+    def with_class_token(
+        self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]
+    ) -> tuple[Float[Tensor, "B M D"], Bool[Tensor, "B M"]]:
+        """Return tokens and mask as the encoder reads them: after the class token, if there is one."""
+        if self.class_token is None:
+            return x, mask
+        first = self.class_token.to(x.dtype).expand(x.shape[0], 1, -1)
+        return torch.cat([first, x], 1), torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
 
 
 def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:

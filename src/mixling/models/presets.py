@@ -224,6 +224,15 @@ PRESETS: dict[str, Preset] = {
         )
         for layers in (6, 12, 24, 48)
     },
+    # Deep and thin: beside bert-12-relative, of about as many parameters.
+    **{
+        f"bert-{layers}-{dim}": Preset(
+            bert(AttentionConfig(num_heads=dim // 64, positions=RelativePositions()), num_layers=layers, dim=dim),
+            "gMLP, Table 10",
+            32_000,
+        )
+        for layers, dim in ((24, 512), (48, 384), (96, 256))
+    },
     # Trainable in hours on two cores; eight layers of gMLP, six of aMLP and six of BERT have equally many parameters.
     "gmlp-tiny": Preset(gmlp(num_layers=8, dim=128, ffn_dim=768), _OWN, 8192, use=_TO_PRETRAIN),
     "amlp-tiny": Preset(gmlp(num_layers=6, dim=128, ffn_dim=768, tiny_attention_dim=64), _OWN, 8192, use=_TO_PRETRAIN),
@@ -243,12 +252,15 @@ PRESETS: dict[str, Preset] = {
     "fnet": Preset(
         hypermixer_family(FourierConfig(), ffn_dim=1025, positions="sinusoidal", norm="post"), _HYPERMIXER, 30_522
     ),
+    # With the feed-forward that the others have; FNet then has 1.6 million parameters fewer.
+    "fnet-512": Preset(hypermixer_family(FourierConfig(), positions="sinusoidal", norm="post"), _HYPERMIXER, 30_522),
+    "gmlp-512": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=680)), _HYPERMIXER, 30_522),
     "mlp-mixer": Preset(hypermixer_family(TokenMLPConfig(hidden_dim=1023)), _HYPERMIXER, 30_522),
     "gmlp": Preset(hypermixer_family(SpatialGatingConfig(ffn_dim=1362), None), _HYPERMIXER, 30_522),
 }
 # The presets of other packages, imported only to name them in messages.
 _ELSEWHERE = {
-    "mixling.vision:IMAGE_PRESETS": "an image model, for Python only (mixling.vision.build_image_model); "
+    "mixling.vision:IMAGE_PRESETS": "a model of images; `mixling train --task image_classification` trains it, and "
     "`mixling models` lists those for text",
     "mixling.seq2seq.presets:SEQ2SEQ_PRESETS": "a model from text to text; `mixling train --task text2text` trains it, "
     "and `mixling models` lists those for labels",

@@ -47,6 +47,7 @@ class Adjustments:
         self._abstention: Abstention | None = None
         self._outside: OutOfScope | None = None
         self._sets: ConformalSets | None = None
+        self._held_out = 0
         self._thresholds: dict[str, LabelThreshold] | None = None
 
     def calibrate(self, model: Model) -> None:
@@ -68,14 +69,14 @@ class Adjustments:
         self._calibration, self._calibration_report = calibration, report
 
     def add_branch(
-        self, path: Path, outputs: Outputs, config: NgramConfig, data: Callable[[Outputs], LinearData]
+        self, path: Path, outputs: Outputs, config: NgramConfig, data: Callable[[Path, Outputs], LinearData]
     ) -> Outputs:
         """Add an n-gram branch to a model file if the configuration has one and it pays.
 
         Args:
             path: the file, without a branch.
             outputs: its logits for the validation examples.
-            data: makes what the branch is fitted on, given these logits.
+            data: makes what the branch is fitted on, given both.
 
         Returns:
             The logits with a branch that was not fitted on the validation examples, as the file's is.
@@ -85,7 +86,8 @@ class Adjustments:
         content = path.read_bytes()
         if not self._chosen:
             self._chosen = True
-            self._branch = fit_ngrams(config, data(outputs), max_bytes=budget(config, len(content)), log=self._log)
+            max_bytes = budget(config, len(content))
+            self._branch = fit_ngrams(config, data(path, outputs), max_bytes=max_bytes, log=self._log)
         if self._branch is None:
             return outputs
         write_atomic(path, amend(content, branch=(self._branch.branch, self._branch.metadata)))
@@ -140,7 +142,7 @@ class Adjustments:
         self._sets = fit_conformal(
             predictor.predict_proba(held_out.texts), targets, method=config.conformal_method, coverage=config.conformal
         )
-        self._validation.task.conformal = self._sets
+        self._validation.task.conformal, self._held_out = self._sets, len(held_out)
         self._log(f"conformal sets are fitted on {len(held_out):,} validation examples that chose nothing")
         write_atomic(path, amend(path.read_bytes(), conformal=self._sets.to_dict()))
 
@@ -188,7 +190,7 @@ class Adjustments:
             if self._thresholds is None
             else {name: asdict(item) for name, item in self._thresholds.items()},
             "out_of_scope": None if self._outside is None else asdict(self._outside),
-            "conformal": None if self._sets is None else self._sets.to_dict(),
+            "conformal": None if self._sets is None else {**self._sets.to_dict(), "examples": self._held_out},
             "ngrams": None if self._branch is None else self._branch.report,
         }
 

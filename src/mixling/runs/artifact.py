@@ -42,7 +42,7 @@ COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now
 SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run
 
 # Values of `kind` in run.json and config.json.
-TRAINING, PRETRAINING, TEXT_TO_TEXT = "training", "pretraining", "text to text"
+TRAINING, PRETRAINING, TEXT_TO_TEXT, IMAGES = "training", "pretraining", "text to text", "images"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,12 @@ KINDS = {
         model="generates text",
         load="mixling.seq2seq.generator:TextGenerator",
         inspect="mixling.seq2seq.inspection:of_generator",
+    ),
+    IMAGES: ArtifactKind(
+        command="train",
+        model="classifies images",
+        load="mixling.vision.classifier:ImageClassifier",
+        inspect="mixling.vision.inspection:of_classifier",
     ),
 }
 
@@ -365,8 +371,8 @@ def load(path: str | Path) -> Any:
     """Load the model of a run folder or a `model.onnx`.
 
     Returns:
-        A `Predictor` for models that predict labels or answers, a `TextGenerator` for models that generate text, or a
-        `PretrainedModel` for models of `mixling pretrain`.
+        A `Predictor` for models that predict labels or answers, a `TextGenerator` for models that generate text, an
+        `ImageClassifier` for models of images, or a `PretrainedModel` for models of `mixling pretrain`.
 
     Raises:
         ModelFileError: there is no model, or a file is damaged.

@@ -113,8 +113,11 @@ def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConf
 
 
 def log_truncated(texts: TextSet, max_len: int, log: Callable[[str], None]) -> None:
-    """Log the fraction of texts that are truncated, if it is above 2%."""
+    """Log the fraction of training texts that are truncated, if it is above 2%."""
     sample = texts.encode(range(0, len(texts), max(1, len(texts) // 2000)))
     fraction = sum(item.truncated for item in sample) / len(sample)
     if fraction > 0.02:
-        log(f"{fraction:.0%} of the texts are truncated at {max_len} words; --set model.text.max_len=N reads more")
+        log(
+            f"{fraction:.0%} of the texts are longer than {max_len} words: training reads their beginning, validation "
+            "and predictions read them to the end in windows; --set model.text.max_len=N reads more at a time"
+        )

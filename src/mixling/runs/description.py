@@ -10,6 +10,7 @@ from typing import Any
 from mixling.errors import ModelFileError
 from mixling.runs.artifact import (
     CONFIG_FILE,
+    IMAGES,
     NEXT,
     ONNX_FILE,
     PRETRAINING,
@@ -108,9 +109,27 @@ def _describe_generator(folder: Path) -> dict[str, Any]:
     }
 
 
+def _describe_images(folder: Path) -> dict[str, Any]:
+    saved = _read(
+        folder / "config.json", lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
+    )
+    metrics = _read(folder / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
+    weights = folder / "model.safetensors"
+    return {
+        "file": str(weights),
+        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        "task": "image classification",
+        "parameters": saved["parameters"],
+        "labels": saved["labels"]["names"],
+        "image_model": saved["model"],
+        **{name: metrics[name] for name in ("data", "validation", "best") if name in metrics},
+    }
+
+
 _DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {
     PRETRAINING: _describe_pretraining,
     TEXT_TO_TEXT: _describe_generator,
+    IMAGES: _describe_images,
 }
 
 
@@ -133,6 +152,8 @@ def summary(facts: dict[str, Any]) -> str:
     unfinished = _unfinished_lines(facts["unfinished"]) if "unfinished" in facts else []
     if "encoder_decoder" in facts:
         return _rows(_generator_lines(facts) + unfinished)
+    if "image_model" in facts:
+        return _rows(_image_lines(facts) + unfinished)
     if "text" not in facts:
         return _rows([("file", f"{facts['file']}: no model yet"), *unfinished])
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
@@ -151,10 +172,7 @@ def summary(facts: dict[str, Any]) -> str:
     if "reading" in facts:
         lines.append(("answers", _reading(facts["reading"])))
     elif "labels" in facts:
-        labels = facts["labels"]
-        names = ", ".join(f"{name} ({counts[name]:,})" if name in counts else name for name in labels[:_SHOWN_LABELS])
-        more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
-        lines.append(("labels", f"{len(labels)}: {names}{more}"))
+        lines.append(("labels", _labels(facts["labels"], counts)))
     subwords = f", {facts['vocabulary_size']:,} subwords" if "vocabulary_size" in facts else ""
     lines += [
         ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
@@ -212,6 +230,32 @@ def _generator_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if "best" in facts:
         lines.append(("best epoch", _best(facts["best"])))
     return lines
+
+
+def _image_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    model, data = facts["image_model"], facts.get("data", {"labels": {}})
+    size, colors = model["image_size"], "gray" if model["channels"] == 1 else "RGB"
+    patches = f"patches of {model['patch_size']} x {model['patch_size']}"
+    lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"), ("task", facts["task"])]
+    if "training" in data:
+        lines.append(("trained", f"{data['training']:,} images, {data['validation']:,} for validation"))
+    lines += [
+        ("labels", _labels(facts["labels"], data["labels"])),
+        ("parameters", f"{facts['parameters']:,}, float32"),
+        ("images", f"{size} x {size} pixels, {colors}; {patches}"),
+        ("body", f"width {model['dim']}, {_layers(model)}"),
+    ]
+    if "validation" in facts:
+        lines.append(("validation", _validation(facts["validation"])))
+    if "best" in facts:
+        lines.append(("best epoch", _best(facts["best"])))
+    return lines
+
+
+def _labels(labels: list[str], counts: dict[str, int]) -> str:
+    names = ", ".join(f"{name} ({counts[name]:,})" if name in counts else name for name in labels[:_SHOWN_LABELS])
+    more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+    return f"{len(labels)}: {names}{more}"
 
 
 def _stacks(model: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Inferring which kind of run a user asks for: predicting labels, or generating text."""
+"""Inferring which kind of run a user asks for: predicting labels, generating text, or classifying images."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.runs.artifact import TEXT_TO_TEXT, TRAINING, kind_of_model
+from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.tasks import task_names
 
 WRITING = "text2text"  # the task of models that generate text
+IMAGE_CLASSIFICATION = "image_classification"
+_OTHERS = {WRITING: TEXT_TO_TEXT, IMAGE_CLASSIFICATION: IMAGES}  # tasks that are not in `mixling.tasks`
 
 
 def infer_kind(
@@ -24,7 +26,7 @@ def infer_kind(
     files: Sequence[str] = (),
     columns_named: bool = False,
 ) -> str:
-    """Return TRAINING or TEXT_TO_TEXT, from the named task, else from other options and the first file's columns.
+    """Return TRAINING, TEXT_TO_TEXT or IMAGES, from the named task, else from other options and the first file.
 
     Args:
         toml: the path of a configuration.
@@ -40,13 +42,15 @@ def infer_kind(
     file = read_toml(toml) if toml else {}
     task = task or read_overrides(overrides).get("task") or file.get("task")
     if task is not None:
-        if task != WRITING and task not in (known := task_names()):
-            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, WRITING))}")
-        return TEXT_TO_TEXT if task == WRITING else TRAINING
+        if task not in _OTHERS and task not in (known := task_names()):
+            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, *_OTHERS))}")
+        return _OTHERS.get(task, TRAINING)
     if pairs or "tasks" in file:
         return TEXT_TO_TEXT
     if pretrained is not None:
         return TEXT_TO_TEXT if kind_of_model(pretrained) == TEXT_TO_TEXT else TRAINING
+    if files and Path(files[0]).is_dir():  # a folder of images for each label
+        return IMAGES
     if not files or columns_named:
         return TRAINING
     try:

@@ -1,15 +1,20 @@
 """Choose the linear n-gram branch of a run on validation data, beside the finished network, and fit it on all examples.
 
+Where the network was trained on misspelled words, so is the branch: each example has a copy with misspelled words, in
+training and in validation, unless the texts are very many. A branch that knows correct words only would be preferred to
+a network that knows typos as well.
+
 The network's logits for the validation examples are fixed. For each strength of regularization, a branch is fitted on
-the training examples alone, pruned, stored in 8 bits, and added to the network with the two weights that minimize the
-validation loss; the best of these sums is compared with the network alone, whose logits are scaled as well. The
-exported branch is fitted on training and validation examples together, with the strength and the weights kept.
+the training examples alone, pruned, stored in 8 bits, and added to the network with the weights and biases that
+minimize the validation loss; the best of these sums is compared with the network alone, whose logits are scaled and
+shifted as well. The exported branch is fitted on training and validation examples together, with the strength, the
+weights and the biases kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,16 +25,21 @@ from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder
+from mixling.text.encoder import Text, TextEncoder
+from mixling.text.long_texts import text_windows
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
+from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.config import NgramConfig
-from mixling.training.ngrams import Mixture, fit_branch, fit_mixture, fit_scale, make_features
+from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_TYPOS = 0.2  # of the words of copies; 0.3 was no better
+_MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
@@ -43,16 +53,20 @@ class LinearData:
 
     Attributes:
         network: (V, C), the network's logits for the validation examples.
+        predict: returns the network's logits for other texts.
         weights: (T,) of the training examples; None: all are 1.
+        augmentation: what the network was trained with.
     """
 
     task: Task
     train: Dataset
     validation: Dataset
     network: npt.NDArray[np.floating]
+    predict: Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
     weights: npt.NDArray[np.float32] | None
     text: TextConfig
     vocabulary: Vocabulary
+    augmentation: AugmentationConfig = NO_AUGMENTATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,49 +107,58 @@ def fit_ngrams(
     Raises:
         DataError: as `Task.targets`.
     """
-    task, chosen = data.task, _sample(data.train)
-    weights = None if data.weights is None else data.weights[chosen]
+    task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
+    train = _with_copies(encoder, data.train, _sample(data.train), data.augmentation, seed=0)
+    validation = _with_copies(encoder, data.validation, np.arange(len(data.validation)), data.augmentation, seed=1)
     known = np.arange(len(data.validation))
     if task.has_labels:
         known = np.setdiff1d(known, unseen(data.validation, task.labels.names))
-    encoder = TextEncoder(data.text, data.vocabulary, keep=True)
-    texts, validation = _encode(encoder, data.train, chosen), _encode(encoder, data.validation)
-    targets = np.asarray(task.targets([data.train.targets[i] for i in chosen]))
-    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in known]))
+    fitted = np.flatnonzero(np.isin(validation.examples, known))
+    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
+    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
+    weights = None if data.weights is None else data.weights[train.examples]
+    read, ends = _to_the_end(encoder, [*data.validation.texts, *validation.copies])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    found = Distinct.of_texts(validation, words.hashes)
+    found = Distinct.of_texts(read, words.hashes)
     shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
-    features = make_features(texts, encoder, **shape)
+    features = make_features(train.rows, encoder, **shape)
     if not len(features.hashes) or not len(known):
         return None
-    network = data.network[known]
+    network = data.network
+    if validation.copies:
+        network = np.concatenate([network, np.stack(data.predict(validation.copies))])
 
-    def attempt(strength: float) -> _Attempt:
+    def attempt(strength: float, features: Features = features) -> _Attempt:
         branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
-        logits = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
-        return _Attempt(strength, logits, fit_mixture(task, network, logits[known], gold))
+        of_windows = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
+        logits = of_windows
+        if len(read) > len(ends):
+            logits = np.stack([task.pool_windows(part) for part in np.split(of_windows, ends[:-1])])
+        mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
+        return _Attempt(strength, logits[: len(data.validation)], mixture)
 
     best = attempt(config.strength) if config.strength is not None else climb(attempt)
-    scaled = fit_scale(task, network, gold)
+    scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
-        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with scaled logits only, "
+        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
         f"{best.mixture.loss:.4f} with it"
     )
-    gain = (scaled.loss - best.mixture.loss) * len(gold)
-    if config.use == "auto" and len(gold) >= _MIN_PROOF and gain < _MIN_GAIN:
+    gain = (scaled.loss - best.mixture.loss) * len(known)
+    if config.use == "auto" and len(known) >= _MIN_PROOF and gain < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
-    everything = make_features([*texts, *(validation[i] for i in known)], encoder, **shape)
+    del attempt, features  # which take most of the memory of a training
+    everything = make_features([*train.rows, *(validation.rows[i] for i in fitted)], encoder, **shape)
     all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
         task, everything, np.concatenate([targets, gold]), all_weights, strength=best.strength, max_bytes=max_bytes
-    ).scaled(best.mixture.branch)
+    ).scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best.strength, branch, best.mixture, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
-        held_out=(best.mixture.branch * best.logits).astype(np.float32),
+        held_out=best.mixture.addition(task, best.logits),
         report=report,
     )
 
@@ -143,7 +166,7 @@ def fit_ngrams(
 def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
     out = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": loss_scaled}
-    return {**out, **{f"mixture_{key}": value for key, value in asdict(mixture).items()}}
+    return out | {f"mixture_{key}": getattr(mixture, key) for key in ("network", "branch", "loss", "alone")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +200,52 @@ def _sample(dataset: Dataset) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _MAX_TEXTS)).astype(np.int64))
 
 
-def _encode(encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64] | None = None) -> list[Int32]:
-    numbers = np.arange(len(dataset)) if chosen is None else chosen
-    parts = np.array_split(numbers, max(-(-len(numbers) // 4096), 1))
-    return [item.words for part in parts for item in encoder.encode([dataset.texts[int(i)] for i in part])]
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Texts as rows of an encoder's word table: examples of a data set, then copies of some of them.
+
+    Attributes:
+        examples: (R,) the index in the data set of each.
+        copies: the copies as texts.
+    """
+
+    rows: list[Int32]
+    examples: npt.NDArray[np.int64]
+    copies: list[Text]
+
+
+def _with_copies(
+    encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64], changes: AugmentationConfig, *, seed: int
+) -> _Rows:
+    """Encode examples, and copies of them with misspelled words: of all, or evenly spaced ones if they are long."""
+    rows = _encode(encoder, [dataset.texts[int(i)] for i in chosen])
+    if not changes.typos:
+        return _Rows(rows, chosen, [])
+    number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
+    copied = chosen[np.linspace(0, len(rows) - 1, number).astype(np.int64)]
+    copies = mixed_noise((dataset.texts[int(i)] for i in copied), changes.typo_kinds, _TYPOS, seed=seed)
+    return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
+
+
+def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> tuple[list[Int32], npt.NDArray[np.int64]]:
+    """Return texts in the windows that predictors read them in, as rows of the encoder's word table.
+
+    Returns:
+        The windows (W,), and the first one after each text (B,).
+    """
+    out: list[Int32] = []
+    ends = []
+    for first in range(0, len(texts), 4096):
+        part = texts[first : first + 4096]
+        for text, item in zip(part, encoder.encode(part), strict=True):
+            windows = (
+                text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
+            )
+            out += _encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words]
+            ends.append(len(out))
+    return out, np.array(ends)
+
+
+def _encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
+    parts = (texts[first : first + 4096] for first in range(0, len(texts), 4096))
+    return [item.words for part in parts for item in encoder.encode(part)]

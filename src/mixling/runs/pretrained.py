@@ -15,7 +15,7 @@ from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
+from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact, read_run
 from mixling.runs.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
@@ -57,6 +57,23 @@ def pretrained_config(folder: str) -> dict[str, Any]:
     config, vocabulary = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
     text = config.text.model_copy(update={"vocabulary": str(vocabulary)})
     return config.model_copy(update={"text": text}).to_dict()
+
+
+def inherited_defaults(folder: str) -> dict[str, Any]:
+    """Return what a run takes from the configuration of the one that it continues: an n-gram branch.
+
+    The branch itself is fitted anew, on the examples of the new run. {}: the folder has no record of `mixling train`.
+
+    Raises:
+        ModelFileError: the record is damaged.
+    """
+    try:
+        saved = read_run(Path(folder))
+    except FileNotFoundError:
+        return {}
+    if saved.get("kind", TRAINING) != TRAINING or "ngrams" not in saved["config"]:
+        return {}
+    return {"ngrams": saved["config"]["ngrams"]}
 
 
 def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: bool) -> None:

@@ -9,6 +9,7 @@ HyperMixer has no recipe: its hyper-parameters are in an appendix that was not a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ _COMMANDS = {
     "train": "a model that predicts labels",
     "pretrain": "masked language modelling",
     "text2text": "text to text",
+    "image_classification": "image classification",
 }
 
 
@@ -29,9 +31,10 @@ class Recipe:
 
     Args:
         source: paper and table or section.
-        kinds: the kinds of run it applies to: `train`, `pretrain`, `text2text`.
+        kinds: the kinds of run it applies to: `train`, `pretrain`, `text2text`, `image_classification`.
         train: values of the table `train` of a configuration.
         model: values of the table `model`.
+        augment: values of the table `augment`, of images.
         dropout: rate on hidden units and attention probabilities; None: as the model has it.
         grid: for keys of the configuration, the values that the paper chooses from on validation.
         open: what the paper does not state, and what is taken instead.
@@ -41,6 +44,7 @@ class Recipe:
     kinds: tuple[str, ...]
     train: Mapping[str, Any]
     model: Mapping[str, Any] = field(default_factory=dict)
+    augment: Mapping[str, Any] = field(default_factory=dict)
     dropout: float | None = None
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     open: str = ""
@@ -116,6 +120,26 @@ RECIPES: dict[str, Recipe] = {
         open="optimizer, schedule and regularization: Adam at a constant rate, without regularization; the vocabulary "
         "is multilingual BERT's cased one (--vocabulary FILE)",
     ),
+    "gmlp-table7": Recipe(
+        source="gMLP, Table 7 (ImageNet)",
+        kinds=("image_classification",),
+        train={
+            "epochs": 300,
+            "batch_size": 4096,
+            "loss": {"label_smoothing": 0.1, "class_weights": "none"},
+            "optim": {
+                **_BERT_ADAMW,
+                "lr": 1e-3,
+                "weight_decay": 0.05,
+                "clip_norm": 1.0,
+                "schedule": "cosine",
+                "warmup": 10_000 / (300 * math.ceil(1_281_167 / 4096)),
+            },
+        },
+        augment={"mixup": 0.8, "cutmix": 1.0, "flip": 0.5, "rand_augment": 2, "magnitude": 9.0},
+        open="AutoAugment's learned policy, in whose place RandAugment's operations are drawn at random, and crops of "
+        "random size, in whose place images are shifted; stochastic depth is the model's",
+    ),
     "gmlp-table8": _gmlp_pretraining(
         "gMLP, Table 8 (ablation studies)", lr=7e-4, batch=2048, steps=125_000, max_len=128
     ),
@@ -164,7 +188,7 @@ def find_recipe(name: str, kind: str) -> Recipe:
     """Return a recipe by name.
 
     Args:
-        kind: the kind of run, `train`, `pretrain` or `text2text`.
+        kind: the kind of run, as in `Recipe.kinds`.
 
     Raises:
         ConfigError: there is none of this name, or it is for another kind of run.

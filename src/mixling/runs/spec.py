@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mixling.config import Config, merge, parse, present, read_overrides, read_toml
@@ -20,11 +20,20 @@ from mixling.runs.choice import choose_model
 from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
-from mixling.runs.pretrained import FINE_TUNING, pretrained_config
+from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_config
 from mixling.runs.recipes import Recipe, find_recipe, model_values
 from mixling.tasks import infer_task
 
 _C = TypeVar("_C", bound=Config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Default values of the model and of the training that fit the examples, and a remark for the user."""
+
+    model: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""
 
 
 class Spec(ABC, Generic[_C]):
@@ -74,9 +83,9 @@ class Spec(ABC, Generic[_C]):
         """Return the values with those inferred from the data files added, and remarks for the user."""
         return values, ()
 
-    def for_examples(self, config: _C, train: Dataset) -> tuple[Mapping[str, Any], str]:
-        """Return default values of the model that fit the examples, and a remark for the user."""
-        return {}, ""
+    def for_examples(self, config: _C, train: Dataset) -> Chosen:
+        """Return default values that fit the examples."""
+        return Chosen()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +104,9 @@ class Resolved(Generic[_C]):
         """
         if self.model_named:
             return replace(self, remarks=())
-        chosen, remark = self._layers.spec.for_examples(self.config, train)
-        return replace(self, config=self._layers.config(chosen), remarks=(remark,) if remark else ())
+        chosen = self._layers.spec.for_examples(self.config, train)
+        remarks = (chosen.remark,) if chosen.remark else ()
+        return replace(self, config=self._layers.config(chosen), remarks=remarks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,11 +143,14 @@ class _Layers(Generic[_C]):
             return self.spec.saved_model(self.folder, given, changes)
         return self.spec.model(given, changes).to_dict()
 
-    def config(self, chosen: Mapping[str, Any]) -> _C:
-        spec, (given, model) = self.spec, self.model_values(chosen)
+    def config(self, chosen: Chosen) -> _C:
+        spec, (given, model) = self.spec, self.model_values(chosen.model)
         defaults = spec.defaults(given, self.values, self.folder)
         if self.recipe is not None:
-            defaults = merge(defaults, {"train": self.recipe.train})
+            augment = {"augment": self.recipe.augment} if self.recipe.augment else {}
+            defaults = merge(defaults, {"train": self.recipe.train, **augment})
+        elif not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
+            defaults = merge(defaults, {"train": chosen.train})
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
@@ -201,7 +214,7 @@ def resolve(
     layers = replace(layers, values=complete)
     if recipe is not None:
         remarks = (*remarks, recipe.remark(str(name)))
-    return Resolved(config=layers.config({}), remarks=remarks, model_named=layers.model_named, _layers=layers)
+    return Resolved(config=layers.config(Chosen()), remarks=remarks, model_named=layers.model_named, _layers=layers)
 
 
 def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -236,7 +249,7 @@ class _Labels(Spec[RunConfig]):
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
         if folder is not None:
-            return {"train": FINE_TUNING}
+            return {"train": FINE_TUNING, **inherited_defaults(folder)}
         defaults = preset_values(model if isinstance(model, str) else model.get("preset", ""))
         if "init" in values:  # the user's replaces the preset's
             return _without(defaults, "init")
@@ -249,10 +262,10 @@ class _Labels(Spec[RunConfig]):
         remarks = (f"task: {task} ({why}; change it with --task)", *([hint] if hint else []))
         return {**values, "task": task}, remarks
 
-    def for_examples(self, config: RunConfig, train: Dataset) -> tuple[Mapping[str, Any], str]:
+    def for_examples(self, config: RunConfig, train: Dataset) -> Chosen:
         choice = choose_model(train, config)
         remark = f"model: {choice.name} ({choice.why}; change it with --model)"
-        return {"preset": choice.name, **choice.changes}, remark
+        return Chosen(model={"preset": choice.name, **choice.changes}, train=choice.train, remark=remark)
 
 
 class _Pretraining(Spec[PretrainConfig]):

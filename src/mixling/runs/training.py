@@ -46,15 +46,16 @@ from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
+from mixling.training.augmentation import NO_AUGMENTATION, WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Callback, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
 from mixling.training.distributed import DistributedContext
 from mixling.training.initialization import init_bottleneck
+from mixling.training.memory import release
 from mixling.training.questions import QuestionData, question_data
 
-_VOCABULARY_BYTES = 32 << 20  # size of the text sample that a vocabulary is trained on
+_VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
 
 
 def fit(
@@ -204,6 +205,7 @@ class _Labeled(Parts[Metrics]):
             init=config.initialization.kind,
             distilled=config.distill is not None,
             augmented=not task.windows,
+            single=not (task.per_word or self.pairs),
         )
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
@@ -297,18 +299,22 @@ class _Labeled(Parts[Metrics]):
             reading=self.validation.reading,
         )
         write_atomic(folder / ONNX_FILE, content)
-        return self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        outputs = self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        release()  # what the predictor had
+        return outputs
 
-    def _linear_data(self, outputs: Outputs) -> LinearData:
+    def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
         examples = self.examples
         return LinearData(
             task=examples.task,
             train=examples.train,
             validation=examples.validation,
             network=np.stack(outputs),
+            predict=Predictor(path, num_threads=torch.get_num_threads()).text_logits,
             weights=examples.weights if self.config.distill is None else None,
             text=self.model_config.text,
             vocabulary=self.vocabulary,
+            augmentation=self.training.augmentation or NO_AUGMENTATION,
         )
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
@@ -328,7 +334,7 @@ def _training_data(
 ) -> tuple[LabeledData | QuestionData, Validation]:
     """Return the encoded examples, and the evaluation of models on the validation examples."""
     config, task, validation = examples.config, examples.task, examples.validation
-    dropout, changes = training.token_dropout, training.augmentation
+    dropout, changes = training.token_dropout or 0.0, training.augmentation
     if task.windows:
         assert examples.weights is None, "weights are not supported for questions"
         questions = question_data(
@@ -339,13 +345,17 @@ def _training_data(
     if changes is not None and changes.rate:
         augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
 
-    def encoded(texts: Dataset) -> TextSet:
-        return shared.get(lambda: TextSet(texts, encoder, keep=not texts.spooled), "encoded", of=(texts, encoder))
+    # Few steps read few of the texts; to encode these when they are read takes less time than to encode all.
+    few = training.steps is not None and 2 * training.steps * training.batch_size < len(examples.texts)
+
+    def encoded(texts: Dataset, *, keep: bool = True) -> TextSet:
+        keep = keep and not texts.spooled
+        return shared.get(lambda: TextSet(texts, encoder, keep=keep), "encoded", keep, of=(texts, encoder))
 
     validation_task = task.with_unknown(validation.targets)
     data = LabeledData(
         objective=task,
-        train=encoded(examples.texts),
+        train=encoded(examples.texts, keep=not few),
         train_targets=examples.targets,
         validation=encoded(validation),
         validation_task=validation_task,

@@ -6,9 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mixling.data.dataset import Dataset
 from mixling.metrics.base import Metrics
 from mixling.metrics.quantization import QuantizationCheck
@@ -18,8 +15,6 @@ from mixling.tasks.base import Task
 from mixling.text.windows import ReadingConfig
 from mixling.training.dataset_adapter import LabeledData, predict_logits
 from mixling.training.questions import QuestionData
-
-_WINDOW = 1024  # examples that a saved model predicts at a time
 
 Outputs = Sequence[Any]
 
@@ -62,13 +57,10 @@ class LabeledValidation(Validation):
         self._data, self._validation = data, validation
 
     def of_model(self, model: Model) -> Outputs:
-        return predict_logits(model, self._data.validation)
+        return self._data.validation_logits(model)
 
     def of_file(self, predictor: Predictor) -> Outputs:
-        out: list[npt.NDArray[np.float32]] = []
-        for first in range(0, len(self._validation), _WINDOW):
-            out += predictor.logits(predictor.encoder.encode(self._validation.texts[first : first + _WINDOW]))
-        return out
+        return predictor.text_logits(self._validation.texts)
 
 
 class QuestionValidation(Validation):

@@ -27,17 +27,16 @@ def write_model(folder: Path, model: nn.Module, saved: Mapping[str, Any]) -> Non
     """Write model.safetensors and config.json.
 
     Args:
-        saved: the content of config.json without checksums; `vocabulary` names a file of the folder.
+        saved: the content of config.json without checksums; `vocabulary`, if it is there, names a file of the folder.
 
     Raises:
         StorageError: a file cannot be written.
     """
     state = {key: value.contiguous() for key, value in sorted(model.state_dict().items())}
     write_atomic(folder / WEIGHTS_FILE, save(state, {"format": "pt"}))
-    sums = {
-        "vocabulary_sha256": sha256_of(folder / saved["vocabulary"]),
-        "weights_sha256": sha256_of(folder / WEIGHTS_FILE),
-    }
+    sums = {"weights_sha256": sha256_of(folder / WEIGHTS_FILE)}
+    if "vocabulary" in saved:
+        sums["vocabulary_sha256"] = sha256_of(folder / saved["vocabulary"])
     write_sealed(folder / CONFIG_FILE, {**saved, **sums})
 
 

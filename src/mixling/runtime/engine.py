@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from mixling.arrays import Float32
-from mixling.errors import ModelFileError
+from mixling.errors import MissingPackage, ModelFileError
 
 Feed = dict[str, npt.NDArray]
 
@@ -86,10 +86,17 @@ def _onnxruntime() -> Any:
 
     Versions from 1.29 on send usage data to Microsoft unless the variable is set before the import; the thread that
     does so also keeps every forked process from ending.
+
+    Raises:
+        MissingPackage: it is not installed.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    import onnxruntime
-
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:  # of an image that has the native engine only
+        raise MissingPackage(
+            "the native engine cannot compute this model, and ONNX Runtime is not installed: pip install onnxruntime"
+        ) from None
     if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
         onnxruntime.disable_telemetry_events()
     return onnxruntime

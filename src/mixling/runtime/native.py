@@ -65,6 +65,7 @@ class NativeEngine:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains, self.reads_long = model.abstains, model.reads_long
+        self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
 
     @property
     def instructions(self) -> str:
@@ -82,9 +83,9 @@ class NativeEngine:
         if self.task == TAGGING:
             return self._tagged(texts)
         values, flags = self._model.predict(texts, to_end and self.reads_long)
-        return np.ndarray((len(flags), len(self.labels)), np.float32, values), [_READ[bits] for bits in flags]
+        return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
-    def predictions(self, texts: Sequence[str], *, to_end: bool) -> list[Prediction]:
+    def predictions(self, texts: Sequence[Any], *, to_end: bool) -> list[Prediction]:
         """Return the predictions of one label each, without a threshold, for single texts.
 
         Raises:
@@ -99,7 +100,7 @@ class NativeEngine:
         predictions, rows.logits = found
         return predictions
 
-    def json_lines(self, texts: Sequence[str], *, to_end: bool) -> list[str]:
+    def json_lines(self, texts: Sequence[Any], *, to_end: bool) -> list[str]:
         """Return the lines of JSON of `predictions`; raises like it."""
         if self._json is None:
             self._json = parts_of_json(self.labels)
@@ -139,8 +140,8 @@ class NativeEngine:
 
     def reads(self, texts: Sequence[Any]) -> bool:
         """Whether it takes all of the texts; the other engine takes lists of words, and refuses pairs to tag."""
-        refused = (list, tuple) if self.task == TAGGING else list
-        return not any(isinstance(text, refused) for text in texts)
+        kinds = set(map(type, texts))
+        return kinds <= {str} or not any(issubclass(kind, self._refused) for kind in kinds)
 
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.decoding import LabelDecoder
     from mixling.text.encoder import Encoded, Text, TextEncoder
     from mixling.text.labels import LabelSet
+    from mixling.text.long_texts import TextWindow
     from mixling.text.windows import WindowEncoder
 
 # Larger batches are not faster on one core, because their activations exceed its cache.
@@ -364,7 +365,8 @@ class Predictor:
     ) -> Explanation:
         """Explain an answer by the effect of each word, found by leaving words out of the text.
 
-        A text that is longer than the model's maximum is explained up to it, as `too_long="truncate"` reads it.
+        A text that is longer than the model's maximum is explained as `too_long` has it read: its windows stay the same
+        while a word is left out of those that contain it.
 
         Args:
             text: as of `predict_one`.
@@ -378,19 +380,32 @@ class Predictor:
 
         Raises:
             ConfigError: the model has no such label or word, there is no such method, or it answers questions.
-            DataError: `text` is not a text.
+            DataError: `text` is not a text, is too long, or has more than 10,000 words.
         """
         from mixling.explain.words import explain
+        from mixling.text.long_texts import text_windows
+
+        def divide(text: Text) -> list[TextWindow]:
+            if self._too_long == "error":
+                refuse_long(self._with_offsets(text), 0, self.text_config.max_len)
+            return text_windows(text, self.encoder.config, self.encoder.vocabulary, per_word=self.task.per_word)[0]
 
         self._check_all((text,), 0)
         return explain(
-            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self.text_logits,
+            text, task=self.task, config=self.encoder.config, encode=self._with_offsets, logits=self._few_logits,
+            divide=None if self._too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
 
     def _with_offsets(self, text: Text) -> Encoded:
         with _ENCODING:
             return self.encoder.encode([text], offsets=True)[0]
+
+    def _few_logits(self, texts: list[Text]) -> Sequence[Float32]:
+        """Return the result of `text_logits`, for shortened texts that need no checks, as one array if they are few."""
+        if len(texts) > WINDOW_TEXTS:
+            return self.text_logits(texts)
+        return self._encode_and_run(texts, BATCH_SIZE)[1]
 
     def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
         """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.

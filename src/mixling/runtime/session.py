@@ -154,7 +154,7 @@ def _read(path: Path) -> tuple[bytes, str]:
         if path.is_dir():
             path = path / ONNX_FILE
             if not path.exists():
-                raise ModelFileError(f"{path.parent}: has no {ONNX_FILE}; pass the folder of a saved model")
+                raise ModelFileError(f"{path.parent}: has no {ONNX_FILE}; pass the folder of a model of labeled texts")
         if not path.exists():
             raise ModelFileError(f"{path}: no such file or folder; pass the folder of a saved model or its {ONNX_FILE}")
         if not path.is_file():

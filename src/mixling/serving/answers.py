@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any
@@ -22,8 +23,12 @@ def answer(prediction: Prediction, options: Options) -> dict[str, Any]:
     return out
 
 
-def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float) -> None:
+def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | Mapping[str, float]) -> None:
     """Leave out what is less probable than the threshold; a single label is marked as abstained."""
+    if isinstance(threshold, Mapping):
+        assert prediction.probabilities is not None
+        out["labels"] = [label for label, value in prediction.probabilities.items() if value >= threshold[label]]
+        return
     if (probabilities := prediction.probabilities) is not None:
         if prediction.labels is not None:
             out["labels"] = [label for label, value in probabilities.items() if value >= threshold]

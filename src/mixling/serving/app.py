@@ -24,7 +24,8 @@ from mixling.serving.models import ModelStore
 from mixling.serving.openapi import OpenApiDocument
 from mixling.serving.page import page_routes
 from mixling.serving.problems import JsonResponse, Problem
-from mixling.serving.scheduling import Scheduler
+from mixling.serving.protocol import TICKET
+from mixling.serving.scheduling import Line, Scheduler
 from mixling.serving.settings import ServerSettings
 
 _LOG = logging.getLogger("mixling.serving")
@@ -48,6 +49,7 @@ class Service:
             settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars, too_long=settings.too_long
         )
         self.scheduler = Scheduler(queue=settings.queue, timeout=settings.timeout, on_batch=self.metrics.batch)
+        self.line = Line(settings.max_wait)
         self.metrics.begin(self.models.names, lambda: self.scheduler.waiting)
         self.bodies = Bodies(limit=settings.max_body, total=settings.max_buffered)
         self.stopping = False
@@ -91,13 +93,18 @@ class Service:
 
     def _routes(self, handlers: dict[str, Handler], method: str = "GET", *, public: bool = False) -> list[Route]:
         return [
-            Route(path, self._endpoint(path, handler, public=public), methods=[method])
+            Route(path, self._endpoint(path, handler, public=public, waits=method == "POST"), methods=[method])
             for path, handler in handlers.items()
         ]
 
-    def _endpoint(self, route: str, handler: Handler, *, public: bool = False) -> ASGIApp:
-        """Return the application of a route: checks the key, receives the body, and sends errors as problems."""
-        keys, bodies = None if public else self._keys, self.bodies
+    def _endpoint(self, route: str, handler: Handler, *, public: bool = False, waits: bool = False) -> ASGIApp:
+        """Return the application of a route: checks the key, receives the body, and sends errors as problems.
+
+        Args:
+            public: whether no key is needed.
+            waits: whether requests that have waited for too long are refused.
+        """
+        keys, bodies, line = None if public else self._keys, self.bodies, self.line
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             begin = perf_counter()
@@ -107,6 +114,8 @@ class Service:
                     raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
                 body = await bodies.receive(scope, receive)
                 try:
+                    if waits:
+                        line.leave(scope.get(TICKET))
                     response = await handler(scope, body)
                 finally:
                     bodies.release(body)

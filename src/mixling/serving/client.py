@@ -7,11 +7,12 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from mixling.errors import ConfigError, DataError, UserError, near_miss
+from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -45,7 +46,14 @@ class RemotePredictor:
         ServerError: the server cannot be reached, or refuses.
     """
 
-    def __init__(self, url: str, name: str, *, key: str | None = None, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        key: str | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+    ) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -55,13 +63,17 @@ class RemotePredictor:
             raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, port, timeout=_SECONDS)
-        self._options = {} if threshold is None else {"threshold": threshold}
+        self._options: dict[str, Any] = {}
+        if threshold is not None:
+            self._options["threshold"] = dict(threshold) if isinstance(threshold, Mapping) else threshold
         self._url, self._base = url, parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
             models = {model["name"]: model for model in self._ask("GET", "/v1/models")["models"]}
             if name not in models:
                 raise ConfigError(f"{url}: has no model {name!r}; {near_miss(name, models)}")
+            if models[name]["task"] == GENERATION:
+                raise ConfigError(f"{url}: the model {name!r} generates text; send texts to /v1/models/{name}/predict")
         except UserError:
             self.close()
             raise

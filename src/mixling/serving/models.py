@@ -6,14 +6,17 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mixling.errors import DataError, UserError
+from mixling.runs.artifact import CONFIG_FILE
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
-from mixling.serving.schemas import RequestType, request_type
+from mixling.serving.generating import LoadedGenerator, generates_text, open_generator
+from mixling.serving.schemas import RequestType, option_names, request_type
 
 _LOG = logging.getLogger("mixling.serving")
 _Stamp = tuple[int, int, int]  # inode, size and time of the last change
@@ -38,6 +41,28 @@ class Loaded:
         """The keys of a request that hold texts; a request has one of them."""
         return self.requests.inputs
 
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self.predictor.metadata.task
+
+    @property
+    def engine(self) -> str:
+        """What computes."""
+        return self.predictor.engine
+
+    def description(self) -> dict[str, Any]:
+        """Return what is specific to a model of this kind in its description."""
+        predictor, metadata = self.predictor, self.predictor.metadata
+        out: dict[str, Any] = {"options": list(option_names(predictor))}
+        if predictor.task.has_labels:
+            out["labels"] = list(predictor.labels.names)
+        sizes = {"parameters": metadata.parameters, "precision": metadata.precision}
+        return out | sizes | {"max_tokens": predictor.text_config.max_len}
+
+
+AnyLoaded = Loaded | LoadedGenerator
+
 
 class ModelStore:
     """The models by name.
@@ -56,15 +81,15 @@ class ModelStore:
     ) -> None:
         self._paths, self._limits, self._too_long = dict(models), (max_texts, max_chars), too_long
         self._stamps = {name: _stamp(path) for name, path in models}
-        self._loaded = {name: self._open(name) for name in self._paths}
+        self._loaded: dict[str, AnyLoaded] = {name: self._open(name) for name in self._paths}
 
-    def __getitem__(self, name: str) -> Loaded:
+    def __getitem__(self, name: str) -> AnyLoaded:
         return self._loaded[name]
 
-    def get(self, name: str) -> Loaded | None:
+    def get(self, name: str) -> AnyLoaded | None:
         return self._loaded.get(name)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[AnyLoaded]:
         return iter(self._loaded.values())
 
     @property
@@ -108,18 +133,28 @@ class ModelStore:
                 if used is not None:
                     report(name, used)
 
-    def _open(self, name: str) -> Loaded:
-        predictor = Predictor(self._paths[name], too_long=self._too_long)
+    def _open(self, name: str) -> AnyLoaded:
+        path, (max_texts, max_chars) = self._paths[name], self._limits
+        if generates_text(path):
+            return open_generator(name, path, max_texts=max_texts, max_chars=max_chars)
+        predictor = Predictor(path, too_long=self._too_long)
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
-        return Loaded(name, version, predictor, request_type(predictor, *self._limits))
+        return Loaded(name, version, predictor, request_type(predictor, max_texts, max_chars))
+
+
+def _file_of(path: Path) -> Path:
+    """Return the file that is written last when a model is replaced; its content depends on all the others."""
+    if not path.is_dir():
+        return path
+    onnx = path / ONNX_FILE
+    return onnx if onnx.exists() else path / CONFIG_FILE
 
 
 def _stamp(path: Path) -> _Stamp | None:
     """Return what changes when a model's file is replaced; None while there is no file."""
     try:
-        file = path / ONNX_FILE
-        status = os.stat(file if path.is_dir() else path)
+        status = os.stat(_file_of(path))
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns

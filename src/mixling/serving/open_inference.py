@@ -6,27 +6,26 @@ https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protoc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mixling.serving.models import Loaded
+from mixling.serving.generating import LoadedGenerator
+from mixling.serving.models import AnyLoaded, Loaded
 from mixling.serving.predicting import find_model
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.schemas import WHOLE, problem_of
-from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
 from mixling.version import __version__
 
 if TYPE_CHECKING:
     from mixling.serving.app import Handler, Service
 
 _INPUTS = {"texts": ("text",), "pairs": ("text", "text_pair"), "questions": ("question", "context")}
-_Output = tuple[str, str, Callable[[Prediction], Any]]  # name, data type, value of a prediction
+_Output = tuple[str, str, Callable[[Any], Any]]  # name, data type, value of a prediction
 
 
 class _Base(BaseModel):
@@ -65,7 +64,11 @@ def inference_handlers(service: Service) -> dict[str, Handler]:
             raise problem_of(error) from None
         texts = _texts(request, loaded, limits.max_texts, limits.max_chars)
         wanted = _wanted(request, loaded)
-        predictions = await scheduler.predict(loaded.predictor, texts)
+        predictions: Sequence[Any]
+        if isinstance(loaded, LoadedGenerator):
+            predictions = await loaded.predict(scheduler, cast(Sequence[str], texts))
+        else:
+            predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
         answer: dict[str, Any] = {"model_name": loaded.name, "model_version": loaded.version}
         if request.id is not None:
@@ -84,11 +87,14 @@ def descriptions(service: Service) -> dict[str, Handler]:
     async def model(scope: Scope, body: bytes) -> Response:
         loaded = _find(service, scope)
         outputs = [
-            {"name": name, "datatype": kind, "shape": _shape(name, -1, loaded)}
-            for name, kind, _ in _outputs(loaded.predictor.task)
+            {"name": name, "datatype": kind, "shape": _shape(name, -1, loaded)} for name, kind, _ in _outputs(loaded)
         ]
         inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in input_names(loaded)]
-        values = {"name": loaded.name, "versions": [loaded.version], "platform": "mixling_onnx"}
+        values = {
+            "name": loaded.name,
+            "versions": [loaded.version],
+            "platform": "mixling_torch" if isinstance(loaded, LoadedGenerator) else "mixling_onnx",
+        }
         return JsonResponse({**values, "inputs": inputs, "outputs": outputs})
 
     return {"/v2": server, "/v2/models/{model}": model, "/v2/models/{model}/versions/{version}": model}
@@ -111,12 +117,12 @@ def health(service: Service) -> dict[str, Handler]:
     return {"/v2/health/live": live, **dict.fromkeys(paths, ready)}
 
 
-def input_names(loaded: Loaded) -> tuple[str, ...]:
+def input_names(loaded: AnyLoaded) -> tuple[str, ...]:
     """Return the names of the inputs of a model; the second of two is not needed where pairs are optional."""
     return _INPUTS["pairs" if "pairs" in loaded.inputs else loaded.inputs[0]]
 
 
-def _find(service: Service, scope: Scope) -> Loaded:
+def _find(service: Service, scope: Scope) -> AnyLoaded:
     loaded = find_model(service.models, scope["path_params"]["model"])
     version = scope["path_params"].get("version", loaded.version)
     if version != loaded.version:
@@ -124,7 +130,7 @@ def _find(service: Service, scope: Scope) -> Loaded:
     return loaded
 
 
-def _texts(request: InferRequest, loaded: Loaded, max_texts: int, max_chars: int) -> Sequence[Text]:
+def _texts(request: InferRequest, loaded: AnyLoaded, max_texts: int, max_chars: int) -> Sequence[Text]:
     """Return the texts of the inputs.
 
     Raises:
@@ -152,8 +158,8 @@ def _texts(request: InferRequest, loaded: Loaded, max_texts: int, max_chars: int
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def _wanted(request: InferRequest, loaded: Loaded) -> list[_Output]:
-    outputs = {output[0]: output for output in _outputs(loaded.predictor.task)}
+def _wanted(request: InferRequest, loaded: AnyLoaded) -> list[_Output]:
+    outputs = {output[0]: output for output in _outputs(loaded)}
     if request.outputs is None:
         return list(outputs.values())
     for index, item in enumerate(request.outputs):
@@ -162,8 +168,14 @@ def _wanted(request: InferRequest, loaded: Loaded) -> list[_Output]:
     return [outputs[item.name] for item in request.outputs]
 
 
-def _outputs(task: Task) -> list[_Output]:
-    """Return the outputs of a task; values that no data type holds are JSON."""
+def _outputs(loaded: AnyLoaded) -> list[_Output]:
+    """Return the outputs of a model; values that no data type holds are JSON."""
+    if isinstance(loaded, LoadedGenerator):
+        return [
+            ("answer", "BYTES", lambda found: found["answer"]),
+            ("score", "FP32", lambda found: found["score"]),
+        ]
+    task = loaded.predictor.task
     if task.windows:
         return [
             ("answer", "BYTES", lambda found: found.answer.text),
@@ -175,11 +187,14 @@ def _outputs(task: Task) -> list[_Output]:
         return [("value", "FP64", lambda found: found.value)]
     probabilities: _Output = ("probabilities", "FP32", lambda found: list((found.probabilities or {}).values()))
     if task.exclusive:
-        return [("label", "BYTES", lambda found: found.label), probabilities]
+        label: _Output = ("label", "BYTES", lambda found: found.label)
+        if task.conformal is None:
+            return [label, probabilities]
+        return [label, ("label_set", "BYTES", lambda found: to_json(list(found.label_set)).decode()), probabilities]
     return [("labels", "BYTES", lambda found: to_json(list(found.labels)).decode()), probabilities]
 
 
-def _tensor(output: _Output, predictions: Sequence[Prediction], loaded: Loaded) -> dict[str, Any]:
+def _tensor(output: _Output, predictions: Sequence[Any], loaded: AnyLoaded) -> dict[str, Any]:
     name, kind, value = output
     data = [value(prediction) for prediction in predictions]
     if name == "probabilities":
@@ -187,5 +202,5 @@ def _tensor(output: _Output, predictions: Sequence[Prediction], loaded: Loaded) 
     return {"name": name, "datatype": kind, "shape": _shape(name, len(predictions), loaded), "data": data}
 
 
-def _shape(name: str, rows: int, loaded: Loaded) -> list[int]:
-    return [rows, len(loaded.predictor.labels)] if name == "probabilities" else [rows]
+def _shape(name: str, rows: int, loaded: AnyLoaded) -> list[int]:
+    return [rows, len(loaded.predictor.labels)] if name == "probabilities" and isinstance(loaded, Loaded) else [rows]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.generating import LoadedGenerator
+from mixling.serving.models import AnyLoaded, ModelStore
 from mixling.serving.open_inference import InferRequest, input_names
 from mixling.serving.schemas import input_keys
 from mixling.serving.settings import ServerSettings
+from mixling.tasks.base import Task
 from mixling.version import __version__
 
 _REFS = "#/components/schemas/{model}"
@@ -56,14 +58,14 @@ class OpenApiDocument:
     def _get(self, summary: str, schema: _Json, *, public: bool = False, also: tuple[int, ...] = ()) -> _Json:
         return self._operation(summary, schema, also=also, public=public)
 
-    def _predict(self, loaded: Loaded) -> _Json:
+    def _predict(self, loaded: AnyLoaded) -> _Json:
         model = loaded.requests.model
         schema = model.model_json_schema(ref_template=_REFS)
         _inline(schema)
-        summary = f"Predictions of {loaded.name} ({loaded.predictor.metadata.task})"
+        summary = f"Predictions of {loaded.name} ({loaded.task})"
         return self._operation(summary, _prediction_schema(loaded), body=schema)
 
-    def _infer(self, loaded: Loaded) -> _Json:
+    def _infer(self, loaded: AnyLoaded) -> _Json:
         schema = _inline(InferRequest.model_json_schema(ref_template=_REFS))
         names = input_names(loaded)
         limits = self._settings
@@ -135,8 +137,25 @@ def _inline(schema: _Json) -> _Json:
     return schema
 
 
-def _prediction_schema(loaded: Loaded) -> _Json:
-    task = loaded.predictor.task
+def _prediction_schema(loaded: AnyLoaded) -> _Json:
+    properties = _generation() if isinstance(loaded, LoadedGenerator) else _prediction(loaded.predictor.task)
+    required = list(properties) if isinstance(loaded, LoadedGenerator) else ["truncated"]
+    prediction = {"type": "object", "properties": properties, "required": required}
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {"model": text, "version": text, "predictions": {"type": "array", "items": prediction}},
+        "required": ["model", "version", "predictions"],
+    }
+
+
+def _generation() -> _Json:
+    score = {"type": "number", "description": "Log-probability, normalized by length."}
+    stopped = {"type": "boolean", "description": "Whether the answer is complete, not cut at the maximum length."}
+    return {"answer": {"type": "string"}, "score": score, "stopped": stopped}
+
+
+def _prediction(task: Task) -> _Json:
     number, text = {"type": "number"}, {"type": "string"}
     properties: _Json = {"truncated": {"type": "boolean"}, "empty": {"type": "boolean"}}
     if task.has_probabilities:
@@ -156,12 +175,7 @@ def _prediction_schema(loaded: Loaded) -> _Json:
         properties |= {"tokens": strings, "tags": strings, "spans": {"type": "array", "items": span}}
     else:
         properties["value"] = number
-    prediction = {"type": "object", "properties": properties, "required": ["truncated"]}
-    return {
-        "type": "object",
-        "properties": {"model": text, "version": text, "predictions": {"type": "array", "items": prediction}},
-        "required": ["model", "version", "predictions"],
-    }
+    return properties
 
 
 _OBJECT: _Json = {"type": "object"}

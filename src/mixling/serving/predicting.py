@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.responses import Response
 from starlette.types import Scope
 
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.answers import answer
-from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.generating import LoadedGenerator
+from mixling.serving.models import AnyLoaded, Loaded, ModelStore
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
-from mixling.serving.schemas import NO_OPTIONS, option_names
+from mixling.serving.schemas import NO_OPTIONS
 from mixling.text.encoder import Text
 
 if TYPE_CHECKING:
@@ -29,9 +30,13 @@ def prediction_handlers(service: Service) -> dict[str, Handler]:
     async def predict(scope: Scope, body: bytes) -> Response:
         loaded = find_model(models, scope["path_params"]["model"])
         texts, options = loaded.requests.parse(body)
+        values: list[dict[str, Any]]
+        if isinstance(loaded, LoadedGenerator):
+            values = await loaded.predict(scheduler, cast(list[str], texts), options)
+            metrics.predicted(loaded.name, len(texts))
+            return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
         predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
-        values: list[dict[str, Any]]
         if options is NO_OPTIONS:
             values = [prediction.to_dict() for prediction in predictions]
         else:
@@ -44,7 +49,7 @@ def prediction_handlers(service: Service) -> dict[str, Handler]:
     return {"/v1/models/{model}/predict": predict}
 
 
-def find_model(models: ModelStore, name: str) -> Loaded:
+def find_model(models: ModelStore, name: str) -> AnyLoaded:
     """Return the model of that name.
 
     Raises:
@@ -56,24 +61,10 @@ def find_model(models: ModelStore, name: str) -> Loaded:
     return loaded
 
 
-def description(loaded: Loaded) -> dict[str, Any]:
+def description(loaded: AnyLoaded) -> dict[str, Any]:
     """Return the JSON description of a model."""
-    predictor, metadata = loaded.predictor, loaded.predictor.metadata
-    out: dict[str, Any] = {
-        "name": loaded.name,
-        "version": loaded.version,
-        "task": metadata.task,
-        "inputs": list(loaded.inputs),
-        "options": list(option_names(predictor)),
-    }
-    if predictor.task.has_labels:
-        out["labels"] = list(predictor.labels.names)
-    return out | {
-        "parameters": metadata.parameters,
-        "precision": metadata.precision,
-        "engine": predictor.engine,
-        "max_tokens": predictor.text_config.max_len,
-    }
+    names = {"name": loaded.name, "version": loaded.version, "task": loaded.task, "engine": loaded.engine}
+    return {**names, "inputs": list(loaded.inputs), **loaded.description()}
 
 
 async def _explain(scheduler: Scheduler, loaded: Loaded, texts: Sequence[Text]) -> list[dict[str, Any] | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from pydantic_core import to_json
@@ -32,9 +33,9 @@ class Problem(Exception):
         return Response(content, self.status, self.headers, media_type="application/problem+json")
 
 
-def overloaded(detail: str) -> Problem:
-    """Return the problem of a server that has too much to do."""
-    return Problem(503, detail, headers={"Retry-After": "1"})
+def overloaded(detail: str, seconds: float = 1.0) -> Problem:
+    """Return the problem of a server that has too much to do, and may have less after so many seconds."""
+    return Problem(503, detail, headers={"Retry-After": str(max(1, ceil(seconds)))})
 
 
 class JsonResponse(Response):

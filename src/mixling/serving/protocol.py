@@ -7,6 +7,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mixling.serving.scheduling import Line
+
+TICKET = "mixling.ticket"  # key of a scope
+
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _CLOSE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
@@ -15,11 +19,13 @@ _CLOSE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
 class LimitedProtocol(HttpToolsProtocol):
     """Closes a connection whose request is not complete in time, or whose head is too large.
 
-    A timer runs only while a request is incomplete: one that arrives in one piece, as almost all do, costs none.
+    A timer runs only while a request is incomplete: one that arrives in one piece, as almost all do, costs none. Each
+    complete request gets a ticket for the line of those that wait.
     """
 
     seconds = 10.0  # for a request to arrive
     max_header = 64 << 10
+    line: Line
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,6 +64,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self.scope[TICKET] = self.line.enter()  # type: ignore[literal-required]
         self._incomplete = False
         self._in_head = True  # what comes next
         super().on_message_complete()

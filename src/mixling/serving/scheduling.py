@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import TypeVar
 
 from mixling.runtime.predictor import Predictor
@@ -24,8 +25,44 @@ LOOP_CHARS = 16_384
 LOOP_QUESTION_CHARS = 1_000
 _PART_CHARS = 16_384  # of a large request, computed without a pause
 
+_ALWAYS = 32  # requests that are answered however slow they are: a machine that pauses must not refuse everything
+_RECENT = 0.2  # weight of the latest large request in the mean of seconds per text
+
 _T = TypeVar("_T")
 _Future = asyncio.Future[list[Prediction]]
+
+
+class Line:
+    """Requests that have arrived, in the order in which the event loop answers them.
+
+    When more requests arrive than can be answered, those that have waited for long are refused, which costs less than
+    an answer and keeps the wait of the others short. The wait is measured, not the length of the line, because the cost
+    of an answer depends on model, texts and machine.
+
+    Args:
+        max_wait: seconds after which requests are refused.
+    """
+
+    def __init__(self, max_wait: float) -> None:
+        self._max_wait = max_wait
+        self._left = 0
+
+    def enter(self) -> tuple[float, int]:
+        """Return the ticket of a request that is complete: when it arrived, and how many had been answered by then."""
+        return perf_counter(), self._left
+
+    def leave(self, ticket: tuple[float, int] | None) -> None:
+        """Take a request whose turn it is out of the line.
+
+        Raises:
+            Problem: it has waited for too long, behind too many others (503).
+        """
+        self._left += 1
+        if ticket is None or self._left - ticket[1] <= _ALWAYS:
+            return
+        waited = perf_counter() - ticket[0]
+        if waited > self._max_wait:
+            raise overloaded(f"the request has waited for {1e3 * waited:.0f} ms; send it again later")
 
 
 class Scheduler:
@@ -42,6 +79,7 @@ class Scheduler:
         self._arrived: dict[Predictor, list[tuple[Sequence[Text], _Future]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mixling-predict")
         self._in_batches = self._in_large = 0  # texts that wait; large requests leave room for small ones
+        self._seconds_per_text = 0.0  # of large requests, lately
 
     @property
     def waiting(self) -> int:
@@ -79,18 +117,24 @@ class Scheduler:
             size: number of texts that they are for.
 
         Raises:
-            Problem: too many texts are waiting (503), or this took too long (504).
+            Problem: too many texts are waiting, or for too long (503), or this took too long (504).
         """
         self._check_queue(self._in_large, size)
+        if (wait := self._in_large * self._seconds_per_text) > self._timeout:
+            raise overloaded(f"the texts that are waiting take about {wait:.0f} s; send the request again later", wait)
         self._in_large += size
         stopped = False
 
         def run() -> list[_T]:
+            begin = perf_counter()
             out: list[_T] = []
             for part in parts:
                 if stopped:
                     break
                 out += part()
+            else:
+                latest = (perf_counter() - begin) / size
+                self._seconds_per_text += _RECENT * (latest - self._seconds_per_text)
             return out
 
         job = asyncio.get_running_loop().run_in_executor(self._thread, run)

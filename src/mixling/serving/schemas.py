@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
+from mixling.errors import near_miss, shown
 from mixling.runtime.predictor import Predictor
 from mixling.serving.problems import Problem
 from mixling.tasks.base import Task
@@ -23,11 +34,18 @@ WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a request asks for besides predictions; see `request_type` for their meanings."""
+    """What a request asks for besides predictions; see `request_type` for their meanings.
+
+    Attributes:
+        threshold: of all labels, or of each.
+    """
 
     top_k: int | None = None
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     explain: bool = False
+
+
+NO_OPTIONS = Options()
 
 
 class _Request(BaseModel):
@@ -46,12 +64,14 @@ class RequestType:
     Attributes:
         inputs: keys that hold texts, of which a request has one.
         model: the pydantic model of a request.
+        default: the options of a request that names none.
     """
 
     inputs: tuple[str, ...]
     model: type[BaseModel]
+    default: Any = NO_OPTIONS
 
-    def parse(self, body: bytes) -> tuple[list[Text], Options]:
+    def parse(self, body: bytes) -> tuple[list[Text], Any]:
         """Return the texts and options of a request.
 
         Raises:
@@ -69,11 +89,8 @@ class RequestType:
         elif key == "questions":
             values = [(item.question, item.context) for item in values]
         if len(given) == 1:
-            return values, NO_OPTIONS
-        return values, Options(**{name: getattr(request, name) for name in given if name != key})
-
-
-NO_OPTIONS = Options()
+            return values, self.default
+        return values, type(self.default)(**{name: getattr(request, name) for name in given if name != key})
 
 
 def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
@@ -89,6 +106,16 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     """Return the type of requests for a model, with limits of texts and of the characters of each."""
     task = predictor.task
     keys = input_keys(task, predictor.metadata.pairs)
+    fields = input_fields(keys, max_texts, max_chars)
+    for name in option_names(predictor):
+        by_label = name == "threshold" and task.has_label_thresholds
+        kind, meaning = _label_thresholds(task) if by_label else _OPTIONS[name]
+        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=without_default))
+    return RequestType(keys, request_model(keys, fields))
+
+
+def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[str, Any]:
+    """Return the fields that may hold texts, for `request_model`."""
     text = Annotated[str, Field(max_length=max_chars)]
     kinds: dict[str, Any] = {
         "texts": text,
@@ -101,22 +128,18 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
             context=(text, ...),
         ),
     }
-    examples = {
-        "texts": [_EXAMPLE],
-        "pairs": [["A man sleeps.", "Nobody sleeps."]],
-        "tokens": [_EXAMPLE.split()],
-        "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
-    }
-    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=_without_default)
+    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=without_default)
     fields: dict[str, Any] = {}
     for key in keys:
         item = kinds[key]
         limits = Field(min_length=1, max_length=max_texts, description=_MEANINGS[key])
         fields[key] = (Annotated[list[item], limits], absent)  # type: ignore[valid-type]
-    for name in option_names(predictor):
-        kind, meaning = _OPTIONS[name]
-        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=_without_default))
-    extra: dict[str, Any] = {"examples": [{key: examples[key]} for key in keys]}
+    return fields
+
+
+def request_model(keys: Sequence[str], fields: dict[str, Any]) -> type[BaseModel]:
+    """Return the pydantic model of requests with these fields, of which exactly one of `keys` is given."""
+    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key]} for key in keys]}
     if len(keys) > 1:
         extra["oneOf"] = [{"required": [key]} for key in keys]
     base: type[BaseModel] = type(
@@ -131,7 +154,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
             return self
 
         validators["one_input"] = model_validator(mode="after")(one_input)
-    return RequestType(keys, create_model("PredictRequest", __base__=base, __validators__=validators, **fields))
+    return create_model("PredictRequest", __base__=base, __validators__=validators, **fields)
 
 
 def option_names(predictor: Predictor) -> tuple[str, ...]:
@@ -145,6 +168,38 @@ def option_names(predictor: Predictor) -> tuple[str, ...]:
     if not task.windows:
         names.append("explain")
     return tuple(names)
+
+
+def _label_thresholds(task: Task) -> tuple[Any, str]:
+    """Return the type and the meaning of the threshold of a model with thresholds of labels."""
+    probability = {"type": "number", "minimum": 0, "maximum": 1}
+    names = {"enum": list(task.labels.names)}
+    by_label = {"type": "object", "propertyNames": names, "additionalProperties": probability}
+    schema = {"anyOf": [probability, by_label]}
+    meaning = "Predict labels from this probability on: a number for all, or an object with those of some labels."
+    return Annotated[Any, PlainValidator(_read_thresholds(task)), WithJsonSchema(schema)], meaning
+
+
+def _read_thresholds(task: Task) -> Callable[[Any], float | dict[str, float]]:
+    names, own = task.labels.names, task.thresholds()
+
+    def read(value: Any) -> float | dict[str, float]:
+        if isinstance(value, dict):
+            for name, number in value.items():
+                if name not in own:
+                    raise ValueError(f"the model has no label {shown(name[:100])}; {near_miss(name[:100], names)}")
+                if not _is_probability(number):
+                    raise ValueError(f"of {shown(name[:100])}: a number from 0 to 1 is allowed")
+            return {**own, **value}
+        if not _is_probability(value):
+            raise ValueError("a number from 0 to 1 is allowed, or an object with such numbers by label")
+        return float(value)
+
+    return read
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def problem_of(error: ValidationError) -> Problem:
@@ -166,10 +221,16 @@ def _pointer(location: Sequence[int | str]) -> str:
     return "".join("/" + str(part)[:100].replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+_EXAMPLES: dict[str, list[Any]] = {
+    "texts": [_EXAMPLE],
+    "pairs": [["A man sleeps.", "Nobody sleeps."]],
+    "tokens": [_EXAMPLE.split()],
+    "questions": [{"question": "Where was the film shot?", "context": _CONTEXT}],
+}
 _MEANINGS = {
     "texts": "Texts to predict for.",
     "pairs": "Pairs of texts.",

@@ -18,12 +18,14 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import Config
 
 from mixling.errors import ConfigError, UserError
+from mixling.serving.accepting import Acceptor
 from mixling.serving.app import Service
 from mixling.serving.metrics import SHARED
 from mixling.serving.protocol import LimitedProtocol
@@ -31,6 +33,7 @@ from mixling.serving.settings import ServerSettings
 
 _LOG = logging.getLogger("mixling.serving")
 _BACKLOG = 2048
+_AT_ONCE = 8  # connections that one of several processes accepts before the others get some
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FAILED = 3  # exit code of a worker that cannot start: another one could not either
 _RESTART_SECONDS = 1.0  # between restarts of a worker
@@ -92,13 +95,21 @@ class _Server(uvicorn.Server):
     accepts no connections and finishes what is in flight.
     """
 
-    def __init__(self, config: Config, service: Service, started: Callable[[], None]) -> None:
+    def __init__(self, config: Config, service: Service, started: Callable[[], None], *, at_once: int) -> None:
         super().__init__(config)
-        self._service, self._report_start = service, started
+        self._service, self._report_start, self._at_once = service, started, at_once
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        own = sockets if self.config.loop == "uvloop" else []
+        await super().startup([] if own else sockets)
+        for listener in own or []:
+            acceptor = Acceptor(listener, self._protocol, at_once=self._at_once)
+            self.servers.append(cast(asyncio.Server, acceptor))  # uvicorn closes it
         self._report_start()
+
+    def _protocol(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -121,11 +132,12 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _run(service: Service, listener: socket.socket, *, verbose: bool, started: Callable[[], None]) -> None:
+def _run(
+    service: Service, listener: socket.socket, *, verbose: bool, started: Callable[[], None], at_once: int = _BACKLOG
+) -> None:
     settings = service.settings
-    protocol = type(
-        "_Protocol", (LimitedProtocol,), {"seconds": settings.client_timeout, "max_header": settings.max_header}
-    )
+    limits = {"seconds": settings.client_timeout, "max_header": settings.max_header, "line": service.line}
+    protocol = type("_Protocol", (LimitedProtocol,), limits)
     config = Config(
         service,
         loop=_loop(),
@@ -140,7 +152,7 @@ def _run(service: Service, listener: socket.socket, *, verbose: bool, started: C
         timeout_graceful_shutdown=settings.drain,
         backlog=_BACKLOG,
     )
-    _Server(config, service, started).run(sockets=[listener])
+    _Server(config, service, started, at_once=at_once).run(sockets=[listener])
 
 
 def _loop() -> str:
@@ -217,7 +229,7 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, star
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_FAILED)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _run(service, listener, verbose=verbose, started=started.release)
+    _run(service, listener, verbose=verbose, started=started.release, at_once=_AT_ONCE)
 
 
 def _end_with_parent() -> None:
@@ -232,7 +244,7 @@ def _announce(listener: socket.socket, service: Service) -> None:
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
     for loaded in service.models:
-        print(f"{loaded.name}: {loaded.predictor.metadata.task}, engine {loaded.predictor.engine}", file=sys.stderr)
+        print(f"{loaded.name}: {loaded.task}, engine {loaded.engine}", file=sys.stderr)
     print(f"serving on http://{host}:{port}", file=sys.stderr, flush=True)
 
 

@@ -11,6 +11,7 @@ from mixling.hub import on_hub
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.onnx_file import ONNX_FILE
 
+GENERATION = "text2text"  # the task of models that generate text
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -26,6 +27,7 @@ class ServerSettings:
         max_buffered: bytes of all bodies that are being received or processed.
         max_texts, max_chars: texts of a request, characters of a text.
         queue: texts that may wait for a prediction; more are refused with 503.
+        max_wait: seconds that a request may wait behind others in the event loop; later it is refused with 503.
         timeout: seconds until a waiting request is answered with 504.
         keep_alive: seconds that an idle connection stays open.
         client_timeout: seconds for a request to arrive.
@@ -44,6 +46,7 @@ class ServerSettings:
     max_texts: int = 1024
     max_chars: int = 100_000
     queue: int = 1024
+    max_wait: float = 0.05
     timeout: float = 10.0
     keep_alive: int = 5
     client_timeout: float = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -61,11 +61,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A chosen preset, changes to its `ModelConfig`, and the reason in a few words."""
+    """A chosen preset, changes to its `ModelConfig`, the reason in a few words, and defaults of the training."""
 
     name: str
     changes: dict[str, Any]
     why: str
+    train: dict[str, Any] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -288,7 +289,8 @@ class Task(Objective):
         if not self.exclusive:
             return values[:, label]
         others = np.delete(values, label, axis=1)
-        return values[:, label] - np.logaddexp.reduce(others, axis=1)
+        highest = others.max(1)
+        return values[:, label] - highest - np.log(np.exp(others - highest[:, None]).sum(1))
 
     def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
         """Return the logits (C,) of a long text, given those of its windows (windows, C).
@@ -296,6 +298,10 @@ class Task(Objective):
         Their mean has the lowest log-loss on long reviews (experiments/long_texts.py).
         """
         return logits.mean(0)
+
+    def thresholds(self) -> dict[str, float]:
+        """Return the probability from which each label is predicted, if the task `has_label_thresholds`."""
+        raise NotImplementedError(f"labels of {self.name} have no thresholds of their own")
 
     @abstractmethod
     def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:

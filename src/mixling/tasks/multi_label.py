@@ -16,8 +16,9 @@ from mixling.errors import printable
 from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
+from mixling.native.margins import fit_margins
 from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
-from mixling.tasks.classification import fit_logistic, fit_margins
+from mixling.tasks.classification import fit_logistic
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction
@@ -127,9 +128,12 @@ class MultiLabel(Task):
             empty=encoded.is_empty,
         )
 
-    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
+    def thresholds(self) -> dict[str, float]:
         threshold = _THRESHOLD if self.threshold is None else self.threshold
-        thresholds = np.array([self.label_thresholds.get(name, threshold) for name in self.labels.names])
+        return {name: self.label_thresholds.get(name, threshold) for name in self.labels.names}
+
+    def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> MultiLabelMetrics:
+        thresholds = np.array(list(self.thresholds().values()))
         probabilities = self.probabilities(np.stack(outputs))
         return multilabel_report(self.labels, np.asarray(targets), probabilities, thresholds=thresholds, tables=tables)
 
@@ -179,16 +183,11 @@ class MultiLabel(Task):
         self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
-        slopes, biases = np.zeros((len(self.labels), features.shape[1])), np.zeros(len(self.labels))
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
-        for label, marks in enumerate(targets.T):
-            if marks.min() == marks.max():
-                biases[label] = 2 * int(marks[0]) - 1
-                continue
-            positive = 1 if self.class_weights is None else self.class_weights[label]
-            model = fit_margins(features, marks, np.where(marks, fractions * positive, fractions), strength)
-            slopes[label], biases[label] = model.coef_[0], model.intercept_[0]
-        return slopes, biases
+        marks = targets.T > 0
+        if self.class_weights is not None:
+            fractions = np.where(marks, fractions * np.asarray(self.class_weights)[:, None], fractions)
+        return fit_margins(features, marks, fractions, strength)
 
     def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = self.probabilities(logits)

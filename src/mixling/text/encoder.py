@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
+from mixling.text.splitting import SplitTexts, split_in_order
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
 from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
@@ -54,71 +56,22 @@ class Encoded:
         return outputs if self.starts is None else outputs[self.starts]
 
 
-class TextEncoder(WordTable):
-    """Encodes texts as rows of its word table."""
+class TextSplitter:
+    """Splits texts into words as an encoder with this configuration does."""
 
     _split_texts: dict[str, tuple[list[str], bool]] | None = None  # a copied encoder has none
     _room = 0
 
+    def __init__(self, config: TextConfig) -> None:
+        self.config = config
+
+    def __call__(self, texts: Sequence[Text]) -> SplitTexts:
+        """Return the words of texts."""
+        return SplitTexts.of((words, cut) for words, _, cut in (self._split(text, False) for text in texts))
+
     def keep_splits(self, max_words: int) -> None:
         """Remember the words of texts that are encoded again and again, up to `max_words` in all."""
         self._split_texts, self._room = {}, max_words
-
-    def encode(
-        self, texts: Sequence[Text], *, offsets: bool = False, changes: Sequence[Change] | None = None
-    ) -> list[Encoded]:
-        """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set.
-
-        Args:
-            changes: applied to the words of each text; to those of a pair, one text after the other.
-        """
-        full = self._make_room()
-        split = [
-            self._split(text, offsets, change)
-            for text, change in zip(texts, changes or itertools.repeat(None), strict=False)
-        ]
-        if self.config.tokens == "subwords":
-            return [self._encoded_subwords(text, *item, full) for text, item in zip(texts, split, strict=True)]
-        ids = self._ids
-        try:
-            rows = [[ids[word] for word in words] for words, _, _ in split]
-        except KeyError:
-            if not full:
-                self._add(word for words, _, _ in split for word in words)
-            rows = [[ids.get(word, EMPTY) for word in words] for words, _, _ in split]
-        return [
-            Encoded(np.array(row or [EMPTY], np.int32), spans, cut, self.generation)
-            for row, (_, spans, cut) in zip(rows, split, strict=True)
-        ]
-
-    def words(self, text: str) -> list[str]:
-        """Return the normalized words of a text, as the vocabulary is trained on them."""
-        text, _ = clean(text, self.config.max_chars)
-        return normal_words(text, self.config)
-
-    def _encoded_subwords(
-        self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
-    ) -> Encoded:
-        """Encode a text as subwords; words whose first subword is beyond `max_len` are dropped."""
-        try:
-            spelled = [self._spelled[word] for word in words]
-        except KeyError:
-            if not full:
-                self._add(words)
-            spelled = [self._spelled.get(word, [EMPTY]) for word in words]
-        if isinstance(text, tuple):
-            middle = words.index(SPECIAL[SEPARATOR])
-            before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))
-            first, second, shortened = fit_pair(before, after, self.config.max_len)
-            return Encoded(np.array([*first, SEPARATOR, *second], np.int32), None, cut or shortened, self.generation)
-        rows = [row for word in spelled for row in word]
-        starts = np.cumsum([0, *map(len, spelled)], dtype=np.int32)[: len(words)]
-        starts = starts[starts < self.config.max_len]
-        cut = cut or len(rows) > self.config.max_len
-        spans = spans if spans is None else spans[: len(starts)]
-        if not rows:
-            rows, starts = [EMPTY], np.zeros(1, np.int32)
-        return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
     def _split(
         self, text: Text, offsets: bool, change: Change | None = None
@@ -189,6 +142,93 @@ class TextEncoder(WordTable):
 
     def _too_long(self, words: Sequence[str]) -> bool:
         return max(map(len, words), default=0) > self.config.max_word_chars
+
+
+class TextEncoder(WordTable, TextSplitter):
+    """Encodes texts as rows of its word table."""
+
+    def encode(
+        self, texts: Sequence[Text], *, offsets: bool = False, changes: Sequence[Change] | None = None
+    ) -> list[Encoded]:
+        """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set.
+
+        Args:
+            changes: applied to the words of each text; to those of a pair, one text after the other.
+        """
+        full = self._make_room()
+        split = [
+            self._split(text, offsets, change)
+            for text, change in zip(texts, changes or itertools.repeat(None), strict=False)
+        ]
+        if self.config.tokens == "subwords":
+            return [self._encoded_subwords(text, *item, full) for text, item in zip(texts, split, strict=True)]
+        ids = self._ids
+        try:
+            rows = [[ids[word] for word in words] for words, _, _ in split]
+        except KeyError:
+            if not full:
+                self._add(word for words, _, _ in split for word in words)
+            rows = [[ids.get(word, EMPTY) for word in words] for words, _, _ in split]
+        return [
+            Encoded(np.array(row or [EMPTY], np.int32), spans, cut, self.generation)
+            for row, (_, spans, cut) in zip(rows, split, strict=True)
+        ]
+
+    def encode_stream(self, chunks: Iterable[Sequence[Text]]) -> Iterator[list[Encoded]]:
+        """Encode chunks of texts, in the processes of `splitting_workers`; the result is that of `encode`.
+
+        Raises:
+            UserError: a process died.
+        """
+        for texts, split in split_in_order(partial(TextSplitter, self.config), chunks):
+            yield self._encode_split(texts, split)
+
+    def _encode_split(self, texts: Sequence[Text], split: SplitTexts) -> list[Encoded]:
+        full = self._make_room()
+        if self.config.tokens == "subwords":
+            distinct, indices, cuts = split.words, split.parts(split.index), split.cut.tolist()
+            return [
+                self._encoded_subwords(text, [distinct[i] for i in index.tolist()], None, cut, full)
+                for text, index, cut in zip(texts, indices, cuts, strict=True)
+            ]
+        if not full:
+            self._add(split.words)
+        ids = np.array([self._ids.get(word, EMPTY) for word in split.words], np.int32)
+        empty = np.array([EMPTY], np.int32)
+        rows = split.parts(ids[split.index] if len(ids) else split.index)
+        return [
+            Encoded(row if len(row) else empty, None, cut, self.generation)
+            for row, cut in zip(rows, split.cut.tolist(), strict=True)
+        ]
+
+    def words(self, text: str) -> list[str]:
+        """Return the normalized words of a text, as the vocabulary is trained on them."""
+        text, _ = clean(text, self.config.max_chars)
+        return normal_words(text, self.config)
+
+    def _encoded_subwords(
+        self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
+    ) -> Encoded:
+        """Encode a text as subwords; words whose first subword is beyond `max_len` are dropped."""
+        try:
+            spelled = [self._spelled[word] for word in words]
+        except KeyError:
+            if not full:
+                self._add(words)
+            spelled = [self._spelled.get(word, [EMPTY]) for word in words]
+        if isinstance(text, tuple):
+            middle = words.index(SPECIAL[SEPARATOR])
+            before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))
+            first, second, shortened = fit_pair(before, after, self.config.max_len)
+            return Encoded(np.array([*first, SEPARATOR, *second], np.int32), None, cut or shortened, self.generation)
+        rows = [row for word in spelled for row in word]
+        starts = np.cumsum([0, *map(len, spelled)], dtype=np.int32)[: len(words)]
+        starts = starts[starts < self.config.max_len]
+        cut = cut or len(rows) > self.config.max_len
+        spans = spans if spans is None else spans[: len(starts)]
+        if not rows:
+            rows, starts = [EMPTY], np.zeros(1, np.int32)
+        return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
 
 def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:

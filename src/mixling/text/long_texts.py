@@ -27,13 +27,15 @@ class TextWindow(NamedTuple):
     Attributes:
         text: what is read.
         offset: characters of the whole text before this part (of a list: of its words joined by spaces).
-        first, end: the characters of the whole text whose words belong to this window.
+        first, end: the characters of the whole text whose words belong to this window; 0 for pairs.
+        side: of a pair, the text that is divided.
     """
 
     text: Text
     offset: int
     first: int
     end: int
+    side: int = 0
 
 
 class TextWindows(NamedTuple):
@@ -127,5 +129,6 @@ def _pair_windows(
     windows = []
     for first, end in window_ranges(lengths[longer], room, 0):
         part = pair[longer][spans[longer][first][0] : spans[longer][end - 1][1]]
-        windows.append(TextWindow((pair[0], part) if longer else (part, pair[1]), 0, 0, 0))
+        offset = spans[longer][first][0]
+        windows.append(TextWindow((pair[0], part) if longer else (part, pair[1]), offset, 0, 0, longer))
     return TextWindows(windows or [TextWindow(pair, 0, 0, 0)], any(cuts))

@@ -92,11 +92,10 @@ class NgramBranch:
         locations[~found] = len(self.terms)
         return locations
 
-    def scaled(self, factor: float) -> NgramBranch:
-        """Return the branch whose logits are `factor` times these."""
-        return NgramBranch(
-            self.terms, self.weights, (self.scale * factor).astype(np.float32), (self.bias * factor).astype(np.float32)
-        )
+    def scaled(self, factor: float, bias: Float32) -> NgramBranch:
+        """Return the branch whose scores are `factor` times these, plus `bias` (K,)."""
+        scale, shifted = self.scale * factor, self.bias * factor + bias
+        return NgramBranch(self.terms, self.weights, scale.astype(np.float32), shifted.astype(np.float32))
 
     def to_arrays(self) -> Arrays:
         """Return the arrays of a model file, which `from_arrays` reads."""

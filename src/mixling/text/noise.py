@@ -139,12 +139,7 @@ def noisy(text: Text, level: NoiseLevel, rng: Random) -> Text:
 
     A text that is already split keeps its number of words.
     """
-    change, rate = NOISES[level.noise], level.rate
-    if isinstance(text, list):
-        return [change(word, rng) if rng.random() < rate else word for word in text]
-    if isinstance(text, tuple):
-        return _noisy(text[0], change, rate, rng), _noisy(text[1], change, rate, rng)
-    return _noisy(text, change, rate, rng)
+    return _noisy(text, NOISES[level.noise], level.rate, rng)
 
 
 def noisy_texts(texts: Iterable[Text], level: NoiseLevel, *, first: int = 0, seed: int = 0) -> list[Text]:
@@ -154,6 +149,20 @@ def noisy_texts(texts: Iterable[Text], level: NoiseLevel, *, first: int = 0, see
         first: the index of the first of the texts.
     """
     return [noisy(text, level, Random(f"{seed} {level.noise} {index}")) for index, text in enumerate(texts, first)]
+
+
+def mixed_noise(texts: Iterable[Text], kinds: Sequence[str], rate: float, *, seed: int = 0) -> list[Text]:
+    """Return texts with each word changed at a rate, by one of several kinds of noise, all equally frequent.
+
+    Args:
+        kinds: of `NOISES`.
+    """
+    noises = [NOISES[kind] for kind in kinds]
+
+    def change(word: str, rng: Random) -> str:
+        return _pick(noises, rng)(word, rng)
+
+    return [_noisy(text, change, rate, Random(f"{seed} {index}")) for index, text in enumerate(texts)]
 
 
 def blend(words: Sequence[str], rng: Random) -> str:
@@ -184,7 +193,15 @@ def _inside(word: str, rng: Random) -> int:
     return 2 + int(rng.random() * (len(word) - 3))
 
 
-def _noisy(text: str, change: Noise, rate: float, rng: Random) -> str:
+def _noisy(text: Text, change: Noise, rate: float, rng: Random) -> Text:
+    if isinstance(text, list):
+        return [change(word, rng) if rng.random() < rate else word for word in text]
+    if isinstance(text, tuple):
+        return _noisy_string(text[0], change, rate, rng), _noisy_string(text[1], change, rate, rng)
+    return _noisy_string(text, change, rate, rng)
+
+
+def _noisy_string(text: str, change: Noise, rate: float, rng: Random) -> str:
     parts, done = [], 0
     for start, end in word_spans(text, len(text)):
         if rng.random() < rate and text[start].isalnum():

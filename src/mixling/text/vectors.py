@@ -7,9 +7,11 @@ vectors U sqrt(S), scaled to unit length.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +27,15 @@ from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, wr
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, normal_words
+from mixling.text.splitting import Splitter, SplitTexts, split_in_order
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
-_CHUNK = 1 << 20  # tokens whose pairs are counted at a time
+_CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
+_DOCUMENTS = 1024  # that are split at a time
 
 
 class VectorConfig(Config):
@@ -169,10 +173,14 @@ def _read(
     numbers: dict[str, int] = {}
     stream, border = array("i"), array("i", [-1]) * config.window
     num_tokens = 0
-    for words in _documents(texts, config):
-        stream.extend(numbers.setdefault(word, len(numbers)) for word in words)
-        stream.extend(border)
-        num_tokens += len(words)
+    for split in _split(texts, config):
+        ids = np.array([numbers.setdefault(word, len(numbers)) for word in split.words], np.int32)
+        for document in split.parts(ids[split.index] if len(ids) else split.index):
+            stream.frombytes(document.tobytes())
+            stream.extend(border)
+            num_tokens += len(document)
+            if num_tokens >= config.max_tokens:
+                break
         if num_tokens >= config.max_tokens:
             break
     raw = np.frombuffer(stream, np.int32) if stream else np.zeros(0, np.int32)
@@ -185,12 +193,24 @@ def _read(
     return ranks[raw], tuple(names[i] for i in order), counts[order], num_tokens
 
 
-def _documents(texts: Iterable[Text], config: VectorConfig) -> Iterator[list[str]]:
+def _split(texts: Iterable[Text], config: VectorConfig) -> Iterator[SplitTexts]:
+    """Yield the words of documents, of which a pair of texts is two."""
+    documents = itertools.chain.from_iterable(map(_documents, texts))
+    chunks = iter(lambda: list(itertools.islice(documents, _DOCUMENTS)), [])
     rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
-    for text in texts:
-        parts = text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
-        for part in parts:
-            yield normal_words(clean(part, _MAX_DOCUMENT)[0], rules)
+    for _, split in split_in_order(partial(_splitter, rules), chunks):
+        yield split
+
+
+def _documents(text: Text) -> tuple[str, ...]:
+    return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
+
+
+def _splitter(rules: TextConfig) -> Splitter:
+    """Return what splits documents into normal words."""
+    return lambda documents: SplitTexts.of(
+        (normal_words(clean(document, _MAX_DOCUMENT)[0], rules), False) for document in documents
+    )
 
 
 def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:

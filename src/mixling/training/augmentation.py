@@ -34,11 +34,13 @@ class AugmentationConfig(Config):
     """Changes of the words of training texts, drawn anew at each step; a word is changed at most once."""
 
     pseudo_words: float = Field(0.1, ge=0, le=1, description="fraction of words that become blends of two others")
-    typos: float = Field(0.1, ge=0, le=1, description="fraction of words that are misspelled")
+    typos: float = Field(0.4, ge=0, le=1, description="fraction of words that are misspelled")
     typo_kinds: Annotated[tuple[TypoKind, ...], Field(min_length=1, description="kinds of typos, equally frequent")] = (
         "swap",
         "delete",
+        "insert",
         "keyboard",
+        "ocr",
     )
 
     @model_validator(mode="after")
@@ -56,6 +58,7 @@ class AugmentationConfig(Config):
         return self.pseudo_words + self.typos
 
 
+MILD_AUGMENTATION = AugmentationConfig(pseudo_words=0.1, typos=0.1, typo_kinds=("swap", "delete", "keyboard"))
 NO_AUGMENTATION = AugmentationConfig(pseudo_words=0.0, typos=0.0)
 
 
@@ -79,7 +82,7 @@ class Augmenter:
         self._kinds = [NOISES[kind] for kind in config.typo_kinds]
         self._pseudo_words: dict[int, str] = {}
         self._typos: dict[tuple[str, int], str] = {}
-        self._copied, self._keys = -1, [""]  # the generation of the encoder that was copied, and its words
+        self._copied = -1  # the generation of the encoder that was copied
 
     @classmethod
     def of_texts(cls, config: AugmentationConfig, encoder: TextEncoder, texts: Sequence[str]) -> Augmenter:
@@ -109,18 +112,43 @@ class Augmenter:
         """Return what `encode` does for single texts whose tokens are words, given as rows of another encoder."""
         assert encoder.config.tokens == "words", "subwords have no row for each word"
         if self._copied != encoder.generation or self.encoder.is_full:
-            self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
-            self._keys = encoder.table_words()
+            self._copy(encoder)
         drawn = self._draw(chosen, size, seed, step)
         read = real_tokens(texts)
         flat, numbers = np.concatenate(texts), drawn[:, : read.shape[1]][read]
         changed = ((numbers < self.config.rate) & (flat >= FIRST)).nonzero()[0]
-        made = [
-            self._changed(self._keys[row - FIRST], number)
-            for row, number in zip(flat[changed].tolist(), numbers[changed].tolist(), strict=True)
-        ]
-        flat[changed] = self.encoder.rows(made)
+        flat[changed] = self._changed_rows(flat[changed], numbers[changed])
         return split_like(flat, texts)
+
+    def _copy(self, encoder: TextEncoder) -> None:
+        """Copy the word table of an encoder, and forget the rows of changed words in the old one."""
+        self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
+        self._keys = encoder.table_words()
+        self._is_alpha = np.array([word[0].isalpha() for word in self._keys], bool)
+        # The rows of typos of each word, and of pseudo-words; -1 where they were not made yet.
+        self._typo_rows = np.full((len(self._keys), _SPELLINGS * len(self._kinds)), -1, np.int32)
+        self._pseudo_rows = np.full(_PSEUDO_WORDS, -1, np.int32)
+
+    def _changed_rows(self, rows: npt.NDArray[np.int32], drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+        """Return the rows of what `_changed` makes of the words in some rows of the table."""
+        out, pseudo = rows.copy(), self.config.pseudo_words
+        is_typo = drawn >= pseudo
+        at = is_typo.nonzero()[0]
+        words = rows[at] - FIRST
+        numbers = ((drawn[at] - pseudo) / (self.config.typos or 1) * self._typo_rows.shape[1]).astype(np.int64)
+        numbers = np.minimum(numbers, self._typo_rows.shape[1] - 1)
+        new = (self._typo_rows[words, numbers] < 0).nonzero()[0]
+        made = [self._typo(self._keys[words[i]], int(numbers[i])) for i in new.tolist()]
+        self._typo_rows[words[new], numbers[new]] = self.encoder.rows(made)
+        out[at] = self._typo_rows[words, numbers]
+        if self._words:
+            at = (~is_typo & self._is_alpha[rows - FIRST]).nonzero()[0]
+            numbers = np.minimum((drawn[at] / pseudo * _PSEUDO_WORDS).astype(np.int64), _PSEUDO_WORDS - 1)
+            new = (self._pseudo_rows[numbers] < 0).nonzero()[0]
+            made = [self._pseudo_word(int(number)) for number in numbers[new]]
+            self._pseudo_rows[numbers[new]] = self.encoder.rows(made)
+            out[at] = self._pseudo_rows[numbers]
+        return out
 
     def _draw(self, chosen: Indices, size: int, seed: int, step: int, texts: int = 1) -> npt.NDArray[np.float64]:
         """Return a number for each word of the chosen texts: below `rate` it changes, and the number says how."""
@@ -129,11 +157,11 @@ class Augmenter:
 
     def _changed(self, word: str, drawn: float) -> str:
         """Return the word as a number below `rate` changes it."""
-        pseudo = self.config.pseudo_words
-        if drawn >= pseudo:
-            return self._typo(word, int((drawn - pseudo) / self.config.typos * _SPELLINGS * len(self._kinds)))
+        pseudo, typos = self.config.pseudo_words, _SPELLINGS * len(self._kinds)
+        if drawn >= pseudo:  # rounding must not make a number of a typo, or of a pseudo-word, that there is not
+            return self._typo(word, min(int((drawn - pseudo) / self.config.typos * typos), typos - 1))
         if self._words and word[0].isalpha():
-            return self._pseudo_word(int(drawn / pseudo * _PSEUDO_WORDS))
+            return self._pseudo_word(min(int(drawn / pseudo * _PSEUDO_WORDS), _PSEUDO_WORDS - 1))
         return word
 
     def _pseudo_word(self, number: int) -> str:

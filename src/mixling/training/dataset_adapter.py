@@ -21,6 +21,7 @@ from mixling.tasks.objective import Objective
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
 from mixling.training.augmentation import Augmenter
+from mixling.training.long_texts import LongTexts, find_long_texts
 from mixling.training.memory import release
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
@@ -124,13 +125,24 @@ class LabeledData(TrainingData):
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
         chosen, targets = self._evaluated, self.validation_targets
-        logits = predict_logits(model, self.validation, chosen)
+        logits = self.validation_logits(model, chosen)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         if chosen is not None:
             targets = _chosen(targets, chosen)
         metrics = self.validation_task.evaluate(logits, targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, targets)
+
+    def validation_logits(self, model: Model, chosen: Indices | None = None) -> list[npt.NDArray[np.float32]]:
+        """Return the logits of the validation examples, as `predict_logits` does, with long texts read to the end."""
+        logits = predict_logits(model, self.validation, chosen)
+        return self._long.complete(
+            logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers)
+        )
+
+    @cached_property
+    def _long(self) -> LongTexts:
+        return find_long_texts(self.validation, self.objective)
 
     @cached_property
     def _evaluated(self) -> Indices | None:

@@ -22,6 +22,7 @@ from mixling.text.vectors import WordVectors
 # As a fraction of the mean diagonal of the normal equations. Chosen by the accuracy of initialized models, for which
 # 0.001 to 0.1 are alike: the vectors of known words matter, and the best penalty for unseen words (above 1) blurs them.
 _PENALTY = 0.03
+_BLOCK = 512  # rows of the normal equations that are computed at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,8 @@ def init_bottleneck(
             f"{text.lowercase}; make others: mixling vectors --set lowercase={str(text.lowercase).lower()}"
         )
     features = _features(encoder, vectors.words)
-    weights = np.sqrt(vectors.counts.astype(np.float64))
-    wanted = vectors.vectors.astype(np.float64)
+    weights = np.sqrt(vectors.counts).astype(np.float32)
+    wanted = vectors.vectors.astype(np.float32)
     rows = _ridge(features, wanted, weights)
     fitted = features @ rows
     explained = 1 - np.square(fitted - wanted).sum(1) @ weights / (np.square(wanted).sum(1) @ weights)
@@ -87,21 +88,28 @@ def check_projection(text: TextConfig) -> None:
 
 def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
     """Return the weights of the features of words as a sparse matrix (words, features)."""
-    from scipy.sparse import coo_matrix
+    from scipy.sparse import csr_array
 
     rows = np.concatenate([item.words[:1] for item in encoder.encode([[word] for word in words])])
     bags = encoder.bags(rows)
-    values = np.ones(bags.positions.shape, np.float64) if bags.weights is None else bags.weights
-    locations = np.repeat(np.arange(len(words)), bags.positions.shape[1])
-    shape = (len(words), encoder.config.num_rows)
-    return coo_matrix((values.ravel(), (locations, bags.positions.ravel())), shape, dtype=np.float64).tocsr()
+    values = np.ones(bags.positions.shape, np.float32) if bags.weights is None else bags.weights
+    ends = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
+    return csr_array((values.ravel(), bags.positions.ravel(), ends), (len(words), encoder.config.num_rows))
 
 
-def _ridge(features: Any, wanted: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> Any:
-    """Return the matrix (features, dim) that reproduces the vectors of words from their features best."""
-    from scipy.linalg import solve
+def _ridge(features: Any, wanted: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]) -> Any:
+    """Return the matrix (features, dim) that reproduces the vectors of words from their features best.
 
-    weighted = features.multiply(weights[:, None]).tocsr()
-    squares = (features.T @ weighted).toarray()
-    squares[np.diag_indices_from(squares)] += _PENALTY * np.trace(squares) / len(squares)
-    return solve(squares, weighted.T @ wanted, assume_a="pos")
+    In single precision: the penalty bounds the condition of the equations by the number of features over `_PENALTY`.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    transposed = features.T.tocsr()
+    weighted = (features * weights[:, None]).tocsr()
+    size = features.shape[1]
+    squares = np.empty((size, size), np.float32)
+    for first in range(0, size, _BLOCK):  # a sparse product of all would take several times the memory of its result
+        squares[first : first + _BLOCK] = (transposed[first : first + _BLOCK] @ weighted).toarray()
+    squares[np.diag_indices(size)] += _PENALTY * np.trace(squares, dtype=np.float64) / size
+    factor = cho_factor(squares.T, lower=True, overwrite_a=True, check_finite=False)
+    return cho_solve(factor, weighted.T @ wanted, check_finite=False)

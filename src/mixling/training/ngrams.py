@@ -9,7 +9,7 @@ on the terms that pruning leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,10 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
 from mixling.text.ngrams import Distinct, Words
+from mixling.training.memory import release
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
+_PART_WORDS = 1 << 17  # distinct words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
@@ -59,47 +61,96 @@ def make_features(
     if cells > MAX_NONZEROS:
         chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
         found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
-    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
-    return _weightiest(features, MAX_CELLS // max(outputs, 1))
+    blocks = [_whole_words(found, words), _characters(found, words)]
+    sizes = found.sizes
+    del found
+    features = _weightiest(_join(blocks, sizes, chosen), MAX_CELLS // max(outputs, 1))
+    release()
+    return features
 
 
-def _whole_words(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """Return the hashes of words and of pairs of words, and how often each is in each text."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Terms, and how often each is in each text.
+
+    Attributes:
+        hashes: (F,) of the terms.
+        texts: (F,) number of texts that have each.
+        total: sum over all terms and texts of the numbers of times.
+        rows: returns the numbers for the texts from one up to another.
+    """
+
+    hashes: UInt32
+    texts: npt.NDArray[np.int64]
+    total: float
+    rows: Callable[[int, int], csr_array]
+
+
+def _whole_words(found: Distinct, words: Words) -> _Block:
+    """Return words and pairs of words."""
     hashes, columns = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_inverse=True)
-    owners = np.concatenate([found.word_texts, found.pair_texts])
-    return hashes, csr_array((np.ones(len(owners), np.float32), (owners, columns)), (len(found.sizes), len(hashes)))
+    owners = np.concatenate([found.word_texts, found.pair_texts]).astype(np.int32)
+    shape = len(found.sizes), len(hashes)
+    counts = csr_array((np.ones(len(owners), np.float32), (owners, columns.astype(np.int32))), shape)
+    return _Block(
+        hashes,
+        np.bincount(counts.indices, minlength=len(hashes)),
+        float(counts.sum(dtype=np.float64)),
+        lambda first, last: counts[first:last],
+    )
 
 
-def _characters(found: Distinct, words: Words) -> tuple[UInt32, csr_array]:
-    """Return the hashes of n-grams, and how often each is in the distinct words of each text."""
+def _characters(found: Distinct, words: Words) -> _Block:
+    """Return the n-grams of the distinct words of each text, without those of few texts.
+
+    The numbers for all texts are not kept: computing them twice takes less time than so much memory.
+    """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
     ones = np.ones(len(found.rows), np.float32)
     in_text = csr_array((ones, (found.word_texts, found.rows)), (len(found.sizes), len(words.hashes)))
-    counts = in_text @ of_word
-    kept = np.bincount(counts.indices, minlength=len(hashes)) >= _MIN_GRAM_TEXTS
-    return hashes[kept], counts[:, kept]
+    texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
+    for first, last in _parts(found.sizes):
+        counts = in_text[first:last] @ of_word
+        texts += np.bincount(counts.indices, minlength=len(hashes))
+        sums += np.bincount(counts.indices, weights=counts.data, minlength=len(hashes))
+    kept = texts >= _MIN_GRAM_TEXTS
+    of_word = of_word[:, kept]
+    return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), lambda first, last: in_text[first:last] @ of_word)
 
 
-def _join(
-    blocks: Sequence[tuple[UInt32, csr_array]], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]
-) -> Features:
-    number = len(sizes)
-    hashes, factors = [], []
-    for terms, counts in blocks:
-        idf = np.log((1 + number) / (1 + np.bincount(counts.indices, minlength=len(terms)))) + 1
-        of_word = float(counts.sum(dtype=np.float64)) / max(int(sizes.sum()), 1)
-        hashes.append(terms)
+def _parts(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last text, exclusive, of parts with about as many distinct words."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        spent = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, spent + _PART_WORDS, side="right")), first + 1)
+        yield first, last
+        first = last
+
+
+def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Features:
+    number, factors = len(sizes), []
+    for block in blocks:
+        idf = np.log((1 + number) / (1 + block.texts)) + 1
+        of_word = block.total / max(int(sizes.sum()), 1)
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
-    matrix = hstack([counts for _, counts in blocks], format="csr", dtype=np.float32)
-    matrix.data /= np.repeat(np.sqrt(np.maximum(sizes, 1)), np.diff(matrix.indptr)).astype(np.float32)
-    squares = np.bincount(matrix.indices, weights=matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
     factor = np.concatenate(factors).astype(np.float32)
-    matrix.data *= factor[matrix.indices]
-    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)  # for liblinear
-    return Features(
-        np.concatenate(hashes), factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen
-    )
+    nonzeros = int(sum(block.texts.sum() for block in blocks))
+    data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
+    starts, squares = np.zeros(number + 1, np.int32), np.zeros(len(factor))
+    for first, last in _parts(sizes):
+        part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
+        part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
+        squares += np.bincount(part.indices, weights=part.data.astype(np.float64) ** 2, minlength=len(factor))
+        begin = int(starts[first])
+        starts[first + 1 : last + 1] = begin + part.indptr[1:]
+        indices[begin : begin + part.nnz] = part.indices
+        np.multiply(part.data, factor[part.indices], out=data[begin : begin + part.nnz])
+    hashes = np.concatenate([block.hashes for block in blocks])
+    matrix = csr_array((data, indices, starts), (number, len(hashes)))
+    return Features(hashes, factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
 
 
 def _weightiest(features: Features, number: int) -> Features:
@@ -190,62 +241,73 @@ def _most(size: Callable[[int], int], number: int, limit: int) -> int:
     return low
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """The weights of a network's and a branch's logits in their sum.
+    """The weights of a network's and a branch's logits in their sum, and what is added to it.
 
     Attributes:
+        bias: (K,), added to the branch's scores.
         loss: the task's loss with them on the texts that they were fitted on.
         alone: the loss of the network alone.
     """
 
     network: float
     branch: float
+    bias: npt.NDArray[np.float32]
     loss: float
     alone: float
 
-    def logits(self, network: npt.NDArray, branch: npt.NDArray) -> npt.NDArray[np.float32]:
-        """Return the sum (B, C)."""
-        return (self.network * network + self.branch * branch).astype(np.float32)
+    def addition(self, task: Task, branch: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return what is added to the weighted logits of the network, given those of the branch (B, C)."""
+        return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
 
 
 def fit_mixture(
-    task: Task, network: npt.NDArray, branch: npt.NDArray, targets: npt.NDArray, *, usual: float = 3.0
+    task: Task,
+    network: npt.NDArray,
+    branch: npt.NDArray | None,
+    targets: npt.NDArray,
+    *,
+    usual: float = 3.0,
+    examples: int | None = None,
 ) -> Mixture:
-    """Return the weights with the smallest loss on texts that neither was trained on.
+    """Return the weights and biases with the smallest loss on texts that neither model was trained on.
 
-    Of few texts the loss alone would choose extreme weights. Two terms, each as much as a fraction of one text's loss,
-    hold the weights near to 1 for the network, and to `usual` for the branch.
+    Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
+    loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
+    correct what the two models count twice, or both get wrong, of the labels' frequencies; labels with weights have
+    none, since the loss here does not have these weights.
 
     Args:
-        network, branch: logits (B, C).
+        network, branch: logits (B, C); without a branch its weight is 0.
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
+        examples: number of different examples among the texts, which have copies of some; by default all.
     """
-    a, b = _minimize(task, (network, branch), (1.0, usual), targets)
-    mixed = task.score_loss(a * network.astype(np.float64) + b * branch.astype(np.float64), targets)[0]
-    return Mixture(a, b, mixed, task.score_loss(np.asarray(network, np.float64), targets)[0])
-
-
-def fit_scale(task: Task, network: npt.NDArray, targets: npt.NDArray) -> Mixture:
-    """Return the scale of the network's logits with the smallest loss, as a mixture without a branch."""
-    (a,) = _minimize(task, (network,), (1.0,), targets)
-    first = np.asarray(network, np.float64)
-    return Mixture(a, 0.0, task.score_loss(a * first, targets)[0], task.score_loss(first, targets)[0])
-
-
-def _minimize(
-    task: Task, parts: Sequence[npt.NDArray], usual: Sequence[float], targets: npt.NDArray
-) -> tuple[float, ...]:
     from scipy.optimize import minimize
 
-    stacked = np.stack([np.asarray(part, np.float64) for part in parts])
-    middle = np.array(usual)
+    parts = np.stack([np.asarray(part, np.float64) for part in (network, branch) if part is not None])
+    middle, number = np.array([1.0, usual][: len(parts)]), len(targets) if examples is None else examples
+    of_scores = task.logits_of_scores(np.eye(task.num_scores, dtype=np.float32)).astype(np.float64)  # (K, C), linear
+    biases = task.num_scores if task.class_weights is None else 0
 
-    def objective(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        loss, slope = task.score_loss(np.tensordot(weights, stacked, 1), targets)
-        away = (weights - middle) / middle
-        slopes = (stacked * slope).sum(axis=tuple(range(1, stacked.ndim)))
-        return loss * len(targets) + float(away @ away), slopes * len(targets) + 2 * away / middle
+    def logits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.tensordot(values[: len(parts)], parts, 1) + values[len(parts) :] @ of_scores[:biases]
 
-    found = minimize(objective, middle, jac=True, method="L-BFGS-B", bounds=[(0, 100 * value) for value in usual])
-    return tuple(float(value) for value in found.x)
+    def objective(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        loss, slope = task.score_loss(logits(values), targets)
+        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores[:biases]
+        slopes = (parts * slope).sum(axis=tuple(range(1, parts.ndim))) * number + 2 * away / middle
+        of_biases = of_scores[:biases] @ (slope.sum(0) * number + 2 * added)
+        return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
+
+    bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
+    found = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    bias = np.zeros(task.num_scores, np.float32)
+    bias[:biases] = found[len(parts) :]
+    return Mixture(
+        network=float(found[0]),
+        branch=0.0 if branch is None else float(found[1]),
+        bias=bias,
+        loss=task.score_loss(logits(found), targets)[0],
+        alone=task.score_loss(parts[0], targets)[0],
+    )

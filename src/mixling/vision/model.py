@@ -10,7 +10,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
+from mixling.layers.positions import PositionKind, Positions
+from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
+from mixling.mixers.token_linear import TokenLinearConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder, EncoderConfig
@@ -21,8 +24,9 @@ class ImageModelConfig(EncoderConfig):
 
     image_size: int = Field(224, ge=1, description="height and width, in pixels")
     patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
-    channels: int = Field(3, ge=1)
-    final_norm: bool = Field(True, description="layer norm after the last block")
+    channels: int = Field(3, ge=1, description="1: gray, 3: RGB")
+    final_norm: bool = Field(True, description="norm after the last block")
+    positions: PositionKind = Field("none", description="vectors added to the tokens by position, as attention needs")
     class_token: bool = Field(False, description="classify by an additional token; else by the mean of the patches")
     pre_logits: bool = Field(False, description="a dense layer with tanh before the output layer")
 
@@ -63,7 +67,8 @@ class ImageModel(nn.Module):
 
     Source: gMLP, section 3 (ViT's patches and head, no positions); MLP-Mixer, section 2. The papers' parameter counts
     imply the norm after the last block and, for gMLP, the class token and the dense layer. Beyond the papers: the class
-    token comes first and is initialized from N(0, 0.02^2).
+    token comes first and is initialized from N(0, 0.02^2). With positions, blocks of attention make it ViT
+    (arXiv:2010.11929).
     """
 
     def __init__(self, config: ImageModelConfig, *, num_outputs: int) -> None:
@@ -75,6 +80,9 @@ class ImageModel(nn.Module):
         self.class_token = nn.Parameter(torch.empty(dim)) if config.class_token else None
         if self.class_token is not None:
             nn.init.normal_(self.class_token, std=0.02)
+        self.positions: Positions | None = None
+        if config.positions != "none":
+            self.positions = Positions(config.positions, dim=dim, max_len=config.num_tokens)
         self.encoder = Encoder(config.blocks, dim=dim, max_len=config.num_tokens, final_norm=config.final_norm)
         self.pre_logits = nn.Linear(dim, dim) if config.pre_logits else None
         self.output = nn.Linear(dim, num_outputs)
@@ -83,6 +91,8 @@ class ImageModel(nn.Module):
         x = self.patches(images)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(x.shape[0], 1, -1), x], dim=1)
+        if self.positions is not None:
+            x = self.positions(x)
         x = self.encoder(x)  # images have no padding
         pooled = x.mean(1) if self.class_token is None else x[:, 0]
         if self.pre_logits is not None:
@@ -106,17 +116,25 @@ def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int |
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """A named model, and its source."""
+    """A named model.
+
+    Attributes:
+        source: the paper, or mixling.
+        use: what it is for; "": a paper's model.
+        fitted: it is built for the size of the training images, instead of the configuration's.
+    """
 
     config: ImageModelConfig
     source: str
+    use: str = ""
+    fitted: bool = False
 
 
-def gmlp_image(*, dim: int, drop_path: float) -> ImageModelConfig:
-    """Return a gMLP for images (Table 1): 30 layers, U to 6 times the width, dense W over patches and class token."""
-    mixer = SpatialGatingConfig(ffn_dim=6 * dim, weights="dense", mask_padding=False)
+def gmlp_image(*, dim: int, drop_path: float, num_layers: int = 30, ffn_dim: int | None = None) -> ImageModelConfig:
+    """Return a gMLP for images (Table 1): U to 6 times the width, dense W over patches and class token."""
+    mixer = SpatialGatingConfig(ffn_dim=ffn_dim or 6 * dim, weights="dense", mask_padding=False)
     layer = BlockConfig(mixers=(mixer,), drop_path=drop_path)
-    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=30, class_token=True, pre_logits=True)
+    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers, class_token=True, pre_logits=True)
 
 
 def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> ImageModelConfig:
@@ -127,11 +145,46 @@ def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> 
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers)
 
 
-_GMLP = "gMLP, Table 1"
+def resmlp_image(*, dim: int, num_layers: int, layer_scale: float = 0.1) -> ImageModelConfig:
+    """Return a ResMLP: a linear layer over patches, then an MLP of 4 D, affine maps for norms, and layer scale."""
+    layer = BlockConfig(
+        mixers=(TokenLinearConfig(),),
+        feed_forward=FeedForwardConfig(ffn_dim=4 * dim),
+        norm_type="affine",
+        layer_scale=layer_scale,
+    )
+    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers)
 
+
+def vit_image(*, dim: int, num_layers: int, num_heads: int, ffn_dim: int) -> ImageModelConfig:
+    """Return a ViT (DeiT without distillation): attention, learned positions and a class token."""
+    layer = BlockConfig(mixers=(AttentionConfig(num_heads=num_heads),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim))
+    return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers, class_token=True, positions="learned")
+
+
+def _small(config: ImageModelConfig) -> ImagePreset:
+    """Return the model for small images, which reads out the mean of the patches."""
+    changes = {"image_size": 28, "patch_size": 4, "channels": 1, "class_token": False, "pre_logits": False}
+    made = config.model_copy(update=changes)
+    return ImagePreset(made, "mixling", use="image_classification, small images", fitted=True)
+
+
+_GMLP = "gMLP, Table 1"
+_RESMLP, _DEIT = "ResMLP, Table 1", "DeiT, Table 1"
 IMAGE_PRESETS: dict[str, ImagePreset] = {
     "gmlp-ti": ImagePreset(gmlp_image(dim=128, drop_path=0.0), _GMLP),
     "gmlp-s": ImagePreset(gmlp_image(dim=256, drop_path=0.05), _GMLP),
     "gmlp-b": ImagePreset(gmlp_image(dim=512, drop_path=0.2), _GMLP),
     "mixer-b16": ImagePreset(mixer_image(dim=768, num_layers=12, hidden_dim=384, ffn_dim=3072), "MLP-Mixer, Table 1"),
+    "mixer-l16": ImagePreset(mixer_image(dim=1024, num_layers=24, hidden_dim=512, ffn_dim=4096), "MLP-Mixer, Table 1"),
+    "resmlp-s12": ImagePreset(resmlp_image(dim=384, num_layers=12), _RESMLP),
+    "resmlp-s24": ImagePreset(resmlp_image(dim=384, num_layers=24, layer_scale=1e-5), _RESMLP),
+    "deit-ti": ImagePreset(vit_image(dim=192, num_layers=12, num_heads=3, ffn_dim=768), _DEIT),
+    "deit-s": ImagePreset(vit_image(dim=384, num_layers=12, num_heads=6, ffn_dim=1536), _DEIT),
+    "deit-b": ImagePreset(vit_image(dim=768, num_layers=12, num_heads=12, ffn_dim=3072), _DEIT),
+    # Of equal size, for small images.
+    "gmlp-images": _small(gmlp_image(dim=128, ffn_dim=512, num_layers=4, drop_path=0.0)),
+    "mixer-images": _small(mixer_image(dim=128, num_layers=4, hidden_dim=64, ffn_dim=368)),
+    "resmlp-images": _small(resmlp_image(dim=112, num_layers=4)),
+    "vit-images": _small(vit_image(dim=104, num_layers=4, num_heads=4, ffn_dim=264)),
 }

@@ -17,6 +17,7 @@ const percent = (value) => `${(100 * value).toFixed(1)}%`;
 /** Return the content of one model's answer to what was typed. */
 export function answerOf(prediction, { text, other }) {
   const parts = [];
+  if (prediction.stopped !== undefined) return generated(prediction);
   if (prediction.label !== undefined) parts.push(headline(prediction.label, prediction.probabilities?.[prediction.label]));
   if (prediction.labels) parts.push(headline(prediction.labels.join(", ") || "no label"));
   if (prediction.value !== undefined) parts.push(element("p", { className: "answer", dataset: { value: prediction.value } }, number(prediction.value)));
@@ -28,6 +29,11 @@ export function answerOf(prediction, { text, other }) {
   if (prediction.empty) parts.push(note("The text has no words, so the answer depends on the model alone."));
   if (prediction.truncated) parts.push(note("The text is longer than the model reads; its end was ignored."));
   return parts;
+}
+
+function generated({ answer, stopped }) {
+  const shown = element("p", { className: "answer", dir: "auto" }, answer || "(an empty text)");
+  return stopped ? [shown] : [shown, note("The text was cut at the maximum length.")];
 }
 
 function note(text) {

@@ -1,0 +1,117 @@
+"""HyperMixer, Figures 3 and 4 in small: accuracy against the size of the data, and against the number of trials.
+
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search  # hours of two cores; see --trials
+
+Paper: with 10 to 100% of the data HyperMixer is the further ahead of MLP-Mixer the less there is (Figure 3); of 20
+random draws of learning rate and dropout, the expected best validation performance of HyperMixer is as high as the
+Transformer's, and reached after fewer trials (Figure 4). Here: the models of equal size of mixer_family.py on SST-2,
+whose validation split is the one that trials are compared on. Each model has the same random trials at each size of the
+data (`mixling tune`): the rate is drawn from 5e-4 to 8e-3, uniformly in its logarithm, dropout from 0 to 0.3. Smaller
+training sets are the first of the larger ones, in a random order.
+
+Results have the expected best of n trials with its standard deviation, of each model and size. Searches that are
+finished in --runs are not repeated, and others are resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mixer_family import TASKS, matched
+
+from mixling.cost.provenance import provenance
+from mixling.runs.toml import as_toml
+from mixling.storage import write_json
+from mixling.tuning.expected import expected_best
+
+MODELS = ("transformer", "mlp-mixer", "hypermixer")
+TASK = "sst2_glue"
+SPACE = {
+    "train.optim.lr": {"low": 5e-4, "high": 8e-3, "log": True},
+    "model.layers.0.dropout": {"low": 0.0, "high": 0.3},
+}
+
+
+def write_part(rows: Sequence[str], fraction: float, path: Path) -> int:
+    """Write the first part of the rows in a random order, the same for all fractions; return their number."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    count = max(1, round(fraction * len(rows)))
+    path.write_text("\n".join(rows[index] for index in order[:count]) + "\n", "utf-8")
+    return count
+
+
+def search(folder: Path, options: Sequence[str]) -> None:
+    """Run or resume a search."""
+    command = [sys.executable, "-m", "mixling", "tune"]
+    if (folder / "tune.json").exists():
+        subprocess.run([*command, "--resume", "-o", str(folder)], check=True)
+    else:
+        subprocess.run([*command, *options, "-o", str(folder)], check=True)
+
+
+def expected(folder: Path, models: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+    """The trials of a search, and the expected best of n of them with its standard deviation."""
+    with open(folder / "trials.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["state"] == "complete" and row["trial"] != "default"]
+    out = {}
+    for model in models:
+        values = [float(row["accuracy"]) for row in rows if row["model"] == model]
+        found = expected_best(values, range(1, len(values) + 1))
+        out[model] = {"trials": values, "expected": found.mean.tolist(), "deviation": found.deviation.tolist()}
+    return out
+
+
+def main() -> None:
+    """Search what is missing, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--fractions", nargs="+", type=float, default=[0.1, 0.25, 0.5, 1.0])
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "hypermixer_search.json")
+    options = parser.parse_args()
+    made = provenance(seed=0)
+    task = TASKS[TASK]
+    with gzip.open(options.data / TASK / f"{task.train}.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [line.strip() for line in file if line.strip()]
+    options.runs.mkdir(parents=True, exist_ok=True)
+    space = options.runs / "space.toml"
+    space.write_text("".join(f"{key} = {_inline(value)}\n" for key, value in SPACE.items()), "utf-8")
+    files = [options.runs / f"{name}.toml" for name in options.models]
+    for name, path in zip(options.models, files, strict=True):
+        path.write_text(as_toml(matched(name, task.max_len)), "utf-8")
+    sizes: dict[str, Any] = {}
+    for fraction in options.fractions:
+        train = options.runs / f"train-{fraction:g}.jsonl"
+        count = write_part(rows, fraction, train)
+        given = [str(train), "--validation", str(options.data / TASK / f"{task.test}.jsonl.gz")]
+        given += [part for path in files for part in ("--model", str(path))]
+        given += ["--space", str(space), "--trials", str(options.trials), "--jobs", str(options.jobs)]
+        given += ["--set", f"train.epochs={task.epochs}", "--set", "precision=float32"]
+        folder = options.runs / f"search-{fraction:g}"
+        search(folder, given)
+        sizes[f"{fraction:g}"] = {"examples": count, "models": expected(folder, options.models)}
+        for name, found in sizes[f"{fraction:g}"]["models"].items():
+            best = f"{found['expected'][-1]:.4f} ({found['deviation'][-1]:.4f})"
+            print(f"{fraction:.0%}, {count:,} examples, {name}: expected best of {options.trials}: {best}", flush=True)
+    settings = {"task": TASK, "epochs": task.epochs, "trials": options.trials, "space": SPACE}
+    write_json(options.out, {**made, "settings": settings, "fractions": sizes})
+
+
+def _inline(value: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{key} = {json.dumps(item)}" for key, item in value.items()) + "}"
+
+
+if __name__ == "__main__":
+    main()

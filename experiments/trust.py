@@ -1,0 +1,201 @@
+"""Can the probabilities of a default model be relied on? Calibration, abstention, out-of-scope texts, conformal sets.
+
+No paper. A model of `mixling train` for each set and seed. Thresholds are chosen on the validation examples, as
+`--abstain-at` and `--out-of-scope` do, and the test examples are read once. For the conformal coverage, the test
+examples are divided at random into halves, 100 times: sets are fitted on one half and counted on the other.
+
+    python experiments/trust.py --data ../shared/data snips clinc150 --seeds 0 1 2
+    python experiments/trust.py --data ../shared/data imdb --seeds 0
+    python experiments/trust.py --table
+
+Results go to results/trust.json, an item for each set and seed; README.md beside this file has the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+
+from mixling import Dataset, Predictor, fit
+from mixling.cost.provenance import provenance
+from mixling.data.examples import ColumnsConfig
+from mixling.data.unlabeled import read_unlabeled
+from mixling.metrics.abstention import choose_abstention
+from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
+from mixling.metrics.reliability import calibration_error, reliability
+from mixling.runs.spec import LABELS, resolve
+from mixling.storage import write_json
+from mixling.tasks.classification import Classification
+from mixling.text.conformal import Method, fit_conformal
+
+OUT = Path(__file__).parent / "results" / "trust.json"
+WANTED = (0.95, 0.99)
+COVERAGES = (0.9, 0.95, 0.99)
+METHODS: tuple[Method, ...] = ("lac", "aps")
+SPLITS = 100
+TRIED = {"clinc150": ("oos_val", "oos_test")}  # texts that no label fits: to choose by, and to measure
+
+
+class Scored:
+    """The probabilities (B, C) of examples, their targets (B,), and which answers are right (B,)."""
+
+    def __init__(self, predictor: Predictor, examples: Dataset) -> None:
+        self.probabilities = predictor.predict_proba(list(examples.texts))
+        self.targets = predictor.labels.ids(examples.targets)
+        self.right = self.probabilities.argmax(1) == self.targets
+        self.top = self.probabilities.max(1)
+
+
+def trained(train: Dataset, validation: Dataset, seed: int, folder: Path) -> Predictor:
+    """Return a model with the defaults of `mixling train`."""
+    config = resolve({"task": "classification", "train": {"seed": seed}}, spec=LABELS).for_examples(train).config
+    fit(config, train, validation, folder=folder)
+    return Predictor(folder)
+
+
+def abstention(validation: Scored, test: Scored, wanted: float) -> dict[str, Any]:
+    """Return what a threshold chosen on validation does on test."""
+    chosen = choose_abstention(validation.right, validation.top, wanted=wanted)
+    if chosen.threshold is None:
+        return {"wanted": wanted, "threshold": None, "highest": round(chosen.accuracy, 4)}
+    answered = test.top >= chosen.threshold
+    found = {"threshold": chosen.threshold, "coverage": answered.mean(), "accuracy": test.right[answered].mean()}
+    return {"wanted": wanted, **{name: round(float(value), 4) for name, value in found.items()}}
+
+
+def out_of_scope(predictor: Predictor, folder: Path, files: tuple[str, str], validation: Scored, test: Scored) -> Any:
+    """Return what the threshold of `--out-of-scope` does on the test examples and on other out-of-scope texts."""
+    options: dict[str, Any] = {"reader": Classification.reader, "columns": ColumnsConfig()}
+    chosen_on, measured_on = (
+        predictor.predict_proba(list(read_unlabeled([str(folder / f"{name}.jsonl.gz")], **options))).max(1)
+        for name in files
+    )
+    threshold = choose_rejection(validation.right, validation.top, chosen_on)
+    report = out_of_scope_report(test.top, measured_on, threshold=threshold)
+    assert report.false_accept_rate is not None
+    answered = test.top >= threshold
+    found = {
+        "threshold": threshold,
+        "auroc": report.auroc,
+        "rejected_out_of_scope": 1 - report.false_accept_rate,
+        "false_accept_rate_at_95": report.false_accept_rate_at_95,
+        "coverage": answered.mean(),
+        "accuracy_of_answered": test.right[answered].mean(),
+        "right_in_scope": (answered & test.right).mean(),
+    }
+    return {"texts": report.texts, **{name: round(float(value), 4) for name, value in found.items()}}
+
+
+def conformal(test: Scored, method: Method, coverage: float) -> dict[str, Any]:
+    """Return the mean coverage over random halves, and the 99% interval of one half's by the binomial distribution."""
+    rng, found, sizes = np.random.default_rng(0), [], []
+    half = len(test.targets) // 2
+    for _ in range(SPLITS):
+        order = rng.permutation(len(test.targets))
+        fitted, rest = order[:half], order[half:]
+        sets = fit_conformal(test.probabilities[fitted], test.targets[fitted], method=method, coverage=coverage)
+        members = sets.members(test.probabilities[rest])
+        found.append(members[np.arange(len(rest)), test.targets[rest]].mean())
+        sizes.append(members.sum(1).mean())
+    band = NormalDist().inv_cdf(0.995) * math.sqrt(coverage * (1 - coverage) / (len(test.targets) - half))
+    return {
+        "method": method,
+        "wanted": coverage,
+        "mean_coverage": round(float(np.mean(found)), 4),
+        "band": [round(coverage - band, 4), round(min(coverage + band, 1), 4)],
+        "mean_size": round(float(np.mean(sizes)), 3),
+    }
+
+
+def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
+    """Train a model, and return all metrics of it."""
+    from own_models import load  # beside this file
+
+    parts = load(name, data)
+    began = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        predictor = trained(parts[0], parts[1], seed, Path(folder) / "run")
+        seconds = time.process_time() - began
+        validation, test = Scored(predictor, parts[1]), Scored(predictor, parts[2])
+        out: dict[str, Any] = {
+            "training_cpu_seconds": round(seconds),
+            "test_examples": len(test.targets),
+            "accuracy": round(float(test.right.mean()), 4),
+            "calibration_error": round(calibration_error(reliability(test.right, test.top)), 4),
+            "abstention": [abstention(validation, test, wanted) for wanted in WANTED],
+            "conformal": [conformal(test, method, coverage) for method in METHODS for coverage in COVERAGES],
+        }
+        if name in TRIED:
+            out["out_of_scope"] = out_of_scope(predictor, data / name, TRIED[name], validation, test)
+    return out
+
+
+def tables(lines: list[dict[str, Any]]) -> str:
+    """Return the tables of README.md: means over the seeds of each set."""
+
+    def mean(values: Iterable[float]) -> str:
+        return f"{statistics.mean(values):.3f}".replace("0.", ".", 1)
+
+    sets = list(dict.fromkeys(line["set"] for line in lines))
+    of = {name: [line for line in lines if line["set"] == name] for name in sets}
+    first = [
+        "| set (seeds) | accuracy | calibration error |" + "".join(f" wanted {w:g}: answered, right |" for w in WANTED)
+    ]
+    first.append("|---|---|---|" + "---|" * len(WANTED))
+    second = ["| set | method |" + "".join(f" wanted {c:g}: covered, labels |" for c in COVERAGES)]
+    second.append("|---|---|" + "---|" * len(COVERAGES))
+    for name, found in of.items():
+        cells = [mean(line["accuracy"] for line in found), mean(line["calibration_error"] for line in found)]
+        for number in range(len(WANTED)):
+            chosen = [line["abstention"][number] for line in found]
+            cells.append(f"{mean(item['coverage'] for item in chosen)}, {mean(item['accuracy'] for item in chosen)}")
+        first.append(f"| {name} ({len(found)}) | {' | '.join(cells)} |")
+        for method in METHODS:
+            cells = []
+            for coverage in COVERAGES:
+                items = [
+                    c for line in found for c in line["conformal"] if (c["method"], c["wanted"]) == (method, coverage)
+                ]
+                cells.append(
+                    f"{mean(c['mean_coverage'] for c in items)}, {statistics.mean(c['mean_size'] for c in items):.2f}"
+                )
+            second.append(f"| {name} | {method.upper()} | {' | '.join(cells)} |")
+    return "\n".join(first) + "\n\n" + "\n".join(second)
+
+
+def main() -> None:
+    """Train and measure, and add it to the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*")
+    parser.add_argument("--table", action="store_true", help="print the tables of the results")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    if options.table:
+        print(tables(json.loads(options.out.read_text())))
+        return
+    torch.set_num_threads(1)
+    for name in options.sets:
+        for seed in options.seeds:
+            made = provenance(seed=seed)
+            line = {"set": name, "seed": seed, **measure(name, options.data, seed)}
+            print(json.dumps(line), flush=True)
+            lines = json.loads(options.out.read_text()) if options.out.exists() else []
+            lines = [old for old in lines if (old["set"], old["seed"]) != (name, seed)]
+            write_json(options.out, [*lines, {**line, "provenance": made}])
+
+
+if __name__ == "__main__":
+    main()

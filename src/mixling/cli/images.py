@@ -1,0 +1,181 @@
+"""Models of images on the command line: training, evaluation and prediction."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mixling.cli.folders import check_run_folder, interruptible
+from mixling.cli.inputs import format_of
+from mixling.cli.options import PredictionOptions, TrainerOptions
+from mixling.cli.output import Stopwatch, put
+from mixling.cli.panel import command_rows, print_panel
+from mixling.cli.predictions import open_output
+from mixling.cli.training import session
+from mixling.data.csv_lines import csv_line
+from mixling.errors import ConfigError, DataError, near_miss, printable
+
+if TYPE_CHECKING:
+    from mixling.data.readers.rows import OnBadRow
+    from mixling.metrics.base import ClassificationMetrics
+    from mixling.runs.run import Run
+    from mixling.text.predictions import Prediction
+    from mixling.training.progress import TrainingProgress
+    from mixling.vision.config import ImageRunConfig
+
+_FORMATS = ("jsonl", "csv", "text")
+
+
+def train_images(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
+    """Train an image classifier.
+
+    Args:
+        values: the options as `resolve` takes them.
+    """
+
+    def check(config: ImageRunConfig) -> None:
+        if not config.data.train:
+            raise ConfigError(f"no input; name a folder of images: mixling {started.command} DIR -o RUN")
+
+    check_run_folder(options)
+    with interruptible(options.out):
+        from mixling.runs.artifact import IMAGES
+        from mixling.vision.config import IMAGE_RUNS
+        from mixling.vision.run import fit_images
+
+        with session(options, values, spec=IMAGE_RUNS, kind=IMAGES, check=check) as opened:
+            if opened is None:
+                return
+            terminal = opened.terminal
+            terminal.metric = "accuracy"
+            run = fit_images(opened.config, **opened.arguments)
+    if run is not None:
+        _report(run, terminal, started)
+
+
+def _report(run: Run[ClassificationMetrics], terminal: TrainingProgress, started: Stopwatch) -> None:
+    """Print the metrics to standard output, and the closing panel to standard error."""
+    from mixling.metrics.intervals import wilson
+
+    metrics = run.metrics
+    put(f"validation: {_summary(metrics)}\n")
+    interval = wilson(metrics.accuracy, metrics.n)
+    between = f"[{interval.low:.4f}, {interval.high:.4f}]"
+    rows = [
+        ("accuracy", f"{metrics.accuracy:.4f} {between} on {metrics.n:,} validation images"),
+        ("parameters", f"{run.parameters:,}, best epoch {run.best['epoch']:g} of {run.report['epochs']}"),
+        ("time", started.elapsed()),
+        *command_rows([
+            ("predict", run.folder, "IMAGE"), ("evaluate", run.folder, "TEST_FOLDER"), ("show", run.folder),
+        ]),
+    ]  # fmt: skip
+    print_panel(terminal.console, str(run.folder), rows)
+
+
+def _summary(metrics: ClassificationMetrics) -> str:
+    return metrics.summary().replace(" texts", " images")
+
+
+def image_report(
+    model: str, sources: Sequence[str], *, bad: OnBadRow
+) -> tuple[str, dict[str, Any], Callable[[Path], None]]:
+    """Return the metrics of a model on labeled images as text and as values, and what draws the confusion matrix.
+
+    Raises:
+        UserError: the images or the model cannot be read.
+    """
+    from mixling.metrics.base import format_table
+    from mixling.vision import ImageClassifier
+
+    classifier = ImageClassifier(model)
+    images = classifier.read(sources, on_bad_row=bad.mode)
+    metrics = classifier.evaluate(images)
+    bad.skipped, bad.messages = len(images.skipped), list(images.skipped)
+    if new := sorted(set(images.labels) - set(classifier.labels.names)):
+        print(f"the model does not know the label {new[0]!r} and counts it as an error", file=sys.stderr)
+
+    def draw(path: Path) -> None:
+        import numpy as np
+
+        from mixling.export.plots import confusion_matrix
+
+        confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
+
+    text = format_table(metrics).replace(metrics.summary(), _summary(metrics), 1)
+    return text, {"skipped": len(images.skipped), **metrics.to_dict()}, draw
+
+
+def predict_images(model: str, options: PredictionOptions) -> None:
+    """Write a prediction for each image file, in order.
+
+    Raises:
+        UserError: an image or the model cannot be read, or an option is for texts.
+    """
+    from mixling.data.readers import OnBadRow
+    from mixling.vision import ImageClassifier
+
+    skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
+    files = list(_files(options.inputs or []))
+    name = options.output_format or format_of(options.out_file, readable=sys.stdout.isatty())
+    if name not in _FORMATS:
+        raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
+    row = _row_writer(name, escape=options.escape, skip=skip)
+    classifier = ImageClassifier(model)
+    with open_output(options.out_file) as write:
+        if name == "csv":
+            write(csv_line(["file", "label", "probability", *["error"] * skip]))
+        for first in range(0, len(files), options.batch_size):
+            for file, result in classifier.predict_files(files[first : first + options.batch_size]):
+                if isinstance(result, DataError) and not skip:
+                    raise result
+                write(row(file, result))
+
+
+def _row_writer(name: str, *, escape: bool, skip: bool) -> Callable[[str, Prediction | DataError], str]:
+    from mixling.tasks.classification import Classification
+
+    def row(file: str, result: Prediction | DataError) -> str:
+        if name == "csv":
+            if isinstance(result, DataError):
+                return csv_line([file, "", "", str(result)], escape=escape)
+            return csv_line([file, *Classification.csv_values(result, None), *[""] * skip], escape=escape)
+        if name == "jsonl":
+            values = {"error": str(result)} if isinstance(result, DataError) else _values(result)
+            return json.dumps({"file": file, **values}, ensure_ascii=False) + "\n"
+        if isinstance(result, DataError):
+            return f"{printable(file)}\n(no prediction: {result})\n"
+        return "\n".join([printable(file), *Classification.lines(result)]) + "\n"
+
+    return row
+
+
+def _values(prediction: Prediction) -> dict[str, Any]:
+    values = prediction.to_json()
+    return {key: values[key] for key in ("label", "probabilities")}
+
+
+def _files(inputs: Sequence[str]) -> Iterator[str]:
+    """Yield the named image files, and those in named folders.
+
+    Raises:
+        ConfigError: nothing is named.
+        DataError: a folder has no images, or a file does not exist.
+    """
+    from mixling.vision.images import SUFFIXES
+
+    if not inputs:
+        raise ConfigError("no input; give image files, or folders of them")
+    for item in inputs:
+        if os.path.isdir(item):
+            found = sorted(path for path in Path(item).rglob("*") if path.suffix.lower() in SUFFIXES)
+            if not found:
+                raise DataError(f"{item}: holds no images ({', '.join(SUFFIXES)})")
+            yield from map(str, found)
+        elif not os.path.exists(item):
+            raise DataError(f"{item}: there is no such file; the model classifies images")
+        else:
+            yield item

@@ -1,0 +1,79 @@
+"""The sections of a model card about how answers are made of probabilities: calibration, thresholds, conformal sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mixling.export.card_data import SHOWN_LABELS, cell
+
+
+def calibration_section(calibration: Mapping[str, Any] | None) -> str:
+    """Return what calibration did to the probabilities, given the entry of metrics.json."""
+    if calibration is None:
+        return ""
+    return f"""
+The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
+calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
+data with other proportions of labels they have to be calibrated again.
+"""
+
+
+def abstention_section(abstention: Mapping[str, Any] | None) -> str:
+    """Return when the model abstains, given the entry of metrics.json."""
+    if abstention is None or abstention["threshold"] is None:
+        return ""
+    wanted = abstention["wanted"]
+    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
+    return f"""
+It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
+was chosen {why} on the validation examples: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
+{abstention["accuracy"]:.4f}.
+"""
+
+
+def conformal_section(conformal: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
+    """Return what the conformal sets promise, given the entry of metrics.json and the validation metrics."""
+    if conformal is None:
+        return ""
+    smallest = " and may be empty" if conformal["method"] == "lac" else ", with the most probable label in each"
+    return f"""
+## Sets of labels
+
+`prediction.label_set` has the right label with a probability of at least {conformal["coverage"]:g}, on texts that are
+drawn as the validation examples were (conformal prediction, {conformal["method"].upper()}). The sets were fitted on
+{conformal["examples"]:,} validation examples that chose nothing. On the others they have {validation["set_size"]:.2f}
+labels on average{smallest}; {validation["set_coverage"]:.1%} have the right one.
+"""
+
+
+def thresholds_section(thresholds: Mapping[str, Any] | None, by: float | str | None) -> str:
+    """Return the thresholds of labels, the first 50 of them.
+
+    Args:
+        thresholds: the entry of metrics.json.
+        by: what they were chosen by: "f1", or a wanted precision.
+    """
+    if not thresholds:
+        return ""
+    why = "the highest F1" if isinstance(by, str) else f"a precision of {by:g}"
+    lines = []
+    for name, item in list(thresholds.items())[:SHOWN_LABELS]:
+        if item["threshold"] is None:
+            lines.append(f"| {cell(name)} | 0.5 | | | too few examples |")
+            continue
+        note = "" if item["reached"] else "the highest precision that was found"
+        numbers = f"{item['threshold']:.4f} | {item['precision']:.3f} | {item['recall']:.3f}"
+        lines.append(f"| {cell(name)} | {numbers} | {note} |")
+    left = len(thresholds) - SHOWN_LABELS
+    more = f"\n\n{left} more are in `metrics.json`." if left > 0 else ""
+    return f"""
+## Thresholds
+
+A label is predicted from its own threshold on, chosen for {why} on the validation examples. `--threshold LABEL=P`
+replaces it.
+
+| label | threshold | precision | recall | |
+|---|---|---|---|---|
+{chr(10).join(lines)}{more}
+"""

@@ -1,0 +1,159 @@
+"""Split texts into words, in this process or in several; what depends on the order of the texts is done afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextvars import ContextVar
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.errors import UserError
+
+# Fewer characters are split in this process: starting another one takes as long as splitting about so many.
+_WORTH = 8 << 20
+_AHEAD = 4  # chunks that are sent to each process before it has finished the first
+
+_workers: ContextVar[int] = ContextVar("workers that split texts", default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTexts:
+    """The words of several texts.
+
+    Attributes:
+        words: the distinct words, in the order of their first occurrence.
+        index: (T,) int32, the words of all texts, as indices of `words`.
+        lengths: (B,) int32, the number of words of each text.
+        cut: (B,) whether words, or characters of a word, were dropped.
+    """
+
+    words: list[Any]
+    index: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]
+    cut: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, texts: Iterable[tuple[Sequence[Any], bool]]) -> SplitTexts:
+        """Collect the words of texts, and whether each was cut."""
+        numbers: dict[Any, int] = {}
+        index: list[int] = []
+        lengths, cut = [], []
+        for words, was_cut in texts:
+            index += [numbers.setdefault(word, len(numbers)) for word in words]
+            lengths.append(len(words))
+            cut.append(was_cut)
+        return cls(list(numbers), np.array(index, np.int32), np.array(lengths, np.int32), np.array(cut, bool))
+
+    def parts(self, values: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:
+        """Return the part of values (T,) that belongs to each text."""
+        ends = np.cumsum(self.lengths).tolist()
+        return [values[first:last] for first, last in zip([0, *ends], ends, strict=False)]
+
+
+Splitter = Callable[[Sequence[Any]], SplitTexts]
+
+
+@contextlib.contextmanager
+def splitting_workers(number: int) -> Iterator[None]:
+    """Split texts in so many processes within a block, where there are enough; results do not depend on the number.
+
+    The processes import the main module: a script must begin the work under `if __name__ == "__main__"`.
+    """
+    token = _workers.set(number)
+    try:
+        yield
+    finally:
+        _workers.reset(token)
+
+
+def split_in_order(make: Callable[[], Splitter], chunks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, SplitTexts]]:
+    """Yield each chunk of texts with its words, in order.
+
+    Args:
+        make: returns what splits a chunk; called in each process, and so picklable.
+
+    Raises:
+        UserError: a process died.
+    """
+    number = _workers.get()
+    if number > 1:
+        known, chunks = _enough(iter(chunks))
+        if known:
+            context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
+            with ProcessPoolExecutor(number, context, _begin, (make,)) as pool:
+                try:
+                    yield from _through(pool, chunks, ahead=_AHEAD * number)
+                except BrokenProcessPool:
+                    raise UserError(
+                        "a process that split texts died; if memory is short, use fewer --workers"
+                    ) from None
+                finally:
+                    pool.shutdown(cancel_futures=True)
+            return
+    split = make()
+    for chunk in chunks:
+        yield chunk, split(chunk)
+
+
+def _enough(chunks: Iterator[Sequence[Any]]) -> tuple[bool, Iterator[Sequence[Any]]]:
+    """Return whether several processes are worth their start, and all chunks."""
+    first: list[Sequence[Any]] = []
+    size = 0
+    for chunk in chunks:
+        first.append(chunk)
+        size += sum(map(_num_chars, chunk))
+        if size >= _WORTH:
+            return True, itertools.chain(first, chunks)
+    return False, iter(first)
+
+
+def _num_chars(text: Any) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text))
+
+
+def _through(
+    pool: ProcessPoolExecutor, chunks: Iterable[Sequence[Any]], *, ahead: int
+) -> Iterator[tuple[Any, SplitTexts]]:
+    sent: deque[tuple[Any, Future[SplitTexts]]] = deque()
+    for chunk in chunks:
+        sent.append((chunk, pool.submit(_split, chunk)))
+        if len(sent) > ahead:
+            done, result = sent.popleft()
+            yield done, result.result()
+    for done, result in sent:
+        yield done, result.result()
+
+
+_splitter: Splitter | None = None  # of a process that splits
+
+
+def _begin(make: Callable[[], Splitter]) -> None:
+    global _splitter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _splitter = make()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _split(chunk: Sequence[Any]) -> SplitTexts:
+    assert _splitter is not None
+    return _splitter(chunk)

@@ -1,0 +1,38 @@
+"""Models of mixling as models of the `transformers` library: its Auto classes, Trainer, pipelines and hub.
+
+Importing this module registers them with the Auto classes; no code of a repository is run. Needs the extra `hf`.
+"""
+
+from __future__ import annotations
+
+from mixling.errors import MissingPackage
+
+try:
+    import transformers
+except ImportError:
+    raise MissingPackage('mixling.transformers needs transformers; run pip install "mixling[train,hf]"') from None
+
+from mixling.transformers.features import MixlingFeatureExtractor
+from mixling.transformers.modeling import (
+    MixlingConfig,
+    MixlingForSequenceClassification,
+    MixlingForTokenClassification,
+    MixlingModel,
+)
+from mixling.transformers.runs import from_run, save_onnx
+
+__all__ = [
+    "MixlingConfig",
+    "MixlingFeatureExtractor",
+    "MixlingForSequenceClassification",
+    "MixlingForTokenClassification",
+    "MixlingModel",
+    "from_run",
+    "save_onnx",
+]
+
+transformers.AutoConfig.register("mixling", MixlingConfig)
+transformers.AutoFeatureExtractor.register(MixlingConfig, MixlingFeatureExtractor)
+transformers.AutoModel.register(MixlingConfig, MixlingModel)
+transformers.AutoModelForSequenceClassification.register(MixlingConfig, MixlingForSequenceClassification)
+transformers.AutoModelForTokenClassification.register(MixlingConfig, MixlingForTokenClassification)

@@ -1,0 +1,94 @@
+"""Linear support vector machines against scikit-learn's LIBLINEAR, and what the native module refuses."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from mixling.native.margins import fit_margins
+
+
+@pytest.fixture
+def features() -> csr_array:
+    drawn = random_array((60, 25), density=0.2, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    drawn.indices, drawn.indptr = drawn.indices.astype(np.int32), drawn.indptr.astype(np.int32)
+    return drawn
+
+
+def marks_of(features: csr_array) -> np.ndarray:
+    """Labels that are nearly linear in the features: two of them, with noise."""
+    rng = np.random.default_rng(1)
+    return (features @ rng.normal(size=(25, 2)) + 0.3 * rng.normal(size=(60, 2)) > 0).T
+
+
+def by_scikit_learn(features: Any, marks: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    from sklearn.svm import LinearSVC
+
+    model = LinearSVC(tol=1e-8, max_iter=100_000, random_state=0, dual=True).fit(features, marks, sample_weight=costs)
+    return np.append(model.coef_[0], model.intercept_)
+
+
+@pytest.mark.parametrize("strength", [0.1, 1.0, 30.0])
+def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) -> None:
+    pytest.importorskip("mixling.native._margins")
+    marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
+    weights[0, :7] = 0
+    slopes, biases = fit_margins(features, marks, weights, strength, tolerance=1e-8, passes=100_000)
+    for label in range(2):
+        expected = by_scikit_learn(features, marks[label], strength * weights[label])
+        np.testing.assert_allclose(np.append(slopes[label], biases[label]), expected, atol=2e-5)
+
+
+def test_without_the_native_module_scikit_learn_computes_the_same(
+    features: csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks, weights = marks_of(features), np.ones(60, np.float32)
+    wanted = {"tolerance": 1e-8, "passes": 100_000}
+    expected = np.column_stack(fit_margins(features, marks, weights, 1.0, **wanted))
+    monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+    got = fit_margins(features, marks, weights, 1.0, **wanted)
+    assert "sklearn.svm" in sys.modules
+    np.testing.assert_allclose(np.column_stack(got), expected, atol=2e-5)
+
+
+def test_a_label_of_all_or_no_texts_needs_no_features(features: csr_array) -> None:
+    marks = np.array([[True] * 60, [False] * 60])
+    slopes, biases = fit_margins(features, marks, np.ones(60), 1.0)
+    assert not slopes.any()
+    assert biases.tolist() == [1, -1]
+
+
+def arrays() -> dict[str, np.ndarray]:
+    return {
+        "starts": np.array([0, 1, 3], np.int32),
+        "columns": np.array([0, 0, 1], np.int32),
+        "values": np.ones(3, np.float32),
+        "signs": np.array([1, -1], np.int8),
+        "costs": np.ones(2),
+        "weights": np.zeros(3),
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"starts": np.array([0, 2, 1], np.int32)},
+        {"starts": np.array([0, 1, 4], np.int32)},
+        {"starts": np.array([1, 2, 3], np.int32)},
+        {"columns": np.array([0, 0, 2], np.int32)},
+        {"columns": np.array([0, -1, 1], np.int32)},
+        {"values": np.ones(2, np.float32)},
+        {"costs": np.ones(3)},
+        {"signs": np.ones(3, np.int8)},
+        {"weights": np.zeros(0)},
+    ],
+)
+def test_arrays_that_do_not_fit_each_other_are_refused(wrong: dict[str, np.ndarray]) -> None:
+    native = pytest.importorskip("mixling.native._margins")
+    native.fit_margins(*arrays().values(), 0.1, 10)
+    with pytest.raises(ValueError, match="no sparse matrix"):
+        native.fit_margins(*(arrays() | wrong).values(), 0.1, 10)

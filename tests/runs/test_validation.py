@@ -1,0 +1,42 @@
+"""Validation reads long texts as predictors do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixling import Dataset, Example, Predictor, fit
+from mixling.config import parse
+from mixling.models.presets import model_config
+from mixling.runs.config import RunConfig
+from mixling.runs.evaluation import evaluate
+
+
+def examples(number: int, seed: int, *, words: int) -> Dataset:
+    """Texts whose last word is that of their label."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for i in range(number):
+        label, word = (("a", "alpha"), ("b", "beta"))[int(rng.integers(2))]
+        filler = " ".join(rng.choice(["one", "two", "three", "four"], words - 1))
+        out.append(Example(f"{filler} {word}", label, "rows", i))
+    return Dataset.from_examples(out)
+
+
+def test_all_metrics_are_of_texts_read_to_the_end(tmp_path: Path) -> None:
+    train, validation = examples(200, 0, words=6), examples(120, 1, words=40)
+    model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
+    values = {"task": "classification", "model": model, "train": {"epochs": 3}, "abstain_at": 0.9}
+    run = fit(parse(RunConfig, values, where="test"), train, validation, folder=tmp_path / "m")
+    assert run is not None
+    found = evaluate(Predictor(tmp_path / "m"), validation).metrics.numbers()
+    assert run.metrics.numbers() == pytest.approx(found, abs=1e-5)
+    assert found["accuracy"] > 0.95
+    assert run.report["quantization"]["agreement"] > 0.95  # the float model's answers are to all of the text, too
+    cut = evaluate(Predictor(tmp_path / "m", too_long="truncate"), validation).metrics.numbers()
+    assert cut["accuracy"] < 0.7  # the word is not read
+    epochs = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
+    assert max(epoch["val_accuracy"] for epoch in epochs if "val_accuracy" in epoch) > 0.95
