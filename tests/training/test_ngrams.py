@@ -99,6 +99,18 @@ def test_features_are_those_of_the_description():
     assert found.chosen.tolist() == list(range(len(TEXTS)))
 
 
+@pytest.mark.parametrize("words", [1, 7])
+def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch, words):
+    encoder = make_encoder()
+    rows = rows_of(encoder, TEXTS)
+    whole = make_features(rows, encoder, min_n=2, max_n=3)
+    monkeypatch.setattr(ngrams, "_PART_WORDS", words)
+    parts = make_features(rows, encoder, min_n=2, max_n=3)
+    assert parts.hashes.tolist() == whole.hashes.tolist()
+    np.testing.assert_allclose(parts.matrix.toarray(), whole.matrix.toarray(), rtol=1e-6)
+    np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-6)
+
+
 def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
     monkeypatch.setattr(ngrams, "MAX_NONZEROS", 200)
     encoder = make_encoder()
@@ -286,11 +298,15 @@ def test_a_mixture_corrects_a_wrong_frequency_of_labels(name):
 def test_copies_of_examples_are_no_further_evidence_and_weighted_labels_have_no_biases():
     task = make_task("classification", 3)
     rng = np.random.default_rng(0)
-    targets, network, branch = rng.integers(0, 3, 9), rng.standard_normal((9, 3)), rng.standard_normal((9, 3))
+    targets, network, branch = (
+        rng.choice(3, 30, p=[0.7, 0.2, 0.1]),
+        rng.standard_normal((30, 3)),
+        rng.standard_normal((30, 3)),
+    )
     once = fit_mixture(task, network, branch, targets)
     assert np.abs(once.bias).max() > 0.05
     twice = (np.concatenate([part, part]) for part in (network, branch, targets))
-    again = fit_mixture(task, *twice, examples=9)
+    again = fit_mixture(task, *twice, examples=30)
     assert (again.network, again.branch) == pytest.approx((once.network, once.branch), abs=1e-3)
     np.testing.assert_allclose(again.bias, once.bias, atol=1e-3)
     task.class_weights = np.ones(3, np.float32)
