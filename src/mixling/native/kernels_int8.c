@@ -43,29 +43,67 @@ VNNI static float round_vnni(size_t k, const float *x, float highest, const int8
     return step;
 }
 
-/* `rows` rows of y, `columns` registers wide. */
-INLINE VNNI void tile_vnni(
-    const int rows, const int columns, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w,
-    size_t at, float *y) {
-    __m512i sums[ROWS_VNNI][4], b[4];
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < columns; j++) sums[r][j] = _mm512_setzero_si512();
-    for (size_t i = 0; i < k; i += 4) {
-        const int8_t *values = (const int8_t *)w->values + i * n + 4 * at;
-        for (int j = 0; j < columns; j++) b[j] = _mm512_loadu_si512(values + 64 * j);
-        for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, x + (size_t)r * k + i, sizeof four);
-            for (int j = 0; j < columns; j++) sums[r][j] = _mm512_dpbusd_epi32(sums[r][j], _mm512_set1_epi32(four), b[j]);
-        }
+/* `rows` rows of y, `columns` registers wide. The sums have names, since GCC 12 keeps an array of them in memory. */
+#define ROWS_OF(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define START(r) __m512i s##r##0 = zero, s##r##1 = zero, s##r##2 = zero, s##r##3 = zero;
+#define STEP(r)                                             \
+    if (rows > r) {                                         \
+        __m512i four = broadcast_four(x + r * k + i);       \
+        s##r##0 = dot_four(s##r##0, four, b0);   \
+        s##r##1 = dot_four(s##r##1, four, b1);   \
+        if (columns > 2) {                                  \
+            s##r##2 = dot_four(s##r##2, four, b2); \
+            s##r##3 = dot_four(s##r##3, four, b3); \
+        }                                                   \
     }
-    for (int r = 0; r < rows; r++)
-        for (int j = 0; j < columns; j++) {
-            float *out = y + (size_t)r * n + at + 16 * j;
-            __m512 base = _mm512_add_ps(_mm512_loadu_ps(out), _mm512_loadu_ps(w->base + at + 16 * j));
-            _mm512_storeu_ps(out, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r][j]), _mm512_set1_ps(steps[r]), base));
-        }
+#define FINISH(r)                                                 \
+    if (rows > r) {                                               \
+        add_sums(s##r##0, steps[r], base, y + r * n + at);        \
+        add_sums(s##r##1, steps[r], base + 16, y + r * n + at + 16); \
+        if (columns > 2) {                                        \
+            add_sums(s##r##2, steps[r], base + 32, y + r * n + at + 32); \
+            add_sums(s##r##3, steps[r], base + 48, y + r * n + at + 48); \
+        }                                                         \
+    }
+
+/* Of the intrinsic, GCC 12 makes two more copies of registers for each product. */
+INLINE VNNI __m512i dot_four(__m512i sums, __m512i x, __m512i w) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(x), "v"(w));
+    return sums;
 }
+
+INLINE VNNI __m512i broadcast_four(const uint8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+INLINE VNNI void add_sums(__m512i sums, float step, const float *base, float *y) {
+    __m512 before = _mm512_add_ps(_mm512_loadu_ps(y), _mm512_loadu_ps(base));
+    _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(step), before));
+}
+
+INLINE VNNI void tile_vnni(
+    const size_t rows, const int columns, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w,
+    size_t at, float *y) {
+    const __m512i zero = _mm512_setzero_si512();
+    const float *base = w->base + at;
+    const int8_t *values = (const int8_t *)w->values + 4 * at;
+    ROWS_OF(START)
+    for (size_t i = 0; i < k; i += 4, values += 4 * n) {
+        __m512i b0 = _mm512_loadu_si512(values), b1 = _mm512_loadu_si512(values + 64), b2 = zero, b3 = zero;
+        if (columns > 2) {
+            b2 = _mm512_loadu_si512(values + 128);
+            b3 = _mm512_loadu_si512(values + 192);
+        }
+        ROWS_OF(STEP)
+    }
+    ROWS_OF(FINISH)
+}
+#undef START
+#undef STEP
+#undef FINISH
+#undef ROWS_OF
 
 /* Some columns of all rows at a time: that part of the matrix stays in the first cache. */
 INLINE VNNI void panel_vnni(
