@@ -1,7 +1,7 @@
 """gMLP, Figure 2 and Table 2 in small: gMLP beside ViT, MLP-Mixer and ResMLP of equal size, on Fashion-MNIST.
 
     apt-get install dataset-fashion-mnist                              # Debian's package, 31 MB
-    python experiments/fashion_mnist.py --runs runs/fashion            # about an hour of one core
+    python experiments/fashion_mnist.py --runs runs/fashion            # about 80 minutes of one core
 
 Paper (ImageNet, Table 2): gMLP is as accurate as DeiT, a regularized ViT, of the same size, and more so than MLP-Mixer
 and ResMLP. Here: 60,000 images of clothes in gray, 28 x 28 pixels, 49 patches of 4 x 4, four blocks and less than half

@@ -158,7 +158,7 @@ def test_words_are_those_of_python() -> None:
 @pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
 @pytest.mark.usefixtures("onnx")
 def test_explanations_are_those_of_python(name: str) -> None:
-    predictor = Predictor(MODELS / f"{name}.onnx")
+    predictor = Predictor(MODELS / f"{name}.onnx", too_long="truncate")  # JavaScript reads no windows
     for text, got in zip(asked(name, EXPLAINED), in_node(name)["explanations"], strict=True):
         expected = predictor.explain(text, method="leave_one_out").to_dict()
         del expected["text"]

@@ -55,7 +55,7 @@ FLAGS = {
         "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
-    "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters"},
+    "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},
     "export": {"model", "--out", "-o", "--precision", "--browser"},
     "push": {
         "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
@@ -65,7 +65,7 @@ FLAGS = {
     "config": {"name"},
     "cost": {
         "models", "--lengths", "--batch-size", "--repeats", "--device", "--threads", "--time-limit", "--out", "-o",
-        "--plot",
+        "--mixing-only", "--plot",
     },
     "vectors": {"files", "--out", "-o", "--text", "--set", "--workers"},
     "distill": {

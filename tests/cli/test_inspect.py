@@ -102,7 +102,9 @@ def test_mixers_without_a_matrix_are_drawn_and_what_is_drawn_is_explained(
     )
     done = call("inspect", model, "--filters", "-o", tmp_path / "filters.png")
     assert done.code == 2
-    assert done.err.endswith("have one: remixing, spatial_gating, synthesizer; use --maps for the others\n")
+    assert done.err.endswith(
+        "have one: remixing, spatial_gating, synthesizer, token_linear; use --maps for the others\n"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["maps.png"]
 
 

@@ -229,7 +229,7 @@ def test_spatial_weights_are_laid_out_and_the_tiny_attention_stands_beside_them(
 
 
 def test_a_model_without_learned_matrices_is_refused_with_the_mixers_that_have_them() -> None:
-    assert mixers_with("filters") == ["remixing", "spatial_gating", "synthesizer"]
+    assert mixers_with("filters") == ["remixing", "spatial_gating", "synthesizer", "token_linear"]
     attending = stack(AttentionConfig(num_heads=2))
     message = (
         "no learned matrix between tokens: its mixers are attention; mixers that have one: remixing, spatial_gating, s"

@@ -55,6 +55,16 @@ def test_what_is_free_is_given_back_once_the_process_has_grown() -> None:
     assert heap.given_back == 2
 
 
+def test_an_evaluation_has_the_memory_that_many_steps_left_free() -> None:
+    heap = Fake(now=1000 * MB, floor=900 * MB)
+    heap.now += memory._GROWTH // 2
+    heap.make_room()
+    assert heap.given_back == 0
+    heap.now += 1
+    heap.make_room()
+    assert (heap.given_back, heap.now) == (1, 900 * MB)
+
+
 def test_what_two_steps_in_a_row_need_anew_is_left_to_them() -> None:
     heap, steps = Fake(now=1000 * MB, floor=1000 * MB), []
     for _ in range(20):

@@ -99,6 +99,18 @@ def test_features_are_those_of_the_description():
     assert found.chosen.tolist() == list(range(len(TEXTS)))
 
 
+@pytest.mark.parametrize("words", [1, 7])
+def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch, words):
+    encoder = make_encoder()
+    rows = rows_of(encoder, TEXTS)
+    whole = make_features(rows, encoder, min_n=2, max_n=3)
+    monkeypatch.setattr(ngrams, "_PART_WORDS", words)
+    parts = make_features(rows, encoder, min_n=2, max_n=3)
+    assert parts.hashes.tolist() == whole.hashes.tolist()
+    np.testing.assert_allclose(parts.matrix.toarray(), whole.matrix.toarray(), rtol=1e-6)
+    np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-6)
+
+
 def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
     monkeypatch.setattr(ngrams, "MAX_NONZEROS", 200)
     encoder = make_encoder()

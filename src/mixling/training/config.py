@@ -31,7 +31,9 @@ class TrainConfig(Config):
     )
     steps: int | None = Field(None, ge=1, description="total number of steps; overrides epochs")
     evaluations: int = Field(10, ge=1, description="minimum number of evaluations; at least one per epoch")
-    batch_size: int = Field(64, ge=1, description="examples per step, over all processes")
+    batch_size: int = Field(
+        64, ge=1, description="examples per step, over all processes; the default for many short texts is 256"
+    )
     gradient_accumulation_steps: int = Field(
         1, ge=1, description="parts into which the batch of a step is divided to save memory"
     )

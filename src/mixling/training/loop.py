@@ -257,6 +257,7 @@ class Trainer:
     def _metrics(self, step: int) -> tuple[dict[str, float], float]:
         """Return the metrics and the loss on the validation data."""
         self._trained.eval()
+        self._heap.make_room()
         try:
             values, loss = self.data.evaluate(self._trained, self._forward)
         except TrainingError as error:

@@ -39,6 +39,11 @@ class Heap:
             self._since = 0
         self._least = min(self._least, now)
 
+    def make_room(self) -> None:
+        """Release free pages before work that needs other memory than the steps, unless there are few."""
+        if self._resident() > self._least + _GROWTH // 2:
+            self.release()
+
     def release(self) -> None:
         """Return free pages to the system."""
         if self._trim is not None:

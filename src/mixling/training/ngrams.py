@@ -24,7 +24,7 @@ from mixling.text.ngrams import Distinct, Words
 from mixling.training.memory import release
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
-_PART_WORDS = 1 << 17  # distinct words of texts whose features are computed at a time
+_PART_WORDS = 1 << 17  # words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
@@ -54,19 +54,18 @@ def make_features(
 
     With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
     """
+    release()  # what encoding the texts took
     words = Words.of_table(encoder, 0, min_n, max_n)
     chosen = np.arange(len(texts))
-    found = Distinct.of_texts(texts, words.hashes)
+    found = _distinct(texts, words.hashes)
     cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
     if cells > MAX_NONZEROS:
         chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
-        found = Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
-    blocks = [_whole_words(found, words), _characters(found, words)]
-    sizes = found.sizes
+        found = _distinct([texts[int(i)] for i in chosen], words.hashes)
+    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
     del found
-    features = _weightiest(_join(blocks, sizes, chosen), MAX_CELLS // max(outputs, 1))
     release()
-    return features
+    return _weightiest(features, MAX_CELLS // max(outputs, 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,16 +87,16 @@ class _Block:
 
 def _whole_words(found: Distinct, words: Words) -> _Block:
     """Return words and pairs of words."""
-    hashes, columns = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_inverse=True)
-    owners = np.concatenate([found.word_texts, found.pair_texts]).astype(np.int32)
-    shape = len(found.sizes), len(hashes)
-    counts = csr_array((np.ones(len(owners), np.float32), (owners, columns.astype(np.int32))), shape)
-    return _Block(
-        hashes,
-        np.bincount(counts.indices, minlength=len(hashes)),
-        float(counts.sum(dtype=np.float64)),
-        lambda first, last: counts[first:last],
-    )
+    hashes, counts = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_counts=True)
+
+    def rows(first: int, last: int) -> csr_array:
+        (a, b), (c, d) = (np.searchsorted(texts, (first, last)) for texts in (found.word_texts, found.pair_texts))
+        terms = np.concatenate([words.hashes[found.rows[a:b]], found.pairs[c:d]])
+        owners = np.concatenate([found.word_texts[a:b], found.pair_texts[c:d]]) - first
+        columns = np.searchsorted(hashes, terms)
+        return csr_array((np.ones(len(terms), np.float32), (owners, columns)), (last - first, len(hashes)))
+
+    return _Block(hashes, counts, float(len(found.rows) + len(found.pairs)), rows)
 
 
 def _characters(found: Distinct, words: Words) -> _Block:
@@ -119,8 +118,24 @@ def _characters(found: Distinct, words: Words) -> _Block:
     return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), lambda first, last: in_text[first:last] @ of_word)
 
 
+def _distinct(texts: Sequence[Int32], hashes: UInt32) -> Distinct:
+    """Return the distinct words and pairs of texts, found part by part."""
+    parts, owners = [], []
+    for first, last in _parts(np.array([len(text) for text in texts], np.int64)):
+        part = Distinct.of_texts(texts[first:last], hashes)
+        parts.append(part)
+        owners.append((part.word_texts + first, part.pair_texts + first))
+    if not parts:
+        return Distinct.of_texts(texts, hashes)
+    rows, pairs, sizes = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "pairs", "sizes")
+    )
+    of_words, of_pairs = map(np.concatenate, zip(*owners, strict=True))
+    return Distinct(rows, of_words, pairs, of_pairs, sizes)
+
+
 def _parts(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last text, exclusive, of parts with about as many distinct words."""
+    """Yield the first and last text, exclusive, of parts with about as many words, given the number of each text."""
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -149,7 +164,8 @@ def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.ND
         indices[begin : begin + part.nnz] = part.indices
         np.multiply(part.data, factor[part.indices], out=data[begin : begin + part.nnz])
     hashes = np.concatenate([block.hashes for block in blocks])
-    matrix = csr_array((data, indices, starts), (number, len(hashes)))
+    end = int(starts[-1])  # a text can have a word and a pair with equal hashes
+    matrix = csr_array((data[:end], indices[:end], starts), (number, len(hashes)))
     return Features(hashes, factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,9 +108,9 @@ class ImageClassifier:
         """Return the logits (images, C) of pixels (images, channels, height, width) of the model's size."""
         return image_logits(self._forward, pixels, self.config.num_tokens)
 
-    def read(self, sources: Sequence[str], *, on_bad_row: str = "error") -> LabeledImages:
+    def read(self, sources: Sequence[str], *, on_bad_row: Literal["error", "skip"] = "error") -> LabeledImages:
         """Return labeled images in the model's form; see `read_labeled`."""
-        return read_labeled(sources, self.shape, on_bad_row=on_bad_row)  # type: ignore[arg-type]
+        return read_labeled(sources, self.shape, on_bad_row=on_bad_row)
 
     def evaluate(self, images: LabeledImages) -> ClassificationMetrics:
         """Return the metrics on labeled images; labels that the model does not have count as errors."""

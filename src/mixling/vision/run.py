@@ -60,7 +60,7 @@ class _Images(Parts[ClassificationMetrics]):
     data: ImageData
 
     def __init__(self, config: ImageRunConfig, stage: Stage) -> None:
-        self.config, self.training = config, config.train.model_copy()
+        self.config = config
         train, validation = _read(config, stage.log)
         self.labels = LabelSet.from_labels(train.labels, Classification.kind)
         counts = np.array([train.labels.count(name) for name in self.labels.names])
