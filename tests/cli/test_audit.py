@@ -65,7 +65,9 @@ def test_data_of_several_labels(call: Call, tmp_path: Path) -> None:
     assert "fold 2/2: 75 examples, micro F1 " in done.err
     found = list(csv.DictReader((out / "rows.csv").read_text().splitlines()))
     flagged = {index for index, row in enumerate(found) if row["likely_error"] == "1"}
-    assert len(wrong & flagged) >= 8
+    assert len(wrong & flagged) >= 5
+    least = sorted(range(150), key=lambda index: float(found[index]["label_probability"]))[:10]
+    assert len(wrong & set(least)) >= 8
     for index in wrong & flagged:
         right = sorted(words[word] for word in str(rows[index]["text"]).split() if word in words)
         assert found[index]["label"] == "|".join(rows[index]["label"])
