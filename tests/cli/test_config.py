@@ -60,7 +60,8 @@ def test_every_key_has_a_line_with_its_type_before_it(spec: Spec[Any]) -> None:
 
 def test_descriptions_types_limits_and_defaults_are_stated() -> None:
     text = default_toml(LABELS)
-    assert "# examples per step, over all processes (integer >= 1, default 64)\nbatch_size = 64\n" in text
+    parts = "# parts into which the batch of a step is divided to save memory (integer >= 1, default 1)\n"
+    assert f"{parts}gradient_accumulation_steps = 1\n" in text
     assert '# the optimizer ("adamw" | ' in text
     assert "# seconds for training; reduces the epochs if needed (number > 0, default none)\n# time_budget =\n" in text
 

@@ -258,6 +258,7 @@ class RunOptions:
 class SplittingOptions:
     """How many processes split texts into words."""
 
+    panel: ClassVar[str] = DATA
     workers: Annotated[
         int,
         Option("--workers", min=1, help="Processes that split millions of texts into words; the result is the same."),
