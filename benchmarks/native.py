@@ -7,8 +7,8 @@ texts one after another, so that the caches of the processor hold what the other
 `mixling train` makes of these data in one epoch, n-gram branch included, and the paper's X-SMALL with its token mixing,
 with first weights, since speed does not depend on them; the others are trained. "AVX2" is the native engine built
 without AVX-512. fastText (left out where its package is not installed) reads texts in lower case with punctuation
-apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer, two
-threads on two cores, a file of 200,000 JSON lines to a file of predictions on the command line, and how often the
+apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer,
+two threads on two cores, a file of 200,000 JSON lines to a file of predictions on the command line, and how often the
 engines agree on the test texts of SNIPS, with a model of 8 epochs (seed 0). Written to benchmarks/results/native.json.
 """
 
