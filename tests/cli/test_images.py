@@ -12,17 +12,21 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from mixling import load
+from mixling import Callback, Step, load
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs.artifact import read_config, read_file
-from mixling.runs.spec import resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.text.labels import LabelSet
-from mixling.training.callbacks import Callback, Step
-from mixling.vision import ImageAugmentationConfig, ImageClassifier, fit_images
-from mixling.vision.config import IMAGE_RUNS, ImageRunConfig
-from mixling.vision.images import ImageShape, read_labeled
+from mixling.runs import read_file, resolve
+from mixling.runs.artifact import read_config
+from mixling.tasks import Classification, LossConfig
+from mixling.text import LabelSet
+from mixling.vision import (
+    IMAGE_RUNS,
+    ImageAugmentationConfig,
+    ImageClassifier,
+    ImageRunConfig,
+    ImageShape,
+    fit_images,
+    read_labeled,
+)
 from mixling.vision.training import ImageData, split_images
 
 from .conftest import Call

@@ -89,7 +89,7 @@ def image_report(
         UserError: the images or the model cannot be read.
     """
     from mixling.metrics.base import format_table
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
     classifier = ImageClassifier(model)
     images = classifier.read(sources, on_bad_row=bad.mode)
@@ -116,7 +116,7 @@ def predict_images(model: str, options: PredictionOptions) -> None:
         UserError: an image or the model cannot be read, or an option is for texts.
     """
     from mixling.data.readers import OnBadRow
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     files = list(_files(options.inputs or []))
