@@ -51,7 +51,8 @@ import torch
 from mixling import Dataset, Example, UserError, fit
 from mixling.cli.main import build_app, run
 from mixling.cost import provenance
-from mixling.runs import NEXT, ONNX_FILE, RUN_FILE, is_finished, read_folder
+from mixling.runs import NEXT, RUN_FILE, is_finished, read_folder
+from mixling.runtime import ONNX_FILE
 from mixling.training import Trainer
 
 SMALL = (

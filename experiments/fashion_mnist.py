@@ -26,7 +26,7 @@ import torch
 from mixling.cost import provenance
 from mixling.errors import UserError
 from mixling.metrics import wilson
-from mixling.runs import is_finished, read_file, resolve
+from mixling.runs import is_finished, read_metrics, resolve
 from mixling.storage import read_json, write_json
 from mixling.tasks import fit_logistic
 from mixling.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled
@@ -58,7 +58,7 @@ def train(name: str, folder: Path, *, data: Path, epochs: int, seed: int) -> Non
 
 def result(folder: Path, *, data: Path) -> dict[str, Any]:
     """The record of a finished run, with the accuracy on the test images."""
-    classifier, metrics = ImageClassifier(folder), read_file(folder / "metrics.json")
+    classifier, metrics = ImageClassifier(folder), read_metrics(folder)
     found = classifier.evaluate(classifier.read([str(data / TEST)]))
     interval = wilson(found.accuracy, found.n)
     return {

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from mixling import Callback, Step, load
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs import read_file, resolve
-from mixling.runs.artifact import read_config
+from mixling.runs import read_metrics, resolve
+from mixling.runs.files import read_config
 from mixling.tasks import Classification, LossConfig
 from mixling.text import LabelSet
 from mixling.vision import (
@@ -72,7 +72,7 @@ def trained(data: Path, call: Call) -> Path:
 def test_a_model_learns_and_its_folder_is_complete(trained: Path, data: Path, call: Call) -> None:
     names = {path.name for path in trained.iterdir()}
     assert {"run.json", "config.json", "model.safetensors", "metrics.json", "README.md", "curves.png"} <= names
-    report = read_file(trained / "metrics.json")
+    report = read_metrics(trained)
     assert report["data"] == {"training": 72, "validation": 8, "labels": {"across": 36, "along": 36}}
     model = read_config(trained)["model"]
     assert (model["image_size"], model["patch_size"], model["channels"]) == (8, 4, 1)
@@ -125,7 +125,7 @@ def test_what_is_no_image_is_an_error_or_a_row(trained: Path, data: Path, call: 
 
 def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, call: Call) -> None:
     card = (trained / "README.md").read_text("utf-8")
-    accuracy = read_file(trained / "metrics.json")["validation"]["accuracy"]
+    accuracy = read_metrics(trained)["validation"]["accuracy"]
     assert f"Accuracy {accuracy:.4f}" in card
     assert "| along |" in card
     shown = call("show", trained).out
