@@ -147,6 +147,14 @@ def test_labels_that_the_model_does_not_know_are_errors(trained: Path, data: Pat
     assert {row.label: row.recall for row in after.per_class}["upwards"] == 0
 
 
+@pytest.mark.parametrize(
+    "image", [np.zeros((8, 8)), np.zeros((8, 8, 2), np.uint8), np.zeros((0, 8), np.uint8), np.zeros(8, np.uint8), 3.0]
+)
+def test_what_is_no_image_is_refused(trained: Path, image: object) -> None:
+    with pytest.raises(DataError, match=r"image 1: got .*; allowed: "):
+        ImageClassifier(trained).predict(image)
+
+
 class _Stop(Callback):
     def stepped(self, step: Step) -> None:
         if step.number == 7:

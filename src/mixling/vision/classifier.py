@@ -21,6 +21,7 @@ from mixling.vision.images import ImageShape, LabeledImages, Pixels, image_pixel
 from mixling.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.vision.training import image_logits
 
+_COLORS = ((), (3,), (4,))  # what follows height and width in the shape of an array
 _HINT = "`mixling train IMAGES --task image_classification` makes one that classifies images"
 
 
@@ -137,9 +138,22 @@ class ImageClassifier:
             return read_image(image, self.shape)
         from PIL import Image
 
+        where = f"image {number}"
         if isinstance(image, np.ndarray):
+            if (
+                image.dtype != np.uint8
+                or image.ndim not in (2, 3)
+                or 0 in image.shape
+                or image.shape[2:] not in _COLORS
+            ):
+                raise DataError(
+                    f"{where}: got an array {image.shape} of {image.dtype}; allowed: (height, width) or "
+                    "(height, width, 3) of uint8"
+                )
             image = Image.fromarray(image)
-        return image_pixels(image, self.shape, where=f"image {number}")
+        elif not isinstance(image, Image.Image):
+            raise DataError(f"{where}: got {type(image).__name__}; allowed: a path, an image of Pillow, or an array")
+        return image_pixels(image, self.shape, where=where)
 
 
 def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
