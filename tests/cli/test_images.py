@@ -119,6 +119,23 @@ def test_what_is_no_image_is_an_error_or_a_row(trained: Path, data: Path, call: 
     assert call("predict", trained).code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--echo"], "--echo: applies to texts, not to images"),
+        (["--threshold", 0.9], "--threshold: applies to texts"),
+        (["--resume"], "--resume: applies to texts"),
+        (["-o", "folder/"], "--out: got the folder folder/; predictions for images are written to one file"),
+    ],
+)
+def test_prediction_refuses_options_of_texts(
+    trained: Path, data: Path, call: Call, given: list[str], problem: str
+) -> None:
+    result = call("predict", trained, data / "test", *given)
+    assert result.code == 2
+    assert problem in result.err
+
+
 def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, call: Call) -> None:
     card = (trained / "README.md").read_text("utf-8")
     accuracy = read_file(trained / "metrics.json")["validation"]["accuracy"]
