@@ -117,6 +117,8 @@ def test_the_first_image_decides_the_shape(tmp_path: Path) -> None:
     assert first_shape(str(tmp_path)) == ImageShape(size=30, channels=3)
     saved(tmp_path / "a" / "0.png", np.zeros((300, 500)))
     assert first_shape(str(tmp_path)) == ImageShape(size=64, channels=1)
+    (tmp_path / "a" / "0.png").write_bytes(b"nothing")
+    assert first_shape(str(tmp_path)) == ImageShape(size=30, channels=3)
     assert first_shape(str(tmp_path / "nowhere")) is None
 
 

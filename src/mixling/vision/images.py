@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import re
@@ -99,7 +100,7 @@ def read_labeled(
 
 
 def first_shape(source: str) -> ImageShape | None:
-    """Return the form in which the images of a source are best read, by its first image; None if there is none.
+    """Return the form in which the images of a source are best read, by the first that can be; None if none can.
 
     The height and width are the shorter side, or 64 if that is longer.
     """
@@ -109,7 +110,7 @@ def first_shape(source: str) -> ImageShape | None:
                 _, height, width = _idx_header(file, Path(source), rank=3)
             return ImageShape(size=min(height, width, _LARGEST), channels=1)
         for path, _ in _labeled_files(Path(source)):
-            with _open_image(path) as image:
+            with contextlib.suppress(DataError), _open_image(path) as image:
                 gray = image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I")
                 return ImageShape(size=min(*image.size, _LARGEST), channels=1 if gray else 3)
     except DataError:  # reported when all images are read
