@@ -140,7 +140,7 @@ def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, ca
     card = (trained / "README.md").read_text("utf-8")
     accuracy = read_file(trained / "metrics.json")["validation"]["accuracy"]
     assert f"Accuracy {accuracy:.4f}" in card
-    assert "| along |" in card
+    assert "| `along` |" in card
     shown = call("show", trained).out
     assert "2: across (36), along (36)" in shown
     assert "8 x 8 pixels, gray; patches of 4 x 4" in shown

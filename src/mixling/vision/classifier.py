@@ -12,6 +12,7 @@ import torch
 
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
+from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES, Artifact, read_artifact
 from mixling.tasks.classification import Classification
@@ -163,11 +164,6 @@ def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     mixers = " and ".join(dict.fromkeys(mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]))
     colors = "gray" if model["channels"] == 1 else "RGB"
     changes = ", ".join(f"{name} {value:g}" for name, value in augment.items()) or "none"
-    rows = "\n".join(
-        f"| {row['label'].replace('|', chr(92) + '|')} | {row['precision']:.4f} | {row['recall']:.4f} | "
-        f"{row['f1']:.4f} | {row['support']} |"
-        for row in found["per_class"]
-    )
     return f"""# An image classifier with {len(data["labels"])} labels
 
 {report["parameters"]:,} parameters; token mixing by {mixers} between patches of {model["patch_size"]} x
@@ -192,11 +188,7 @@ prediction.label, prediction.probabilities
 
 Accuracy {found["accuracy"]:.4f}, macro F1 {found["macro_f1"]:.4f}, log-loss {found["log_loss"]:.4f} on
 {found["n"]:,} validation images (epoch {best["epoch"]:g}).
-
-| label | precision | recall | F1 | images |
-|---|---|---|---|---|
-{rows}
-
+{label_table(found, data)}
 ## Training
 
 {data["training"]:,} images; changes while training: {changes}. The complete configuration is in `run.json`, the metrics
