@@ -59,9 +59,9 @@ def test_what_is_opened_later_is_all_there(export: Callable[..., bytes], tmp_pat
     path = tmp_path / "model.onnx"
     path.write_bytes(export("mixling-tiny"))
     predictor = Predictor(path)
-    assert "_model" not in vars(predictor)
+    assert "_network" not in vars(predictor)
     assert predictor.engine.startswith("native (")
-    assert "_model" not in vars(predictor)
+    assert "_network" not in vars(predictor)
     assert repr(predictor).startswith(f"<Predictor of {path}: classification, 3 labels ('bad', 'good', 'über'), ")
     before = predictor.predict("what a film")
     for copied in (pickle.loads(pickle.dumps(predictor)), Predictor(path.read_bytes()), Predictor(tmp_path)):

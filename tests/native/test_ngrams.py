@@ -38,7 +38,7 @@ def branch_of(
     """A branch with random weights for two thirds of the terms of the texts, and of what is none: pairs over [SEP]."""
     rng = np.random.default_rng(0)
     predictor = Predictor(content)
-    encoder = TextEncoder(predictor.text_config, predictor._model.vocabulary)
+    encoder = TextEncoder(predictor.text_config, predictor.encoder.vocabulary)
     rows = [item.words for item in encoder.encode(texts)]
     words = Words.of_table(encoder, 0, metadata.min_n, metadata.max_n)
     pairs = Distinct.of_texts(rows, words.hashes).pairs

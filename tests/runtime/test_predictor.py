@@ -30,7 +30,6 @@ from mixling.mixers.token_mlp import TokenMLPConfig  # noqa: E402
 from mixling.models.block import BlockConfig, FeedForwardConfig  # noqa: E402
 from mixling.models.embedding import EmbeddingConfig  # noqa: E402
 from mixling.models.model import Model  # noqa: E402
-from mixling.runtime import predictor as predictor_module  # noqa: E402
 from mixling.runtime.onnx_file import seal  # noqa: E402
 from mixling.tasks.classification import Classification  # noqa: E402
 from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering  # noqa: E402
@@ -264,7 +263,7 @@ def test_answers_outlast_a_table_that_starts_anew(classifier: tuple[Model, bytes
 def test_a_stream_is_read_as_far_as_it_is_answered(
     classifier: tuple[Model, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predictor_module, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr("mixling.runtime.inputs.PART_TEXTS", 8)
     read = []
 
     def endless() -> Iterator[str]:
