@@ -48,6 +48,12 @@ def test_more_folds_than_texts_are_refused() -> None:
         assign_folds(store(("x", "a"), ("y", "b"), ("x", "a")), 3, seed=0)
 
 
+def test_a_label_that_one_fold_has_alone_is_named_before_training() -> None:
+    rows = [(f"text {number}", "a") for number in range(12)]
+    with pytest.raises(DataError, match=r"a.csv: nearly every text has the label 'a': without one of 3 folds"):
+        audit(store(*rows, ("one more", "b")), folds=3)
+
+
 def test_equal_words_with_different_labels() -> None:
     rows = [("Great film", "a"), ("bad", "b"), ("great  FILM", "b"), ("bad", "b"), ("", "a"), ("", "b"), ("film", "a")]
     assert conflicting(store(*rows)) == ((0, 2),)

@@ -123,11 +123,28 @@ def test_what_is_no_image_is_an_error_or_a_row(trained: Path, data: Path, call: 
     assert call("predict", trained).code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--echo"], "--echo: applies to texts, not to images"),
+        (["--threshold", 0.9], "--threshold: applies to texts"),
+        (["--resume"], "--resume: applies to texts"),
+        (["-o", "folder/"], "--out: got the folder folder/; predictions for images are written to one file"),
+    ],
+)
+def test_prediction_refuses_options_of_texts(
+    trained: Path, data: Path, call: Call, given: list[str], problem: str
+) -> None:
+    result = call("predict", trained, data / "test", *given)
+    assert result.code == 2
+    assert problem in result.err
+
+
 def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, call: Call) -> None:
     card = (trained / "README.md").read_text("utf-8")
     accuracy = read_metrics(trained)["validation"]["accuracy"]
     assert f"Accuracy {accuracy:.4f}" in card
-    assert "| along |" in card
+    assert "| `along` |" in card
     shown = call("show", trained).out
     assert "2: across (36), along (36)" in shown
     assert "8 x 8 pixels, gray; patches of 4 x 4" in shown
@@ -149,6 +166,14 @@ def test_labels_that_the_model_does_not_know_are_errors(trained: Path, data: Pat
     of_strangers = classifier.evaluate(classifier.read([str(stranger)]))
     assert after.accuracy * 26 == pytest.approx(before.accuracy * 20 + of_strangers.accuracy * 6)
     assert {row.label: row.recall for row in after.per_class}["upwards"] == 0
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((8, 8)), np.zeros((8, 8, 2), np.uint8), np.zeros((0, 8), np.uint8), np.zeros(8, np.uint8), 3.0]
+)
+def test_what_is_no_image_is_refused(trained: Path, image: object) -> None:
+    with pytest.raises(DataError, match=r"image 1: got .*; allowed: "):
+        ImageClassifier(trained).predict(image)
 
 
 class _Stop(Callback):

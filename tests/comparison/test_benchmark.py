@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +26,7 @@ from mixling.data.dataset import Column
 from mixling.runs import LABELS, resolve
 from mixling.runs.run import Run
 from mixling.runs.spec import Resolved
-from mixling.tasks import Classification, Tagging
+from mixling.tasks import Classification, Regression, Tagging
 from mixling.text import LabelSet, Text
 
 TFIDF = "tf-idf + lr"
@@ -252,6 +255,18 @@ def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
     assert interval is not None
     assert interval.low < 0.2 < interval.high
     assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
+
+
+def test_undefined_metrics_are_null_and_a_dash(held: Comparison) -> None:
+    task = Regression(LabelSet(("value",), "number", {"mean": 0.0, "deviation": 1.0}))
+    ridge = contestant("tf-idf + ridge", 2.0)
+    standings = rankings([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
+    assert math.isnan(standings[ridge.name].by_seed[0]["pearson"])
+    speeds = {ridge.name: held.speeds[TFIDF]}
+    found = dataclasses.replace(held, task=task, contestants=(ridge,), validation=standings, test={}, speeds=speeds)
+    (result,) = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))["results"]
+    assert result["validation"]["by_seed"] == [{"mae": 1.0, "mse": 1.0, "pearson": None, "spearman": None}]
+    assert "nan" not in as_text(found)
 
 
 def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,7 @@ def test_it_is_deterministic() -> None:
     [
         ({}, ["| initialization | random |"]),
         ({"init": {"training_texts": True}}, ["| initialization | word vectors of the training texts |"]),
+        ({"init": {"pretrained": "runs/first"}}, ["| initialization | the weights of `first` |"]),
         (
             {"init": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
             [

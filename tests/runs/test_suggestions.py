@@ -73,6 +73,8 @@ def test_of_several_labels_the_most_uncertain_counts() -> None:
     task = MultiLabel(LabelSet(("a", "b", "c"), "multi"))
     known = {"rain": (0.9, 0.1, 0.0), "snow": (0.99, 0.55, 0.0)}
     assert chosen(known, 2, task) == [("snow", "a|b", 0.1), ("rain", "a", 0.8)]
+    task.label_thresholds = {"a": 0.95, "c": 0.0}
+    assert chosen(known, 2, task) == [("snow", "a|b|c", 0.1), ("rain", "c", 0.8)]
 
 
 def test_margins_of_two_labels() -> None:

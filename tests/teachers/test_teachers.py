@@ -44,6 +44,13 @@ def test_the_mean_of_several() -> None:
     assert EnsembleTeacher([first, FunctionTeacher(lambda texts: [])]).key is None
 
 
+def test_the_mean_of_teachers_that_read_different_numbers_of_words() -> None:
+    first = FunctionTeacher(lambda texts: [[[0.5, 0.3, 0.2], [0, 0, 0], [1, 0, 0]]])
+    second = FunctionTeacher(lambda texts: [[[0.1, 0.1, 0.8], [1, 0, 0]]])
+    (found,) = EnsembleTeacher([first, second]).predict([["a", "b", "c"]], TAGS)
+    np.testing.assert_allclose(found, [[0.3, 0.2, 0.5], [0, 0, 0]], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("answers", "message"),
     [

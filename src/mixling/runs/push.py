@@ -47,6 +47,7 @@ def push(
         ConfigError: the name is malformed.
         MissingPackage: huggingface_hub is not installed.
     """
+    name = name.removeprefix(HUB)
     load(model)  # refuses a damaged model before anything is uploaded
     files = read_folder(model, _files)
     card = files.get(CARD_FILE, b"").decode() or _short_card(name)

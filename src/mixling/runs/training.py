@@ -231,12 +231,7 @@ class _Labeled(Parts[Metrics]):
     def content(self) -> Iterator[bytes]:
         yield json.dumps(self.vocabulary.serialize()).encode()
         for part in (self.examples.texts, self.examples.validation):
-            yield part.text_hashes().tobytes()
-            yield json.dumps(part.label_counts(), sort_keys=True).encode()
-            ids = part.class_ids()
-            yield b"" if ids is None else np.ascontiguousarray(ids).tobytes()
-            if part.schema.targets == "answers":
-                yield from (repr(answers).encode("utf-8", "surrogatepass") for answers in part.answers)
+            yield from part.content()
         if self.examples.weights is not None:
             yield self.examples.weights.tobytes()
         if self.config.distill is not None:

@@ -95,7 +95,7 @@ class LoadedGenerator:
             return lambda: generator.generate_encoded(sources[first : first + _PART], config=config)
 
         parts = [encode, *(part(first) for first in range(0, len(texts), _PART))]
-        found = await scheduler.large(len(texts), parts)
+        found = await scheduler.large(len(texts), parts, kind="generation")
         return [{"answer": item.text, "score": item.score, "stopped": item.stopped} for item in found]
 
     def _task(self, name: str | None) -> PairTaskConfig:

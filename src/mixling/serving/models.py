@@ -116,6 +116,9 @@ class ModelStore:
         except UserError as error:
             _LOG.error("model %s: the new file cannot be used, the old model is kept: %s", name, error)
             return False
+        except Exception:  # a defect; the other models must be watched nevertheless
+            _LOG.exception("model %s: the new file cannot be used, the old model is kept", name)
+            return False
         _LOG.info("model %s: replaced by version %s", name, loaded.version)
         return True
 

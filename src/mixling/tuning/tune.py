@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -82,8 +81,8 @@ def data_hash(train: Dataset, validation: Dataset) -> str:
     """Return a hash of the texts and labels, by which a resumed search recognizes its data."""
     out = hashlib.sha256()
     for part in (train, validation):
-        out.update(part.text_hashes().tobytes())
-        out.update(json.dumps(part.label_counts(), sort_keys=True).encode())
+        for content in part.content():
+            out.update(content)
     return out.hexdigest()
 
 
