@@ -122,7 +122,8 @@ typedef struct {
    The context is read in windows that overlap. MIXLING_TRUNCATED: words of the question were left out. */
 int mixling_answer(mixling_worker *worker, const mixling_text *text, mixling_span *answer, uint8_t *flags);
 
-/* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. */
+/* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. Those of ternary features
+   that count -1 have the highest bit set. */
 int mixling_features(
     mixling_worker *worker, const char *word, size_t size, uint32_t *features, size_t capacity, size_t *n);
 

@@ -405,7 +405,7 @@ done:
 
 /* features(word) -> bytes of uint32 */
 static PyObject *features(Model *self, PyObject *word) {
-    enum { MOST = 4096 + 64 + 2 };
+    enum { MOST = (1 << 16) + 2 }; /* of ternary ones */
     uint32_t *found = PyMem_Malloc(MOST * sizeof *found);
     size_t n = 0, size = 0;
     const char *data = NULL;
