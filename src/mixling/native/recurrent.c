@@ -1,6 +1,5 @@
 /* Recurrent mixers, LSTM and QRNN, in one direction or two; see mixling/mixers/recurrent.py for the equations. */
 
-#include <math.h>
 #include <string.h>
 
 #include "mixers.h"
@@ -71,9 +70,46 @@ static void make_gates(
     }
 }
 
-static float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+/* exp(x) to 2e-7 of it, between exp(-87) and exp(87), without branches: compilers vectorize loops with it. x = n log 2 + r,
+   and the polynomial of Cephes (Moshier, expf) for r. */
+static inline float exponential(float x) {
+    const float ROUNDS = 12582912; /* 1.5 * 2^23: numbers so large are whole */
+    x = x < -87 ? -87 : x;
+    x = x > 87 ? 87 : x;
+    float shifted = x * 1.44269504f + ROUNDS, n = shifted - ROUNDS, r = x - n * 0.693359375f + n * 2.12194440e-4f, power;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23;
+    memcpy(&power, &bits, sizeof power);
+    float y = 1.9875691500e-4f;
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    return (y * r * r + r + 1) * power;
+}
 
-static float hyperbolic(float x) { return 2 * sigmoid(2 * x) - 1; }
+static inline float sigmoid(float x) { return 1 / (1 + exponential(-x)); }
+
+static inline float hyperbolic(float x) { return 2 * sigmoid(2 * x) - 1; }
+
+/* The new cells and states of n units, by the gates i, f, g, o; or z, f, o. */
+static void step_lstm(size_t n, const float *restrict gates, size_t part, float *restrict cells, float *restrict out) {
+    for (size_t j = 0; j < n; j++) {
+        float kept = sigmoid(gates[part + j]) * cells[j];
+        cells[j] = kept + sigmoid(gates[j]) * hyperbolic(gates[2 * part + j]);
+        out[j] = sigmoid(gates[3 * part + j]) * hyperbolic(cells[j]);
+    }
+}
+
+static void step_qrnn(size_t n, const float *restrict gates, size_t part, float *restrict cells, float *restrict out) {
+    for (size_t j = 0; j < n; j++) {
+        float keep = gates[part + j];
+        cells[j] = sigmoid(keep) * cells[j] + sigmoid(-keep) * hyperbolic(gates[j]);
+        out[j] = sigmoid(gates[2 * part + j]) * cells[j];
+    }
+}
 
 /* The states of H units, from one token to the next; out (n, ld). */
 static void recur(
@@ -87,16 +123,10 @@ static void recur(
         float *own = gates + i * row, *to = out + i * ld;
         if (mixer->is_lstm && before)
             model->kernels->multiply(1, row, hidden, before, hidden, state->weight, row, own, row);
-        for (size_t j = 0; j < hidden; j++) {
-            float first = own[j], keep = own[part + j], third = own[2 * part + j];
-            if (mixer->is_lstm) { /* i, f, g, o */
-                cells[j] = sigmoid(keep) * cells[j] + sigmoid(first) * hyperbolic(third);
-                to[j] = sigmoid(own[3 * part + j]) * hyperbolic(cells[j]);
-            } else { /* z, f, o */
-                cells[j] = sigmoid(keep) * cells[j] + sigmoid(-keep) * hyperbolic(first);
-                to[j] = sigmoid(third) * cells[j];
-            }
-        }
+        if (mixer->is_lstm)
+            step_lstm(hidden, own, part, cells, to);
+        else
+            step_qrnn(hidden, own, part, cells, to);
         before = to;
     }
 }
