@@ -126,7 +126,7 @@ static void apply_pooling(const mixling_model *model, int kind, size_t n, const 
     float *weights = carve(&scratch, n), *unread = carve(&scratch, width);
     float *mean = carve(&scratch, width), *highest = carve(&scratch, width);
     memset(weights, 0, n * sizeof *weights);
-    model->kernels->pool(n, width, x, weights, unread, mean, highest);
+    model->kernels->pool(n, width, x, NULL, weights, unread, mean, highest);
     add_bias(model, n, width, kind == MIX_MEAN ? mean : highest, y);
 }
 

@@ -290,6 +290,9 @@ void table_layout(mixling_model *model);
 
 /* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+/* Leave tokens in worker->tokens after all sublayers, which must not mix them. Token i is the sum of parts of the words at
+   places (tokens, parts) among `n` words with rows of the table; n or more stands for no word. A status. */
+int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens);
 /* Free what grows with the tokens of a text. */
 void body_free(mixling_worker *worker);
 /* Weight the logits of `n` tokens, and add those of the linear model. */
