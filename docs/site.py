@@ -5,7 +5,7 @@
 Pages under docs/ link to files outside of it, as hosts of repositories show them. Here pages and the documents of the
 root and of experiments/ are copied into one folder, and links are turned: to copied documents they stay links, to
 everything else (source files) they become text. Notebooks become pages with their outputs. The model that answers in
-live.html is that of `mixling demo`: it is trained once, in about a minute, and kept in build/language-model.
+live.html is trained once by live_model.py, in about two minutes, and kept in build/live-model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixling.browser.site import write_site
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
-MODEL = ROOT / "build" / "language-model"
+MODEL = ROOT / "build" / "live-model"
 # Documents outside docs/, by their name on the site.
 COPIED = {
     "CHANGELOG.md": "changelog.md",
@@ -115,15 +115,15 @@ def add_model(content: bytes, site: Path) -> None:
 def main() -> None:
     """Copy the pages, build the site, and add the model."""
     if not (MODEL / "model.onnx").exists():
-        _run("mixling", "demo", "-o", str(MODEL))
+        _run("docs/live_model.py", str(MODEL))
     shutil.rmtree(PAGES, ignore_errors=True)
     copy_pages(PAGES)
-    _run("zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml")
+    _run("-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml")
     add_model((MODEL / "model.onnx").read_bytes(), SITE)
 
 
-def _run(module: str, *arguments: str) -> None:
-    if code := subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, check=False).returncode:
+def _run(*arguments: str) -> None:
+    if code := subprocess.run([sys.executable, *arguments], cwd=ROOT, check=False).returncode:
         sys.exit(code)
 
 
