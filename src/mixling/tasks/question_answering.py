@@ -192,8 +192,8 @@ class QuestionAnswering(Task):
         text, reading = config["model"]["text"], config["reading"]
         asked = min(reading["max_question"], text["max_len"] // 2)
         return f"""- It reads the first {asked} {text["tokens"]} of a question; `prediction.truncated` is true if there
-  were more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the question:
-  the score of an answer depends on the text in its window only.
+  were more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the
+  question: the score of an answer depends on the text in its window only.
 - Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
 
     @classmethod
