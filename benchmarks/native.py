@@ -37,13 +37,12 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from mixling import Predictor, build_model, model_config
-from mixling.comparison.fast_text import as_line, is_installed
-from mixling.cost.provenance import provenance
-from mixling.export.onnx import export_onnx
-from mixling.runtime.native import CACHE_BYTES, NativeEngine
+from mixling.comparison import as_line, is_installed
+from mixling.cost import provenance
+from mixling.export import export_onnx
+from mixling.runtime import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
-from mixling.text.encoder import train_vocabulary
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet, train_vocabulary
 
 CASES = {
     "snips": ("snips", "mixling-small"),

@@ -22,11 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from mixling import Predictor
-from mixling.cost.provenance import provenance
-from mixling.runs.data import read_data
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
+from mixling import Predictor, fit, read_data
+from mixling.cost import provenance
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "late_labels.json"

@@ -19,7 +19,7 @@ from mixling.audit import audit as audit_module
 from mixling.audit.audit import Audit, LabelsAudit, audit, conflicting, leaked
 from mixling.audit.folds import assign_folds
 from mixling.audit.report import audit_page, rows_csv, summarize, write_report
-from mixling.text.encoder import Text
+from mixling.text import Text
 
 
 def store(*rows: tuple[Text, str], path: str = "a.csv") -> Dataset:

@@ -17,8 +17,8 @@ import pytest
 
 from mixling import Predictor
 from mixling.errors import Interrupted
-from mixling.runs.artifact import RUN_FILE, WRITTEN
-from mixling.training.loop import Trainer
+from mixling.runs import RUN_FILE, WRITTEN
+from mixling.training import Trainer
 
 from .conftest import Call
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mixling import PRESETS
 from mixling.cost import printed, timing
-from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq import SEQ2SEQ_PRESETS
 from mixling.vision import IMAGE_PRESETS
 
 from .conftest import Call

@@ -12,17 +12,21 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from mixling import load
+from mixling import Callback, Step, load
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs.artifact import read_config, read_file
-from mixling.runs.spec import resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.text.labels import LabelSet
-from mixling.training.callbacks import Callback, Step
-from mixling.vision import ImageAugmentationConfig, ImageClassifier, fit_images
-from mixling.vision.config import IMAGE_RUNS, ImageRunConfig
-from mixling.vision.images import ImageShape, read_labeled
+from mixling.runs import read_metrics, resolve
+from mixling.runs.files import read_config
+from mixling.tasks import Classification, LossConfig
+from mixling.text import LabelSet
+from mixling.vision import (
+    IMAGE_RUNS,
+    ImageAugmentationConfig,
+    ImageClassifier,
+    ImageRunConfig,
+    ImageShape,
+    fit_images,
+    read_labeled,
+)
 from mixling.vision.training import ImageData, split_images
 
 from .conftest import Call
@@ -68,7 +72,7 @@ def trained(data: Path, call: Call) -> Path:
 def test_a_model_learns_and_its_folder_is_complete(trained: Path, data: Path, call: Call) -> None:
     names = {path.name for path in trained.iterdir()}
     assert {"run.json", "config.json", "model.safetensors", "metrics.json", "README.md", "curves.png"} <= names
-    report = read_file(trained / "metrics.json")
+    report = read_metrics(trained)
     assert report["data"] == {"training": 72, "validation": 8, "labels": {"across": 36, "along": 36}}
     model = read_config(trained)["model"]
     assert (model["image_size"], model["patch_size"], model["channels"]) == (8, 4, 1)
@@ -138,7 +142,7 @@ def test_prediction_refuses_options_of_texts(
 
 def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, call: Call) -> None:
     card = (trained / "README.md").read_text("utf-8")
-    accuracy = read_file(trained / "metrics.json")["validation"]["accuracy"]
+    accuracy = read_metrics(trained)["validation"]["accuracy"]
     assert f"Accuracy {accuracy:.4f}" in card
     assert "| `along` |" in card
     shown = call("show", trained).out

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from mixling import TextGenerator
-from mixling.data.readers.rows import OnBadRow
-from mixling.seq2seq.evaluation import exact_matches
-from mixling.seq2seq.pairs import PairColumns, read_pairs
+from mixling.data import OnBadRow
+from mixling.seq2seq import PairColumns, exact_matches, read_pairs
 
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}

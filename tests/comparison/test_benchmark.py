@@ -21,15 +21,13 @@ from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
+from mixling.data import Target
 from mixling.data.dataset import Column
-from mixling.data.examples import Target
+from mixling.runs import LABELS, resolve
 from mixling.runs.run import Run
-from mixling.runs.spec import LABELS, Resolved, resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.regression import Regression
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.runs.spec import Resolved
+from mixling.tasks import Classification, Regression, Tagging
+from mixling.text import LabelSet, Text
 
 TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}

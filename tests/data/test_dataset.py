@@ -22,7 +22,7 @@ from mixling.data import dataset as dataset_module
 from mixling.data.columns import Schema
 from mixling.data.examples import Target
 from mixling.errors import StorageError
-from mixling.text.answers import Answers
+from mixling.text import Answers
 
 PAIR, TOKENS = ("a", "b"), ["a", "b"]
 MIXED = [

@@ -10,7 +10,7 @@ from mixling import RunConfig, Task
 from mixling.config import parse
 from mixling.export.card import model_card
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 yaml = pytest.importorskip("yaml")
 

@@ -22,8 +22,7 @@ from mixling import DataError, UserError
 from mixling.errors import StorageError
 from mixling.export import figures as fonts
 from mixling.export import plots as run_plots
-from mixling.inspect import plots
-from mixling.inspect.weights import LayerMap
+from mixling.inspect import LayerMap, plots
 
 
 def png_size(path: Path) -> tuple[int, int]:

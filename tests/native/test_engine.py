@@ -17,10 +17,9 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import ConfigError, ModelFileError, Predictor
-from mixling.export.onnx import amend
+from mixling.export import amend
 from mixling.native._core import Model
-from mixling.runtime.native import open_native
-from mixling.runtime.onnx_file import seal
+from mixling.runtime import open_native, seal
 
 from .test_ngrams import PLAIN, with_branch
 

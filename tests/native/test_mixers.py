@@ -13,8 +13,8 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling import PRESETS, ModelConfig, build_model
 from mixling.config import merge, parse
-from mixling.export.native_mixers import layer_plan
-from mixling.runtime.native import load_native
+from mixling.export import layer_plan
+from mixling.runtime import load_native
 
 from .test_logits import check
 from .test_words import native_of, predictors
@@ -125,7 +125,7 @@ def test_the_guide_names_the_presets_of_each_engine() -> None:
     ],
 )
 def test_plans_that_do_not_fit_are_refused(export: Callable[..., bytes], old: bytes, new: bytes) -> None:
-    from mixling.runtime.onnx_file import seal
+    from mixling.runtime import seal
 
     body = export("mixling-tiny", **MODELS["hypermixing"])[:-84]
     assert old in body

@@ -14,15 +14,11 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import numpy_helper  # noqa: E402
 
-from mixling import ModelFileError, Predictor  # noqa: E402
-from mixling.export.onnx import amend  # noqa: E402
+from mixling import ModelFileError, Predictor, TextEncoder  # noqa: E402
+from mixling.export import amend  # noqa: E402
 from mixling.native._core import Model  # noqa: E402
-from mixling.runtime.native import NativeEngine, load_native  # noqa: E402
-from mixling.runtime.onnx_file import seal  # noqa: E402
-from mixling.text.encoder import TextEncoder  # noqa: E402
-from mixling.text.ngram_branch import NgramBranch, NgramMetadata  # noqa: E402
-from mixling.text.ngrams import Distinct, Words, pair_hashes  # noqa: E402
-from mixling.text.table import SEPARATOR  # noqa: E402
+from mixling.runtime import NativeEngine, load_native, seal  # noqa: E402
+from mixling.text import SEPARATOR, Distinct, NgramBranch, NgramMetadata, Words, pair_hashes  # noqa: E402
 
 from .test_logits import check  # noqa: E402
 

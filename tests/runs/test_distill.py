@@ -13,14 +13,11 @@ import pytest
 
 from mixling import ConfigError, DataConfig, DataError, Dataset, Example, RunConfig, Task
 from mixling.config import parse
+from mixling.runs import DistillConfig, check_distill
 from mixling.runs.distill import DistillationData, Member, make_distillation_data, soften
-from mixling.runs.teacher import DistillConfig, check_distill
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.teachers.base import FunctionTeacher
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import FunctionTeacher
+from mixling.text import LabelSet, Text
 
 SINGLE, MULTI, TAGS = (
     Classification(LabelSet(("a", "b"), "single")),

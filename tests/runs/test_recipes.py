@@ -9,10 +9,9 @@ import pytest
 
 from mixling import ConfigError
 from mixling.cli.completion import RECIPE_NAMES
-from mixling.runs.recipes import RECIPES
-from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
-from mixling.seq2seq.config import PAIRS
-from mixling.vision.config import IMAGE_RUNS
+from mixling.runs import LABELS, MASKED_LM, RECIPES, Spec, resolve
+from mixling.seq2seq import PAIRS
+from mixling.vision import IMAGE_RUNS
 
 SPECS: dict[str, Spec[Any]] = {
     "train": LABELS,

@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from mixling import ConfigError, Predictor
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.runs.config import RunConfig
-from mixling.runs.data import read_data
+from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, read_data
+from mixling.runs import LABELS, load_model, resolve
 from mixling.runs.replay import _sample, load_head, replayed_run
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.runs.weights import load_model
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 WORDS = {"a": "alpha", "b": "beta", "c": "gamma", "d": "delta"}
 

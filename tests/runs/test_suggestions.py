@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Predictor
-from mixling.runs.suggestions import margins, suggest
-from mixling.tasks.base import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.regression import Regression
-from mixling.text.labels import LabelSet
+from mixling import ConfigError, Predictor, Task
+from mixling.runs import suggest
+from mixling.runs.suggestions import margins
+from mixling.tasks import Classification, MultiLabel, Regression
+from mixling.text import LabelSet
 
 CLASSES = Classification(LabelSet(("a", "b", "c"), "single"))
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError, Predictor
-from mixling.serving import client
-from mixling.serving.client import RemotePredictor, ServerError
+from mixling.serving import RemotePredictor, client
+from mixling.serving.client import ServerError
 
 from .process import Served, serving
 

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from mixling import DataError, ModelFileError, Predictor, Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.teachers.base import EnsembleTeacher, FunctionTeacher, Teacher
-from mixling.teachers.cache import collect_predictions
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import FunctionTeacher, collect_predictions
+from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet, Text
 
 LABELS, TAGS = Classification(LabelSet(("a", "b", "c"), "single")), Tagging(LabelSet(("O", "B-x", "I-x"), "iob"))
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"

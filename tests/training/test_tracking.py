@@ -16,11 +16,7 @@ import pytest
 
 from mixling import Callback, CallbackList, ConfigError, Predictor, Step, TrainConfig, UserError
 from mixling.config import parse
-from mixling.training.checkpoint import load_checkpoint
-from mixling.training.distributed import DistributedContext
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training import CHECKPOINT, DistributedContext, OptimConfig, Trainer, learning_rate, load_checkpoint
 from mixling.training.tracking import Tracker, Tracking, track_model
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import ModelFileError
-from mixling.tuning.space import Dimension
+from mixling.tuning import Dimension
 from mixling.tuning.study import Result, Studies, best
 from mixling.tuning.tune import Search
 

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from mixling import DataError
+from mixling.vision import ImageShape, read_labeled
 from mixling.vision import images as module
-from mixling.vision.images import ImageShape, first_shape, read_image, read_labeled
+from mixling.vision.images import first_shape, read_image
 
 GRAY, COLOR = ImageShape(size=4, channels=1), ImageShape(size=4, channels=3)
 

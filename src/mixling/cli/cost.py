@@ -47,7 +47,7 @@ def cost_command(
     """
     import torch
 
-    from mixling.cost.provenance import provenance
+    from mixling.cost.environment import provenance
     from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
     from mixling.cost.timing import time_model
     from mixling.inspect.plots import cost_curves

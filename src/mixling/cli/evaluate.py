@@ -84,7 +84,8 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     text, for models of images, and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
     from mixling.data.readers.rows import OnBadRow
-    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
+    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model
+    from mixling.runs.files import read_config
     from mixling.storage import write_json
 
     files = options.files

@@ -91,7 +91,7 @@ def image_report(
         UserError: the images or the model cannot be read.
     """
     from mixling.metrics.base import format_table
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
     classifier = ImageClassifier(model)
     images = classifier.read(sources, on_bad_row=bad.mode)
@@ -118,7 +118,7 @@ def predict_images(model: str, options: PredictionOptions) -> None:
         UserError: an image or the model cannot be read, or an option is for texts.
     """
     from mixling.data.readers import OnBadRow
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
     if also := [name for name in given_options(options) if name not in _PREDICTION_OPTIONS]:
         raise ConfigError(f"{also[0]}: applies to texts, not to images; leave it out")

@@ -85,7 +85,8 @@ def pretrain_command(options: PretrainOptions) -> None:
     started = announce("pretrain")
     from mixling.cli.folders import check_run_folder, interruptible
     from mixling.cli.training import session, train_pairs
-    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
+    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT
+    from mixling.runs.resume import kind_of_run
 
     objective, out = options.objective, options.out
     if objective == "span-corruption" or (options.resume and kind_of_run(out) == TEXT_TO_TEXT):

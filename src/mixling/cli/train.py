@@ -221,8 +221,9 @@ def train_command(options: TrainOptions) -> None:
 
 def _kind(options: TrainOptions) -> str | None:
     """Return the kind of run that the options ask for, or that is resumed."""
-    from mixling.runs.artifact import IMAGES, kind_of_run
+    from mixling.runs.artifact import IMAGES
     from mixling.runs.kinds import infer_kind
+    from mixling.runs.resume import kind_of_run
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
     from mixling.vision.model import IMAGE_PRESETS
 

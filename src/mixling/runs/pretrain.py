@@ -14,7 +14,8 @@ from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, Artifact, read_config
+from mixling.runs.artifact import PRETRAINING, Artifact
+from mixling.runs.files import CONFIG_FILE, read_config
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.storage import write_atomic

@@ -8,7 +8,9 @@ from typing import Any
 
 from mixling.errors import ModelFileError
 from mixling.hub import HUB, upload
-from mixling.runs.artifact import CARD_FILE, ONNX_FILE, load, read_folder, run_files
+from mixling.runs.artifact import load, read_folder
+from mixling.runs.files import CARD_FILE, run_files
+from mixling.runtime.onnx_file import ONNX_FILE
 
 _FENCE = "---\n"
 

@@ -16,11 +16,13 @@ from mixling.config import Config
 from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
-from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, ONNX_FILE, REFIT_FOLDER
+from mixling.runs.artifact import KINDS
+from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.config import TrainConfig

@@ -22,10 +22,11 @@ from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.adjustments import Adjustments
-from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
+from mixling.runs.artifact import TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS, TEACHER_FOLDER
 from mixling.runs.initialization import make_vectors
 from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
@@ -37,6 +38,7 @@ from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks import task_type

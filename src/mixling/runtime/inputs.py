@@ -16,7 +16,7 @@ PART_TEXTS = 4096
 CHECKED = 256  # texts that are checked together
 
 
-class Inputs:
+class TextInputs:
     """The texts that a model accepts.
 
     Args:

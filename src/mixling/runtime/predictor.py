@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError
-from mixling.runtime.inputs import PART_TEXTS, Inputs
+from mixling.runtime.inputs import PART_TEXTS, TextInputs
 from mixling.runtime.native import NativeEngine
 from mixling.runtime.network import BATCH_SIZE, ENCODING, Network
 from mixling.runtime.quick import open_quickly
@@ -92,7 +92,7 @@ class Predictor:
         # Everything else is opened when it is first asked for.
         self._native: NativeEngine | None = self._quick.engine
         self._decoder: Task | LabelDecoder = self._quick.decoder
-        self._inputs = Inputs(pairs=self._native.pairs, questions=False, part_chars=_PART_CHARS)
+        self._inputs = TextInputs(pairs=self._native.pairs, questions=False, part_chars=_PART_CHARS)
 
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> None:
         """Open a model with all that it has, for every engine and kind of text."""
@@ -107,7 +107,7 @@ class Predictor:
         network = Network(model, encoder)
         metadata = model.metadata
         questions = metadata.reading is not None
-        self._inputs = Inputs(pairs=metadata.pairs, questions=questions, part_chars=network.part_chars)
+        self._inputs = TextInputs(pairs=metadata.pairs, questions=questions, part_chars=network.part_chars)
         self._decoder = model.task
         # An encoder of the caller's may read fewer words.
         self._native = model.native if network.encoder.config.max_len == metadata.text.max_len else None

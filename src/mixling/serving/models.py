@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import DataError, UserError
-from mixling.runs.artifact import CONFIG_FILE
+from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.serving.generating import LoadedGenerator, generates_text, open_generator
