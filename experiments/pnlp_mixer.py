@@ -43,12 +43,11 @@ from mixer_family import is_done
 from pnlp_tables import FOLDS, ON_TEST, OURS, TABLES, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
-from mixling.audit.folds import assign_folds
 from mixling.config import merge, parse
 from mixling.cost.provenance import provenance
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
+from mixling.data.splits import assign_folds, split_validation
 from mixling.metrics.intervals import resampled
 from mixling.runs.evaluation import evaluate
 from mixling.runs.recipes import RECIPES
