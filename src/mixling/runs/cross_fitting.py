@@ -31,7 +31,7 @@ from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
 FOLDS = 4
-MAX_EXAMPLES = 2_000  # with more, a tenth of them shows as much, and the trainings would take minutes
+FEW_EXAMPLES = 2_000  # with more, a tenth of them shows as much, and the trainings would take minutes
 
 Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
 
@@ -66,7 +66,7 @@ def choose_folds(
     if chosen is None:
         planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
         usual = config.initialization.kind in ("random", "rows") and not weighted and config.conformal is None
-        if number > MAX_EXAMPLES or planned or not usual:
+        if number > FEW_EXAMPLES or planned or not usual:
             return None
     joined = Dataset.from_examples((one for part in (train, validation) for one in part), pairs=train.schema.pairs)
     if len(np.unique(joined.group_hashes())) < 2 * FOLDS:

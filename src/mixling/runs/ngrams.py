@@ -147,7 +147,9 @@ def fit_ngrams(
         f"{best.mixture.loss:.4f} with it"
     )
     gain = (scaled.loss - best.mixture.loss) * len(known)
-    if config.use == "auto" and len(known) >= _MIN_PROOF and gain < _MIN_GAIN:
+    # Without a branch nothing is shifted either; a network that overfits may need it more than the n-grams.
+    gain_of_all = (scaled.alone - best.mixture.loss) * len(known) - task.num_scores
+    if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     del attempt, features  # which take most of the memory of a training
