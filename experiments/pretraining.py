@@ -1,4 +1,4 @@
-"""gMLP, section 4.4 in small: what masked language modelling buys downstream, for models of one size.
+"""gMLP, section 4.4 in small: what masked language modeling buys downstream, for models of one size.
 
 Paper (C4, 110-365 million parameters): fine-tuned accuracy follows perplexity; gMLP is behind the Transformer on pairs
 of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. Its open question, whether

@@ -83,6 +83,10 @@ def test_a_model_learns_and_its_folder_is_complete(trained: Path, data: Path, ca
     assert f"accuracy {found['accuracy']:.4f}" in result.out
     assert "20 images" in result.out
     assert (data / "c.png").exists()
+    for option in (("--reliability",), ("--threshold", "0.5"), ("--label", "kind")):
+        result = call("evaluate", trained, data / "test", *option)
+        assert result.code == 2
+        assert f"{option[0]}: does not apply to models of images; leave it out" in result.err
 
 
 def test_predictions_of_files_and_folders(trained: Path, data: Path, call: Call) -> None:

@@ -75,7 +75,7 @@ def hold(folder: Path, test: list[str], out: Path) -> Comparison:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.csv, dev.csv and test.csv; 3 of the 40 test rows stand in train, 2 have a label of their own."""
+    """train.csv, dev.csv and test.csv; 3 of the 40 test rows are in train, 2 have a label of their own."""
     folder = tmp_path_factory.mktemp("pairs")
     training = rows(60, 0)
     write(folder / "train.csv", training)
@@ -139,7 +139,7 @@ def test_test_rows_choose_nothing(
 
 def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     remarks = "\n".join(held.remarks)
-    assert "3 of 40 test texts stand in the training rows too" in remarks
+    assert "3 of 40 test texts are also in the training rows" in remarks
     assert "test: 2 examples have labels that training never saw and count as errors: " in remarks
     assert "Pairs: the baselines have features of each text" in remarks
     assert held.rows == {"training": 60, "validation": 20, "test": 40}

@@ -128,7 +128,7 @@ BAD_ROWS = [
     (row([], context=" "), "column 'context' is empty; enter a text"),
     (row([], question=7), "column 'question' is not text but a number"),
     (row([], id=[1]), "column 'id' is a list"),
-    (row([], id="first"), "the id 'first' stands twice"),
+    (row([], id="first"), "the id 'first' occurs twice"),
 ]
 # fmt: on
 

@@ -334,3 +334,5 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match=r"mixling\[train\]"):
         run_plots.training_curves(RECORDS, tmp_path / "curves.png")
+    with pytest.raises(UserError, match=r"mixling\[train\]"):  # before the work for the plot
+        fonts.check_plot(tmp_path / "curves.png")

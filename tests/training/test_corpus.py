@@ -1,4 +1,4 @@
-"""Masked language modelling: what the model reads and what it is asked, and a loss with an independent statement."""
+"""Masked language modeling: what the model reads and what it is asked, and a loss with an independent statement."""
 
 from __future__ import annotations
 

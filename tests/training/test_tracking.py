@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_made_stops_no_run(trainer: Callable[..., Traine
     messages: list[str] = []
     assert len(trainer(CONFIG, folder=run_folder, log=messages.append).fit()) == 7
     (message,) = messages
-    assert re.match("tracking by tensorboard fails: .*Error.*; the run goes on without it", message)
+    assert re.match("tracking by tensorboard fails: .*Error.*; the run continues without it", message)
 
 
 class Recorder(Tracker):

@@ -31,7 +31,7 @@ class ModelConfig(EncoderConfig):
 class Model(nn.Module):
     """A model whose input words are weighted bags of features.
 
-    With `head.pooling = "class"`, a learned vector stands before the text and is read instead of a pool, as the
+    With `head.pooling = "class"`, a learned vector comes before the text and is read instead of a pool, as the
     embedding of BERT's [CLS]; the encoder is then built for one token more.
 
     Args:

@@ -1,4 +1,4 @@
-"""Pretraining by masked language modelling; `mixling train --from` fine-tunes the result."""
+"""Pretraining by masked language modeling; `mixling train --from` fine-tunes the result."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
         for subword in SPECIALS:
             if subword not in vocabulary:
                 raise ConfigError(
-                    f"the vocabulary has no subword {subword}, which masked language modelling needs; add it to the "
+                    f"the vocabulary has no subword {subword}, which masked language modeling needs; add it to the "
                     "file, or leave out --vocabulary to train one on the text"
                 )
     return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

@@ -69,7 +69,13 @@ class Baselines(ABC):
         return len(self.labels)
 
     def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
 
@@ -78,6 +84,7 @@ class Baselines(ABC):
             targets: (B, ...), as `targets` gives them.
             weights: (B,) of the texts; None: all are 1.
             strength: the inverse of the regularization.
+            few: whether the texts are few, for which a slower model may be better.
         """
         raise NotImplementedError(f"{self.name} has no scores")
 

@@ -243,7 +243,13 @@ class Regression(Task):
         return LinearModel([model], lambda scores: scores[:, 0].tolist())
 
     def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
         from sklearn.linear_model import Ridge

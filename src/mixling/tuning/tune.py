@@ -271,8 +271,10 @@ class Search:
         self._workers.remove(worker)
         if not (code := worker.process.exitcode):
             raise TrainingError(f"the process of {self._name(worker.trial)} was interrupted; resume the search")
+        if code > 0:
+            return Failed(message=f"its process ended with exit code {code}; its error is printed above")
         return Failed(
-            message=f"its process ended with exit code {code}, perhaps for lack of memory; fewer --jobs need less"
+            message=f"its process was killed by signal {-code}, perhaps for lack of memory; fewer --jobs need less"
         )
 
     def _end(self) -> None:
