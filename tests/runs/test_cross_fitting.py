@@ -9,20 +9,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TrainConfig, fit, model_config
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
+from mixling.runs import LABELS, LinearData, fit_ngrams, resolve
 from mixling.runs.cross_fitting import OutOfFold, choose_folds
-from mixling.runs.ngrams import Fitted, LinearData, fit_ngrams
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.runtime.predictor import Predictor
+from mixling.runs.ngrams import Fitted
 from mixling.tasks import task_type
-from mixling.text.config import TextConfig
-from mixling.text.encoder import train_vocabulary
-from mixling.training.config import NgramConfig, TrainConfig
+from mixling.text import train_vocabulary
+from mixling.training import NgramConfig
 
 WORDS = ("balan", "kopert", "misim", "tugor", "zelan", "bapert", "kosim", "migor")
 
