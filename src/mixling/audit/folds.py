@@ -14,6 +14,7 @@ from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
+from mixling.errors import DataError
 from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
