@@ -11,23 +11,14 @@ import numpy as np
 import onnx
 import pytest
 
+from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit, model_config
 from mixling.cli.main import run
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
 from mixling.errors import ConfigError
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
-from mixling.runs.ngrams import LinearData, budget, fit_ngrams
-from mixling.runs.training import fit
-from mixling.runs.weights import load_model
-from mixling.runtime.predictor import Predictor
+from mixling.runs import LinearData, budget, fit_ngrams, load_model
 from mixling.tasks import task_type
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.ngrams import Words
-from mixling.training.augmentation import AugmentationConfig
-from mixling.training.config import NgramConfig
+from mixling.text import Words, train_vocabulary
+from mixling.training import AugmentationConfig, NgramConfig
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 

@@ -18,19 +18,22 @@ import torch
 from torch import Tensor
 
 from mixling import Callback, Step, TrainConfig
-from mixling.data.batches import TextSet, collate, training_batches
+from mixling.data import TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.training import dataset_adapter, loop
-from mixling.training.augmentation import NO_AUGMENTATION
+from mixling.tasks import Classification, LossConfig
+from mixling.training import (
+    HISTORY,
+    NO_AUGMENTATION,
+    Interrupts,
+    LabeledData,
+    OptimConfig,
+    Trainer,
+    dataset_adapter,
+    learning_rate,
+    loop,
+)
 from mixling.training.config import Initialization
-from mixling.training.dataset_adapter import LabeledData
-from mixling.training.files import HISTORY
-from mixling.training.interrupts import Interrupts
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig, learning_rate
 
 MakeTrainer = Callable[..., Trainer]
 QUICK: dict[str, Any] = {

@@ -14,6 +14,7 @@ from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
+from mixling.errors import DataError
 from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
@@ -44,8 +45,12 @@ def out_of_fold(
 
     Returns:
         The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers.
+
+    Raises:
+        DataError: without one of the folds, the examples all have the same label.
     """
     fold = assign_folds(examples, folds, seed)
+    _check_labels(examples, fold)
     column = {name: index for index, name in enumerate(task.labels.names)}
     probabilities = np.zeros((len(examples), len(column)))
     answers = np.empty(len(examples), object)
@@ -70,6 +75,19 @@ def out_of_fold(
         metric = task.metric.replace("_f1", " F1")
         log(f"fold {number + 1}/{folds}: {len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
     return probabilities, answers.tolist()
+
+
+def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
+    if (classes := examples.class_ids()) is None:
+        return
+    for number in range(fold.max() + 1):
+        if len(np.unique(classes[fold != number])) < 2:
+            label = examples.targets[int(np.flatnonzero(fold != number)[0])]
+            raise DataError(
+                f"nearly every text has the label {label!r}: without one of {fold.max() + 1} folds, no other label is "
+                "left to train on; give more examples of the others",
+                path=examples.where(0)[0],
+            )
 
 
 def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:

@@ -24,11 +24,12 @@ from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.adjustments import Adjustments
-from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
+from mixling.runs.artifact import TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.cross_fitting import OutOfFold, Predict, choose_folds, predict_out_of_fold
 from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS, TEACHER_FOLDER
 from mixling.runs.initialization import make_vectors
 from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
@@ -40,6 +41,7 @@ from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks import task_type
@@ -238,12 +240,7 @@ class _Labeled(Parts[Metrics]):
     def content(self) -> Iterator[bytes]:
         yield json.dumps(self.vocabulary.serialize()).encode()
         for part in (self.examples.texts, self.examples.validation):
-            yield part.text_hashes().tobytes()
-            yield json.dumps(part.label_counts(), sort_keys=True).encode()
-            ids = part.class_ids()
-            yield b"" if ids is None else np.ascontiguousarray(ids).tobytes()
-            if part.schema.targets == "answers":
-                yield from (repr(answers).encode("utf-8", "surrogatepass") for answers in part.answers)
+            yield from part.content()
         if self.examples.weights is not None:
             yield self.examples.weights.tobytes()
         if self.config.distill is not None:

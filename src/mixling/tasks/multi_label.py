@@ -17,8 +17,10 @@ from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.native.margins import fit_margins
-from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
+from mixling.tasks.base import Sample, Task, sigmoid
+from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import fit_logistic
+from mixling.tasks.presentation import probable
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction

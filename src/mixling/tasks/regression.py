@@ -17,7 +17,8 @@ from mixling.data.readers.rows import Row
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
-from mixling.tasks.base import LinearModel, Sample, Task
+from mixling.tasks.base import Sample, Task
+from mixling.tasks.baselines import LinearModel
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
