@@ -93,6 +93,7 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
     assert run.report["refit"]["examples"] == 80
     assert run.report["ngrams"]["folds"] == 4
     assert run.metrics.n == 21
+    assert any(line.startswith("few examples: training 4 networks") for line in lines)
     assert any("80 examples by models that had not seen them" in line for line in lines)
     predictor, test = Predictor(tmp_path / "m"), rows(100, 2)
     right = [

@@ -84,6 +84,7 @@ class LabeledParts(Parts[Metrics]):
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
+        self._log = stage.log
         self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
         self.model = self._build(stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
@@ -197,6 +198,11 @@ class LabeledParts(Parts[Metrics]):
         if examples.task.has_labels:
             new = unseen(examples.validation, examples.task.labels.names)
             known = np.setdiff1d(known, new + len(examples.train))
+
+        self._log(
+            f"few examples: training {folds.max() + 1} networks that each leave out a fold of the {len(folds):,}, to "
+            "choose how much the n-gram branch counts (--set ngrams.cross_fit=false omits this)"
+        )
 
         def finish(model: Model) -> Predict:
             self.adjustments.calibrate(model)
