@@ -75,9 +75,36 @@ def test_a_text_of_more_than_a_million_characters_is_cut(export: Callable[..., b
     assert found.probabilities == shorter.probabilities
 
 
-@pytest.mark.parametrize("changes", [{"task": "tagging"}, {"pairs": True}])
-def test_what_it_does_not_read_in_windows(export: Callable[..., bytes], changes: dict) -> None:
-    assert not NativeEngine(Model(export("mixling-tiny", **changes), 0, 1)).reads_long
+SUBWORDS = {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pairs": True, "text": {"max_len": MAX_LEN}},
+        {"pairs": True, "text": {"max_len": 8}},
+        {"pairs": True, "text": SUBWORDS | {"max_len": 9}},
+        {"text": SUBWORDS | {"max_len": 7}},
+        {"text": {"max_len": 1}},
+    ],
+    ids=str,
+)
+def test_long_pairs_and_subwords(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    native, other = engines(export("mixling-tiny", precision="float32", **changes), monkeypatch)
+    chosen: list = [*long_texts(texts), *(f"{'unbelievable ' * (i % 5)} a {'x' * i}" for i in range(40))]
+    if changes.get("pairs"):
+        chosen = [*zip(chosen, chosen[7:], strict=False), *zip(chosen[90:], chosen, strict=False)]
+    np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
+    found, expected = ([(item.truncated, item.empty) for item in one.predict(chosen)] for one in (native, other))
+    assert found == expected
+    if changes.get("pairs"):
+        assert len(set(found)) > 1
+
+
+def test_taggers_leave_windows_to_the_predictor(export: Callable[..., bytes]) -> None:
+    assert not NativeEngine(Model(export("mixling-tiny", task="tagging"), 0, 1)).reads_long
 
 
 def test_predictions_are_those_of_the_decoder(export: Callable[..., bytes], texts: list[str]) -> None:

@@ -87,9 +87,9 @@ void mixling_stop(mixling_worker *worker);
    Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
-/* The same, but single texts of more words than `mixling_max_len` are read to their end: in windows of so many words,
-   whose logits are averaged. MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many.
-   Pairs, and texts of models whose tokens are subwords, are read as by `mixling_predict`. */
+/* The same, but texts of more words or subwords than `mixling_max_len` are read to their end: in windows of so many, whose
+   logits are averaged. Of a pair the longer text is divided, and each window has the other one, up to half of it.
+   MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many; or the other one is longer. */
 int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 /* 1 for a model whose long texts `mixling_predict_long` reads to their end; else 0. */
 int mixling_reads_long(const mixling_model *model);
@@ -115,6 +115,13 @@ int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word
 int mixling_tag(
     mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, uint32_t *tags, size_t *n,
     uint8_t *flags);
+
+/* The same for texts of any length, of which what is beyond 1,048,576 characters is left out: in windows that overlap, of
+   which each word has its logits from the one where it is farthest from an end. What is found is in memory of the worker,
+   until its next call. */
+int mixling_tag_long(
+    mixling_worker *worker, const mixling_text *text, const mixling_word **words, const float **logits,
+    const uint32_t **tags, size_t *n, uint8_t *flags);
 
 /* An answer: characters from `start` up to `end` of the context. */
 typedef struct {

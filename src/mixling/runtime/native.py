@@ -58,7 +58,7 @@ class NativeEngine:
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
         abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
-        reads_long: whether it reads single texts to their end in windows, as `runtime.windows` does.
+        reads_long: whether it reads texts to their end in windows, as `runtime.windows` does.
     """
 
     def __init__(self, model: Model) -> None:

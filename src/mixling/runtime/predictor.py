@@ -503,7 +503,7 @@ class Predictor:
         if self._too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
         native = self._native
-        if self._too_long == "windows" and native is not None and native.reads_long and set(map(type, texts)) == {str}:
+        if self._too_long == "windows" and native is not None and native.reads_long and native.reads(texts):
             return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
@@ -519,7 +519,7 @@ class Predictor:
         """Return what was read of the texts up to the model's maximum, and their logits.
 
         Args:
-            to_end: the native engine reads single texts to their end, if it can.
+            to_end: the native engine reads texts to their end, if it can.
         """
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts, to_end=to_end)
