@@ -56,7 +56,6 @@ def test_long_texts_are_read_in_the_windows_of_the_other_engine(
     native, other = engines(with_branch(content, PLAIN, 3) if branch else content, monkeypatch)
     chosen = long_texts(texts)
     assert native._native is not None
-    assert native._native.reads_long
     np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
     found, expected = native.predict(chosen), other.predict(chosen)
     assert [(item.truncated, item.empty) for item in found] == [(item.truncated, item.empty) for item in expected]
@@ -103,8 +102,19 @@ def test_long_pairs_and_subwords(
         assert len(set(found)) > 1
 
 
-def test_taggers_leave_windows_to_the_predictor(export: Callable[..., bytes]) -> None:
-    assert not NativeEngine(Model(export("mixling-tiny", task="tagging"), 0, 1)).reads_long
+@pytest.mark.parametrize("changes", [{"max_len": 8}, {"max_len": 12, "contractions": True}, SUBWORDS | {"max_len": 9}])
+def test_long_texts_are_tagged_in_windows(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    native, other = engines(export("mixling-tiny", task="tagging", precision="float32", text=changes), monkeypatch)
+    chosen, length = long_texts(texts), 0
+    for text, one, two in zip(chosen, native.text_logits(chosen), other.text_logits(chosen), strict=True):
+        if text.strip():
+            np.testing.assert_allclose(one, two[: len(one)], rtol=0, atol=1e-5)
+    for one, two in zip(native.predict_stream(chosen), other.predict_stream(chosen), strict=True):
+        assert (one.tokens, one.tags, one.truncated, one.empty) == (two.tokens, two.tags, two.truncated, two.empty)
+        length = max(length, len(one.tokens or ()))
+    assert length > 50
 
 
 def test_predictions_are_those_of_the_decoder(export: Callable[..., bytes], texts: list[str]) -> None:

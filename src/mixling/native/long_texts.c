@@ -162,15 +162,15 @@ static int tag_part(
     return status;
 }
 
-int mixling_tag_long(
-    mixling_worker *worker, const mixling_text *text, const mixling_word **words, const float **logits,
+int mixling_tag(
+    mixling_worker *worker, const mixling_text *text, int to_end, const mixling_word **words, const float **logits,
     const uint32_t **tags, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
-    size_t counts[2], tokens[2], space = model->max_len;
+    size_t counts[2] = {0}, tokens[2] = {0}, space = model->max_len;
     uint8_t cut = 0;
     if (!model->begins || text->second) return MIXLING_ARGUMENT;
     *n = 0;
-    int status = find_words(worker, text, counts, tokens, &cut);
+    int status = to_end ? find_words(worker, text, counts, tokens, &cut) : MIXLING_OK;
     if (status != MIXLING_OK) return status;
     if (is_divided(model, text, counts, tokens)) {
         const spot *spots = worker->spots;

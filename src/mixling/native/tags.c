@@ -111,10 +111,3 @@ int tag_words(
         memmove(logits + i * labels, logits + worker->starts[i] * labels, labels * sizeof *logits);
     return status;
 }
-
-int mixling_tag(
-    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, uint32_t *tags, size_t *n,
-    uint8_t *flags) {
-    int status = tag_words(worker, text, words, logits, n, flags);
-    return status == MIXLING_OK && tags ? tag_sequence(worker, logits, *n, tags) : status;
-}

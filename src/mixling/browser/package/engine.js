@@ -104,7 +104,7 @@ export class Engine {
     this.#write(text);
     const out = this.#out;
     const at = [4, 8, 12].map((offset) => out + offset);
-    this.#check(this.#functions.mixling_tag_long(this.#worker, this.#text, ...at, out, out + 16));
+    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, 1, ...at, out, out + 16));
     const [words, logits, tags] = at.map((place) => this.#number(place));
     const found = this.#found(words);
     const memory = this.#memory().buffer;
