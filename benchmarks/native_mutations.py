@@ -73,7 +73,12 @@ OTHERS["recurrent mixers and TSP"] = {
 
 
 class Part(NamedTuple):
-    """A kind of model; `branch` is the share of the weights of its n-gram branch that are not 0, if it has one; `others` a key of `OTHERS`."""
+    """A kind of model.
+
+    Attributes:
+        branch: the share of the weights of its n-gram branch that are not 0, if it has one.
+        others: a key of `OTHERS`.
+    """
 
     preset: str
     precision: Precision
