@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mixling import DataError, Example, read_examples
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
+from mixling.data import ColumnsConfig, OnBadRow
 from mixling.tasks import task_type
 
 SKIP = "pass --on-bad-row skip"
@@ -169,6 +168,11 @@ FILE_PROBLEMS = [
     Case("truncated gzip with a bad row", "a.jsonl.gz", gzip.compress(labeled("x", None, "y").encode())[:-9],
          ("gzip file is truncated",)),
     Case("not gzip", "a.jsonl.gz", REPEATED, ("ends in .gz but is not gzip", "remove .gz")),
+    Case("csv: no header", "a.csv", "play the newest album of the band that was here last night,music\nb,x\n",
+         ("no column 'text'", "the first line must name the columns")),
+    Case("csv: a name that nobody spelled", "a.csv", "request,intent\na,x\nb,y\n",
+         ("no column 'text'; allowed: request, intent; choose a column with --text",)),
+    Case("workbook", "a.xls", "x", ("is a workbook; save the sheet as CSV in UTF-8",)),
     Case("unknown extension", "a.cvs", "text,label\na,1\n",
          ("unknown extension '.cvs'", "did you mean '.csv'?")),
     Case("no extension", "a", "text,label\na,1\n", ("without an extension", ".jsonl")),

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
-from mixling.runtime.native import NativeEngine, load_native
+from mixling.runtime import NativeEngine, load_native
 
 from .test_ngrams import PLAIN, with_branch
 
@@ -76,7 +76,7 @@ def test_more_words_than_are_computed_at_a_time(export: Callable[..., bytes]) ->
 def test_a_text_whose_scores_are_far_below_those_of_others(export: Callable[..., bytes]) -> None:
     from onnx import ModelProto, numpy_helper
 
-    from mixling.runtime.onnx_file import seal
+    from mixling.runtime import seal
 
     content = export(preset="mixling-tiny", precision="float32", head={"pooling": "attention"})
     proto = ModelProto.FromString(content)

@@ -11,8 +11,8 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling import PRESETS, ModelConfig, build_model
 from mixling.config import merge, parse
-from mixling.export.native_mixers import layer_plan
-from mixling.runtime.native import load_native
+from mixling.export import layer_plan
+from mixling.runtime import load_native
 
 from .test_logits import check
 from .test_words import native_of, predictors
@@ -146,7 +146,7 @@ def test_every_preset_is_computed() -> None:
     ],
 )
 def test_plans_that_do_not_fit_are_refused(export: Callable[..., bytes], old: bytes, new: bytes) -> None:
-    from mixling.runtime.onnx_file import seal
+    from mixling.runtime import seal
 
     kinds = ("hypermixing", "lstm", "attention without queries")
     body = next(body for kind in kinds if old in (body := export("mixling-tiny", **MODELS[kind])[:-84]))

@@ -12,10 +12,8 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling import Predictor
 from mixling.native._core import Model
-from mixling.text.clean import clean, normalize
-from mixling.text.tsp import tsp_features
-from mixling.text.unicode import tables
-from mixling.text.words import word_spans
+from mixling.text import normalize, tables, tsp_features, word_spans
+from mixling.text.clean import clean
 
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
 
