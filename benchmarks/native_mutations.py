@@ -7,7 +7,7 @@ tests/native/mutate.c, built with gcc, changes bytes of a model's file (bits, di
 length), renews the checksum of seven copies in eight, opens the copy and predicts with what still opens. The first
 finding ends the run with the sanitizer's report. Models: channel and token MLPs, in 8 bits and in float32, with first
 weights, without and with an n-gram branch whose weights are stored in full and one by one; a tagger, one for questions,
-and the other mixers with subwords.
+and the other mixers with subwords; recurrent ones and linear attention with TSP.
 Written to benchmarks/results/native_mutations.json.
 """
 
@@ -36,7 +36,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "src" / "mixling" / "native"
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 SUBWORDS = {"text": {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}}
-MIXERS: dict[str, Any] = {
+OTHERS: dict[str, Any] = {}
+OTHERS["other mixers"] = {
     **SUBWORDS,
     "embedding": {"positions": "learned", "norm": True},
     "layers": [
@@ -51,23 +52,41 @@ MIXERS: dict[str, Any] = {
         }
     ],
 }
+OTHERS["recurrent mixers and TSP"] = {
+    "text": {"projection": {"type": "tsp"}},
+    "layers": [
+        {
+            "mixers": [
+                {"type": "recurrent", "hidden_dim": 8, "num_layers": 2},
+                {"type": "recurrent", "cell": "qrnn", "hidden_dim": 12, "window": 3},
+                {"type": "linear_attention", "num_heads": 2},
+                {"type": "synthesizer", "num_heads": 2},
+            ]
+        }
+    ],
+}
 
 
 class Part(NamedTuple):
-    """A kind of model; `branch` is the share of the weights of its n-gram branch that are not 0, if it has one."""
+    """A kind of model.
+
+    Attributes:
+        branch: the share of the weights of its n-gram branch that are not 0, if it has one.
+        others: a key of `OTHERS`.
+    """
 
     preset: str
     precision: Precision
     pairs: bool = False
     branch: float | None = None
     task: str = "classification"
-    changes: dict[str, Any] | None = None
+    others: str = ""
 
     @property
     def name(self) -> str:
         parts = [self.preset, self.precision, "pairs" * self.pairs, f"branch {self.branch}" if self.branch else ""]
         kind = "" if self.task == "classification" else self.task
-        return ", ".join(filter(None, [*parts, kind, "other mixers" if self.changes is MIXERS else ""]))
+        return ", ".join(filter(None, [*parts, kind, self.others]))
 
 
 PARTS = (
@@ -78,8 +97,9 @@ PARTS = (
     Part("mixling-tiny", "int8", pairs=True, branch=0.2),
     Part("mixling-tiny", "int8", task="tagging"),
     Part("mixling-mixer", "float32", task="question_answering"),
-    Part("mixling-tiny", "int8", changes=MIXERS),
-    Part("mixling-tiny", "float32", task="tagging", changes=MIXERS),
+    Part("mixling-tiny", "int8", others="other mixers"),
+    Part("mixling-tiny", "float32", task="tagging", others="other mixers"),
+    Part("mixling-tiny", "int8", others="recurrent mixers and TSP"),
 )
 LABELS = {
     "classification": LabelSet(("bad", "good", "über"), "single"),
@@ -130,7 +150,7 @@ def main() -> None:
 def exported(part: Part) -> bytes:
     """A small model of the kind."""
     marks = {"text": {"segments": part.pairs, "overlap": part.pairs}}
-    values = merge(merge(merge(PRESETS[part.preset].config.to_dict(), SMALL), marks), part.changes or {})
+    values = merge(merge(merge(PRESETS[part.preset].config.to_dict(), SMALL), marks), OTHERS.get(part.others, {}))
     vocabulary = Vocabulary.train(WORDS * 3, size=100)
     config = parse(ModelConfig, values, where=part.preset)
     if config.text.projection.num_features is None:

@@ -26,7 +26,8 @@ FLAGS = (
     *("-target", "wasm32-wasi", "-msimd128", "-std=gnu11", "-g0", "-fno-math-errno", "-fno-trapping-math"),
     "-fvisibility=hidden",
 )
-FAST, SMALL = ("-O2",), ("-Os",)  # of the kernels, which all but make up the time; of the rest
+FAST = ("-O2",)  # of the kernels, which all but make up the time
+SMALL = ("-Os", "-fno-inline-functions", "-fno-vectorize", "-fno-slp-vectorize")  # of the rest
 LINK = ("-mexec-model=reactor", "-s", "-Wl,-z,stack-size=1048576")
 
 

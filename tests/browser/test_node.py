@@ -109,11 +109,11 @@ def near_ties(values: np.ndarray) -> bool:
 @pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
 @pytest.mark.usefixtures("onnx")
 def test_answers_are_those_of_python(name: str) -> None:
-    predictor, found = Predictor(MODELS / f"{name}.onnx", too_long="truncate"), in_node(name)
+    predictor, found = Predictor(MODELS / f"{name}.onnx"), in_node(name)
     texts = asked(name, hostile_texts())
     assert (found["task"], found["labels"]) == (predictor.task.name, list(predictor.labels.names))
     assert found["pairs"] is (name == "pairs")
-    expected = np.stack(predictor.logits(predictor.encode(texts)))
+    expected = np.stack(predictor.text_logits(texts))
     got = np.array([item["logits"] for item in found["out"]])
     assert np.ptp(expected, axis=0).max() > 0.05
     long = np.array([len(str(text)) > 300 for text in texts])
@@ -127,7 +127,7 @@ def test_answers_are_those_of_python(name: str) -> None:
 
 @pytest.mark.usefixtures("onnx")
 def test_tags_are_those_of_python() -> None:
-    predictor, found = Predictor(MODELS / "slots.onnx", too_long="truncate"), in_node("slots")
+    predictor, found = Predictor(MODELS / "slots.onnx"), in_node("slots")
     assert (found["task"], found["labels"]) == ("tagging", list(predictor.labels.names))
     spans = 0
     for item, prediction in zip(found["out"], predictor.predict(hostile_texts()), strict=True):
@@ -158,7 +158,7 @@ def test_words_are_those_of_python() -> None:
 @pytest.mark.parametrize("name", ["intents", "topics", "stars", "pairs"])
 @pytest.mark.usefixtures("onnx")
 def test_explanations_are_those_of_python(name: str) -> None:
-    predictor = Predictor(MODELS / f"{name}.onnx", too_long="truncate")  # JavaScript reads no windows
+    predictor = Predictor(MODELS / f"{name}.onnx", too_long="truncate")  # as JavaScript's are
     for text, got in zip(asked(name, EXPLAINED), in_node(name)["explanations"], strict=True):
         expected = predictor.explain(text, method="leave_one_out").to_dict()
         del expected["text"]
@@ -180,7 +180,7 @@ def test_thresholds_and_sets_of_labels_are_those_of_python(tmp_path: Path) -> No
             content = amend((MODELS / f"{name}.onnx").read_bytes(), **changes)
             (tmp_path / "model.onnx").write_bytes(content)
             found = run(tmp_path / "model.onnx", texts, [])["out"]
-            chosen, predictor = set(), Predictor(content, too_long="truncate")
+            chosen, predictor = set(), Predictor(content)
             for item, prediction in zip(found, predictor.predict(texts), strict=True):
                 same_numbers(item["prediction"], prediction.to_dict())
                 chosen.add(str([item["prediction"].get(key) for key in ("abstained", "label_set", "labels")]))

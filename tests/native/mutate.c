@@ -63,6 +63,8 @@ static size_t change(uint8_t *data, size_t size) {
 #define LINE FILM FILM FILM FILM FILM
 static const char LONG[] = LINE LINE LINE;
 
+enum { KEPT = 3 }; /* words of the first text */
+
 static int try_model(const uint8_t *data, size_t size) {
     static const char *TEXTS[] = {"what a film", "", "\xed\xa0\x80 a\xcc\x81 \xe2\x80\x99s isn't \xff\xfe",
                                   "\xce\xa3\xce\xa3 \xea\xb0\x81 unbelievable alors"};
@@ -72,26 +74,34 @@ static int try_model(const uint8_t *data, size_t size) {
     int status = mixling_open(data, size, &model, reason, sizeof reason);
     if (status != MIXLING_OK) return status;
     if (mixling_start(model, 1 << 16, 1, &worker) == MIXLING_OK) {
-        size_t rows = mixling_per_token(model) ? mixling_max_len(model) : 1, words;
-        float *logits = malloc(rows * mixling_num_labels(model) * sizeof *logits);
-        mixling_word *places = malloc(rows * sizeof *places);
-        uint32_t *tags = malloc(rows * sizeof *tags);
-        for (size_t i = 0; logits && places && tags && i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        float *logits = malloc((1 << KEPT) * mixling_num_labels(model) * sizeof *logits);
+        uint8_t kept[1 << KEPT][KEPT];
+        for (size_t i = 0; i < sizeof kept; i++) kept[i / KEPT][i % KEPT] = i / KEPT >> i % KEPT & 1;
+        for (size_t i = 0; logits && i < sizeof TEXTS / sizeof *TEXTS; i++) {
             uint8_t flags;
             mixling_span span;
+            const mixling_word *places;
+            const float *rows;
+            const uint32_t *tags;
+            size_t words;
             mixling_text text = {TEXTS[i], strlen(TEXTS[i]), NULL, 0};
             mixling_text pair = {TEXTS[i], strlen(TEXTS[i]), TEXTS[0], strlen(TEXTS[0])};
             mixling_text question = {TEXTS[0], strlen(TEXTS[0]), LONG, sizeof LONG - 1};
             mixling_predict(worker, &text, 1, logits, &flags);
             mixling_predict(worker, &pair, 1, logits, &flags);
             mixling_predict_long(worker, &text, 1, logits, &flags);
-            mixling_tag(worker, &text, places, logits, i % 2 ? tags : NULL, &words, &flags);
+            mixling_predict_kept(worker, &text, *kept, 1 << KEPT, KEPT, logits);
+            mixling_tag(worker, &text, i % 2, &places, &rows, &tags, &words, &flags);
             mixling_answer(worker, &pair, &span, &flags);
-            if (!i) mixling_answer(worker, &question, &span, &flags);
+            if (i) continue;
+            mixling_text swapped = {LONG, sizeof LONG - 1, TEXTS[0], strlen(TEXTS[0])}, alone = {LONG, sizeof LONG - 1, NULL, 0};
+            mixling_answer(worker, &question, &span, &flags);
+            mixling_predict_long(worker, &question, 1, logits, &flags);
+            mixling_predict_long(worker, &swapped, 1, logits, &flags);
+            mixling_predict_long(worker, &alone, 1, logits, &flags);
+            mixling_tag(worker, &alone, 1, &places, &rows, &tags, &words, &flags);
         }
         free(logits);
-        free(places);
-        free(tags);
         mixling_stop(worker);
     }
     mixling_close(model);

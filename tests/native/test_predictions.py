@@ -56,7 +56,6 @@ def test_long_texts_are_read_in_the_windows_of_the_other_engine(
     native, other = engines(with_branch(content, PLAIN, 3) if branch else content, monkeypatch)
     chosen = long_texts(texts)
     assert native._native is not None
-    assert native._native.reads_long
     np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
     found, expected = native.predict(chosen), other.predict(chosen)
     assert [(item.truncated, item.empty) for item in found] == [(item.truncated, item.empty) for item in expected]
@@ -75,9 +74,47 @@ def test_a_text_of_more_than_a_million_characters_is_cut(export: Callable[..., b
     assert found.probabilities == shorter.probabilities
 
 
-@pytest.mark.parametrize("changes", [{"task": "tagging"}, {"pairs": True}])
-def test_what_it_does_not_read_in_windows(export: Callable[..., bytes], changes: dict) -> None:
-    assert not NativeEngine(Model(export("mixling-tiny", **changes), 0, 1)).reads_long
+SUBWORDS = {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pairs": True, "text": {"max_len": MAX_LEN}},
+        {"pairs": True, "text": {"max_len": 8}},
+        {"pairs": True, "text": SUBWORDS | {"max_len": 9}},
+        {"text": SUBWORDS | {"max_len": 7}},
+        {"text": {"max_len": 1}},
+    ],
+    ids=str,
+)
+def test_long_pairs_and_subwords(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    native, other = engines(export("mixling-tiny", precision="float32", **changes), monkeypatch)
+    chosen: list = [*long_texts(texts), *(f"{'unbelievable ' * (i % 5)} a {'x' * i}" for i in range(40))]
+    if changes.get("pairs"):
+        chosen = [*zip(chosen, chosen[7:], strict=False), *zip(chosen[90:], chosen, strict=False)]
+    np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
+    found, expected = ([(item.truncated, item.empty) for item in one.predict(chosen)] for one in (native, other))
+    assert found == expected
+    if changes.get("pairs"):
+        assert len(set(found)) > 1
+
+
+@pytest.mark.parametrize("changes", [{"max_len": 8}, {"max_len": 12, "contractions": True}, SUBWORDS | {"max_len": 9}])
+def test_long_texts_are_tagged_in_windows(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    native, other = engines(export("mixling-tiny", task="tagging", precision="float32", text=changes), monkeypatch)
+    chosen, length = long_texts(texts), 0
+    for text, one, two in zip(chosen, native.text_logits(chosen), other.text_logits(chosen), strict=True):
+        if text.strip():
+            np.testing.assert_allclose(one, two[: len(one)], rtol=0, atol=1e-5)
+    for one, two in zip(native.predict_stream(chosen), other.predict_stream(chosen), strict=True):
+        assert (one.tokens, one.tags, one.truncated, one.empty) == (two.tokens, two.tags, two.truncated, two.empty)
+        length = max(length, len(one.tokens or ()))
+    assert length > 50
 
 
 def test_predictions_are_those_of_the_decoder(export: Callable[..., bytes], texts: list[str]) -> None:

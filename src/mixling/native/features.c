@@ -223,7 +223,7 @@ size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *k
         if (capacity) units[0] = whole_unit(&model->vocabulary, scratch->text, n ? scratch->ends[n - 1] : 0);
         number = 1;
     }
-    return number < capacity ? number : capacity;
+    return number;
 }
 
 /* The row of a subword by its key, or of [SEP] or [EMPTY]. */

@@ -87,12 +87,10 @@ void mixling_stop(mixling_worker *worker);
    Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
-/* The same, but single texts of more words than `mixling_max_len` are read to their end: in windows of so many words,
-   whose logits are averaged. MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many.
-   Pairs, and texts of models whose tokens are subwords, are read as by `mixling_predict`. */
+/* The same, but texts of more words or subwords than `mixling_max_len` are read to their end: in windows of so many, whose
+   logits are averaged. Of a pair the longer text is divided, and each window has the other one, up to half of it.
+   MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many; or the other one is longer. */
 int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
-/* 1 for a model whose long texts `mixling_predict_long` reads to their end; else 0. */
-int mixling_reads_long(const mixling_model *model);
 
 /* Compute the logits (m, number of labels) of texts that have some of the words of one: `kept` (m, n) is 1 for those of
    its `n` words that the text has, and what the texts have in common is computed once.
@@ -107,14 +105,15 @@ int mixling_predict_kept(
    words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags);
 
-/* Tag the words of a single text.
+/* Tag the words of a single text: `*n` words, their logits (n, number of labels), and their tags, which are the IOB2
+   sequence of labels with the greatest sum of logits, in which I-x follows B-x or I-x. All three are in memory of the
+   worker, until its next call.
 
-   words: room for `mixling_max_len` of them, of which the first `*n` are filled; logits: (`mixling_max_len`, number of
-   labels), of which the first `*n` rows are; tags: room for `mixling_max_len`, or NULL: the IOB2 sequence of labels with
-   the greatest sum of logits, in which I-x follows B-x or I-x. */
+   to_end: read a text of more than `mixling_max_len` words or subwords in windows that overlap, of which each word has its
+   logits from the one where it is farthest from an end; only what is beyond 1,048,576 characters is left out. */
 int mixling_tag(
-    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, uint32_t *tags, size_t *n,
-    uint8_t *flags);
+    mixling_worker *worker, const mixling_text *text, int to_end, const mixling_word **words, const float **logits,
+    const uint32_t **tags, size_t *n, uint8_t *flags);
 
 /* An answer: characters from `start` up to `end` of the context. */
 typedef struct {

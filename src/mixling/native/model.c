@@ -229,8 +229,6 @@ int mixling_per_token(const mixling_model *model) { return model->per_token; }
 
 int mixling_pairs(const mixling_model *model) { return model->pairs; }
 
-int mixling_reads_long(const mixling_model *model) { return !model->per_token && !model->subwords && model->pairs <= 0; }
-
 int mixling_abstains(const mixling_model *model) { return model->abstains; }
 
 size_t mixling_max_len(const mixling_model *model) { return model->max_len; }

@@ -149,9 +149,14 @@ typedef struct {
 int words_split_all(
     const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags);
 
-/* Find the words of a text of up to `max_chars` characters: their number, and worker->places; 0, or -1 without memory. */
-int words_count(
-    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags);
+/* Where a word of a long text stands: bytes from `begin` up to `end`, and its first character; and its tokens. */
+typedef struct {
+    uint32_t begin, end, start, tokens;
+} spot;
+
+/* Find the words of a text of up to `max_chars` characters: worker->spots from number `*n` on, which grows with them; 0, or
+   -1 without memory. */
+int words_find(mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *n, uint8_t *flags);
 
 typedef struct {
     uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
@@ -174,7 +179,7 @@ static inline int is_special(const uint8_t *key, size_t size) { return size && k
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
 
-/* Spell a word as the numbers of its units; returns how many, at most `capacity`. */
+/* Spell a word as the numbers of its units, of which as many are written as `capacity` allows; returns how many there are. */
 size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
              size_t capacity);
 
@@ -255,7 +260,12 @@ struct mixling_worker {
     double *best;     /* 2 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;    /* (max_len, 2) logits */
-    size_t *places, num_places; /* bytes where each word of a long text begins and ends; grown as needed */
+    spot *spots; /* of the words of a long text, or of both of a pair; grown as needed */
+    size_t num_spots;
+    mixling_word *tagged; /* the words of a long text, their logits and tags; grown as needed */
+    float *tag_logits;
+    uint32_t *tags;
+    size_t num_tagged;
     float *window_logits;       /* 2 (labels) */
     double *open;     /* (tokens of a window, max_answer) scores of spans */
 };
@@ -269,6 +279,12 @@ int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *s
 
    Of a single text, `*words` of worker->words are read. */
 int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
+
+/* Tag the words of a text up to max_len of them, without their sequence: words, logits, their number; a status. */
+int tag_words(
+    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, size_t *n, uint8_t *flags);
+/* The best legal sequence of tags of `n` words; a status. */
+int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags);
 
 /* The logits (labels) and flags of a text up to max_len words; a status. */
 int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);

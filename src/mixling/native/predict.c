@@ -79,7 +79,8 @@ void mixling_stop(mixling_worker *worker) {
                      worker->branch_sums,   worker->sources,       worker->best,          worker->both[0].words,
                      worker->both[1].words, worker->window,        worker->open,          worker->starts,
                      worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
-                     worker->window_logits, worker->places};
+                     worker->window_logits, worker->spots,         worker->tagged,        worker->tag_logits,
+                     worker->tags};
     void *blocks[] = {worker->pools,     worker->logits,        worker->word_sums,
                       worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
@@ -165,6 +166,7 @@ static size_t spell_words(mixling_worker *worker, const found_word *words, size_
         uint32_t *units = worker->units[side] + out;
         if (starts) starts[i] = (uint32_t)out;
         size_t size = spell(model, &worker->scratch, words[i].key, words[i].key_size, units, room - out);
+        if (size > room - out) size = room - out;
         memset(worker->unit_marks[side] + out, (int)words[i].marks, size);
         out += size;
     }
@@ -272,7 +274,7 @@ int mixling_features(
         used += utf8_read(key + used, size - used, &code);
     if (worker->model->subwords) {
         *n = spell(worker->model, &worker->scratch, key, used, features, capacity);
-        return MIXLING_OK;
+        return *n <= capacity ? MIXLING_OK : MIXLING_ARGUMENT;
     }
     *n = features_of(worker->model, &worker->scratch, key, used, 0, worker->features);
     for (size_t i = 0; i < *n && i < capacity; i++) features[i] = worker->features[i];

@@ -331,14 +331,15 @@ typedef struct {
 } tagged;
 
 static int tag_all(
-    mixling_worker *worker, const mixling_model *model, const mixling_text *items, size_t n, tagged *out, uint8_t *bits) {
-    size_t room = mixling_max_len(model), labels = mixling_num_labels(model), found;
-    mixling_word *words = calloc(room, sizeof *words);
-    float *logits = calloc(room, labels * sizeof *logits);
-    uint32_t *tags = calloc(room, sizeof *tags);
-    int status = words && logits && tags ? MIXLING_OK : MIXLING_MEMORY;
+    mixling_worker *worker, const mixling_model *model, const mixling_text *items, size_t n, int to_end, tagged *out,
+    uint8_t *bits) {
+    size_t labels = mixling_num_labels(model), found;
+    const mixling_word *words;
+    const float *logits;
+    const uint32_t *tags;
+    int status = MIXLING_OK;
     for (size_t i = 0; i < n && status == MIXLING_OK; i++) {
-        status = mixling_tag(worker, items + i, words, logits, tags, &found, bits + i);
+        status = mixling_tag(worker, items + i, to_end, &words, &logits, &tags, &found, bits + i);
         if (status != MIXLING_OK) break;
         uint32_t count = (uint32_t)found;
         int failed = append(&out->counts, &count, sizeof count) | append(&out->logits, logits, found * labels * sizeof *logits) |
@@ -349,16 +350,16 @@ static int tag_all(
         }
         if (failed) status = MIXLING_MEMORY;
     }
-    free(words);
-    free(logits);
-    free(tags);
     return status;
 }
 
-/* tag(texts) -> (flags, numbers of words, places, logits, tags), all as bytes: uint8, uint32, uint32 (words, 2),
+/* tag(texts, to_end) -> (flags, numbers of words, places, logits, tags), all as bytes: uint8, uint32, uint32 (words, 2),
    float32 (words, labels), uint32 (words) */
-static PyObject *tag(Model *self, PyObject *given) {
-    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0), *flags = NULL, *out = NULL;
+static PyObject *tag(Model *self, PyObject *arguments) {
+    PyObject *given, *flags = NULL, *out = NULL;
+    int to_end;
+    if (!PyArg_ParseTuple(arguments, "Op", &given, &to_end)) return NULL;
+    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0);
     mixling_text *items = texts && kept ? read_texts(texts, kept) : NULL;
     mixling_worker *worker = NULL;
     tagged found = {0};
@@ -367,7 +368,7 @@ static PyObject *tag(Model *self, PyObject *given) {
     size_t n = (size_t)PyTuple_Size(texts);
     uint8_t *bits = (uint8_t *)PyBytes_AsString(flags);
     Py_BEGIN_ALLOW_THREADS;
-    status = tag_all(worker, self->model, items, n, &found, bits);
+    status = tag_all(worker, self->model, items, n, to_end, &found, bits);
     Py_END_ALLOW_THREADS;
     give_back(self, worker);
     if (status == MIXLING_OK)
@@ -500,11 +501,6 @@ static PyObject *pairs(Model *self, void *unused) {
     return PyBool_FromLong(known);
 }
 
-static PyObject *reads_long(Model *self, void *unused) {
-    (void)unused;
-    return PyBool_FromLong(mixling_reads_long(self->model));
-}
-
 static PyObject *instructions(Model *self, void *unused) {
     (void)unused;
     return PyUnicode_FromString(mixling_instructions(self->model));
@@ -546,7 +542,7 @@ static PyMethodDef METHODS[] = {
     {"kept", (PyCFunction)kept, METH_VARARGS, "Return the logits of texts with some of the words of one."},
     {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
-    {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},
+    {"tag", (PyCFunction)tag, METH_VARARGS, "Return the flags, words, logits and tags of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},
@@ -558,7 +554,6 @@ static PyGetSetDef GETTERS[] = {
     {"task", (getter)task, NULL, "The name of the task.", NULL},
     {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
     {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
-    {"reads_long", (getter)reads_long, NULL, "Whether long texts are read to their end.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};
 

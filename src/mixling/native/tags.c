@@ -87,9 +87,12 @@ static int best_sequence(mixling_worker *worker, const float *logits, size_t n, 
     return MIXLING_OK;
 }
 
-int mixling_tag(
-    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, uint32_t *tags, size_t *n,
-    uint8_t *flags) {
+int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags) {
+    return !n || best_alone(worker->model, logits, n, tags) ? MIXLING_OK : best_sequence(worker, logits, n, tags);
+}
+
+int tag_words(
+    mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
     if (!model->begins || text->second) return MIXLING_ARGUMENT;
     size_t tokens, labels = model->num_labels;
@@ -106,6 +109,5 @@ int mixling_tag(
     status = body_run(worker, worker->rows, tokens, logits);
     for (size_t i = 0; model->subwords && i < *n; i++) /* of a word those of its first subword */
         memmove(logits + i * labels, logits + worker->starts[i] * labels, labels * sizeof *logits);
-    if (status != MIXLING_OK || !tags || best_alone(model, logits, *n, tags)) return status;
-    return best_sequence(worker, logits, *n, tags);
+    return status;
 }

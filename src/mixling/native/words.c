@@ -144,21 +144,26 @@ size_t words_split(const mixling_model *model, const uint8_t *text, size_t size,
     return number;
 }
 
-int words_count(
-    mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *words, uint8_t *flags) {
-    reader from = {worker->model, text, size, max_chars};
+int words_find(mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *n, uint8_t *flags) {
+    const mixling_model *model = worker->model;
+    reader from = {model, text, size, max_chars};
     place at = {0, 0}, end;
+    found_word word;
     if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;
-    for (*words = 0; next_word(&from, &at, &end); at = end, ++*words) {
-        if (2 * *words == worker->num_places) {
-            size_t room = worker->num_places ? 2 * worker->num_places : 512;
-            size_t *places = realloc(worker->places, room * sizeof *places);
-            if (!places) return -1;
-            worker->places = places;
-            worker->num_places = room;
+    for (; next_word(&from, &at, &end); at = end) {
+        if (*n == worker->num_spots) {
+            size_t room = worker->num_spots ? 2 * worker->num_spots : 256;
+            spot *spots = realloc(worker->spots, room * sizeof *spots);
+            if (!spots) return -1;
+            worker->spots = spots;
+            worker->num_spots = room;
         }
-        worker->places[2 * *words] = at.byte;
-        worker->places[2 * *words + 1] = end.byte;
+        size_t tokens = 1;
+        if (model->subwords) {
+            describe(&from, at, end, &word);
+            tokens = spell(model, &worker->scratch, word.key, word.key_size, NULL, 0);
+        }
+        worker->spots[(*n)++] = (spot){(uint32_t)at.byte, (uint32_t)end.byte, (uint32_t)at.chars, (uint32_t)tokens};
     }
     return 0;
 }

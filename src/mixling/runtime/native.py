@@ -58,13 +58,12 @@ class NativeEngine:
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
         abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
-        reads_long: whether it reads single texts to their end in windows, as `runtime.windows` does.
     """
 
     def __init__(self, model: Model) -> None:
         self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
-        self.abstains, self.reads_long = model.abstains, model.reads_long
+        self.abstains = model.abstains
         self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
 
     @property
@@ -78,11 +77,11 @@ class NativeEngine:
         """Return the logits (B, C) of texts or pairs, or (W, C) of each text's words, and what `Task.decode` asks.
 
         Args:
-            to_end: read long texts to their end, if the engine `reads_long`; otherwise up to the model's maximum.
+            to_end: read long texts to their end, in windows as `runtime.windows` does; otherwise up to the maximum.
         """
         if self.task == TAGGING:
-            return self._tagged(texts)
-        values, flags = self._model.predict(texts, to_end and self.reads_long)
+            return self._tagged(texts, to_end=to_end)
+        values, flags = self._model.predict(texts, to_end)
         return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
     def kept_logits(self, text: str, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32] | None:
@@ -100,7 +99,7 @@ class NativeEngine:
             ModelFileError: a logit is not finite.
         """
         rows = RowsOfLogits(self.labels)
-        found = self._model.decide(texts, to_end and self.reads_long, Prediction, self.labels, rows)
+        found = self._model.decide(texts, to_end, Prediction, self.labels, rows)
         if found is None:
             from mixling.text.labels import not_finite
 
@@ -112,15 +111,15 @@ class NativeEngine:
         """Return the lines of JSON of `predictions`; raises like it."""
         if self._json is None:
             self._json = parts_of_json(self.labels)
-        lines = self._model.lines(texts, to_end and self.reads_long, *self._json)
+        lines = self._model.lines(texts, to_end, *self._json)
         if lines is None:
             from mixling.text.labels import not_finite
 
             raise not_finite()
         return lines
 
-    def _tagged(self, texts: Sequence[Any]) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
-        flags, *parts = self._model.tag(texts)
+    def _tagged(self, texts: Sequence[Any], *, to_end: bool) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
+        flags, *parts = self._model.tag(texts, to_end)
         counts, places, tags = (np.frombuffer(parts[i], np.uint32) for i in (0, 1, 3))
         rows = np.frombuffer(parts[2], np.float32).reshape(-1, len(self.labels))
         offsets, ids = list(zip(places[::2].tolist(), places[1::2].tolist(), strict=True)), tags.astype(np.int64)

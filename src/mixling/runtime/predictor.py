@@ -255,7 +255,6 @@ class Predictor:
     def _alone(self, texts: Sequence[Text]) -> NativeEngine | None:
         """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
         decoder: Any = self._decoder
-        to_end = self._too_long == "windows"
         if (
             self._quick is None
             or self._native is None
@@ -263,7 +262,7 @@ class Predictor:
             or decoder.conformal is not None
         ):
             return None
-        if (to_end and not self._native.reads_long) or self._too_long == "error" or set(map(type, texts)) != {str}:
+        if self._too_long == "error" or set(map(type, texts)) != {str}:
             return None
         return self._native
 
@@ -390,7 +389,7 @@ class Predictor:
         if self._too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
         native = self._native
-        if self._too_long == "windows" and native is not None and native.reads_long and set(map(type, texts)) == {str}:
+        if self._too_long == "windows" and native is not None and native.reads(texts):
             return read, logits
         if self._too_long == "error":
             for index, item in enumerate(read, number):
@@ -406,7 +405,7 @@ class Predictor:
         """Return what was read of the texts up to the model's maximum, and their logits.
 
         Args:
-            to_end: the native engine reads single texts to their end, if it can.
+            to_end: the native engine reads texts to their end, if it can.
         """
         if self._native is not None and self._native.reads(texts):
             logits, read = self._native.logits(texts, to_end=to_end)

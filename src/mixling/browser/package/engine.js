@@ -28,7 +28,6 @@ export class Engine {
   ]; // of both texts
   #logits = 0;
   #words = 0;
-  #tags = 0;
 
   /**
    * Open a model.
@@ -79,16 +78,16 @@ export class Engine {
     this.pairs = [false, true][this.#functions.mixling_pairs(model)] ?? null;
     this.maxLen = this.#functions.mixling_max_len(model);
     this.#text = this.#take(TEXT_SIZE);
-    const perToken = this.task === "tagging" ? this.maxLen : 1;
-    this.#logits = this.#take(perToken * this.labels.length * 4);
+    this.#logits = this.#take(this.labels.length * 4);
     this.#words = this.#take(this.maxLen * WORD_SIZE);
-    this.#tags = this.#take(perToken * 4);
   }
 
-  /** Return the logits of a text or a pair, valid until the next call, and its flags. */
-  predict(first, second) {
+  /** Return the logits of a text or a pair, read to its end or up to the maximum, valid until the next call, and its flags. */
+  predict(first, second, toEnd = true) {
     this.#write(first, second);
-    this.#check(this.#functions.mixling_predict(this.#worker, this.#text, 1, this.#logits, this.#out));
+    const { mixling_predict, mixling_predict_long } = this.#functions;
+    const run = toEnd ? mixling_predict_long : mixling_predict;
+    this.#check(run(this.#worker, this.#text, 1, this.#logits, this.#out));
     const logits = new Float32Array(this.#memory().buffer, this.#logits, this.labels.length);
     return { logits, ...this.#flags(this.#out) };
   }
@@ -97,21 +96,23 @@ export class Engine {
   words(text) {
     this.#write(text);
     this.#check(this.#functions.mixling_words(this.#worker, this.#text, this.#words, this.#out, this.#out + 4));
-    return this.#found();
+    return this.#found(this.#words);
   }
 
   /** Return the words of a text, the logits (words, labels) as one array, the best tag of each word, and the flags. */
   tag(text) {
     this.#write(text);
-    const [words, logits, tags, out] = [this.#words, this.#logits, this.#tags, this.#out];
-    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, words, logits, tags, out, out + 4));
-    const found = this.#found();
+    const out = this.#out;
+    const at = [4, 8, 12].map((offset) => out + offset);
+    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, 1, ...at, out, out + 16));
+    const [words, logits, tags] = at.map((place) => this.#number(place));
+    const found = this.#found(words);
     const memory = this.#memory().buffer;
     return {
       words: found,
       logits: new Float32Array(memory, logits, found.length * this.labels.length),
       tags: Array.from(new Uint32Array(memory, tags, found.length)),
-      ...this.#flags(out + 4),
+      ...this.#flags(out + 16),
     };
   }
 
@@ -131,9 +132,9 @@ export class Engine {
     return { truncated: (flags & TRUNCATED) > 0, empty: (flags & EMPTY) > 0 };
   }
 
-  #found() {
+  #found(at) {
     const size = this.#number(this.#out);
-    const values = new Uint32Array(this.#memory().buffer, this.#words, (size * WORD_SIZE) / 4);
+    const values = new Uint32Array(this.#memory().buffer, at, (size * WORD_SIZE) / 4);
     return Array.from({ length: size }, (_, i) => ({ start: values[3 * i], end: values[3 * i + 1] }));
   }
 

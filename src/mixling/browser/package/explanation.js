@@ -39,7 +39,7 @@ export function explain(engine, input, metadata, target) {
   const words = readWords(engine, input);
   const logitsWithout = (left) => {
     const joined = (part) => words.filter((word, i) => word.part === part && left(i)).map(({ word }) => word).join(" ");
-    return engine.predict(joined(0), input.second === undefined ? undefined : joined(1)).logits;
+    return engine.predict(joined(0), input.second === undefined ? undefined : joined(1), false).logits;
   };
   const all = logitsWithout(() => true);
   const label = target === undefined ? argmax(all) : labels.indexOf(target);
@@ -57,6 +57,6 @@ export function explain(engine, input, metadata, target) {
       const item = { word, start, end, effect: effects[i] };
       return input.second === undefined ? item : { ...item, part };
     }),
-    truncated: engine.predict(input.first, input.second).truncated,
+    truncated: engine.predict(input.first, input.second, false).truncated,
   };
 }

@@ -16,7 +16,7 @@ export interface Span {
 
 /** The fields of the model's task, as `mixling predict` writes them in JSON. */
 export interface Prediction {
-  /** The text is longer than the model reads, and its end was ignored. */
+  /** Characters beyond the first million, or the end of a very long word, were left out. */
   truncated: boolean;
   /** There, and true, where the text has no words. */
   empty?: boolean;
@@ -64,6 +64,7 @@ export interface Explanation {
   base: number;
   probability?: number;
   words: WordEffect[];
+  /** The text is longer than the model reads at a time, and its end is not explained. */
   truncated: boolean;
 }
 
@@ -97,7 +98,7 @@ export class Mixling implements About {
   predict(inputs: Input[]): Prediction[];
   /** The raw scores of the labels; not of taggers and of models that answer questions. */
   logits(input: Input): number[];
-  /** The words that the model reads. */
+  /** The words that the model reads at a time, from the first one on. */
   words(text: string): { start: number; end: number }[];
   /** The effect of each word on the most probable label, or on `target`; not of taggers and answers. */
   explain(input: Input, options?: { target?: string }): Explanation;
