@@ -1,10 +1,11 @@
 """Build the documentation site from the Markdown of the repository.
 
-    python docs/site.py    # with the extra `docs`; writes build/site
+    python docs/site.py    # with the extras docs, demo and train; writes build/site
 
 Pages under docs/ link to files outside of it, as hosts of repositories show them. Here pages and the documents of the
 root and of experiments/ are copied into one folder, and links are turned: to copied documents they stay links, to
-everything else (source files) they become text. Notebooks become pages with their outputs.
+everything else (source files) they become text. Notebooks become pages with their outputs. The model that answers in
+live.html is trained once by live_model.py, in about two minutes, and kept in build/live-model.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mixling.browser.site import write_site
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
+SITE = ROOT / "build" / "site"
+MODEL = ROOT / "build" / "live-model"
 # Documents outside docs/, by their name on the site.
 COPIED = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "experiments/README.md": "experiments.md",
 }
-SUFFIXES = {".md", ".svg", ".png", ".ipynb"}
+SUFFIXES = {".md", ".svg", ".png", ".ipynb", ".js", ".css"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -102,12 +107,24 @@ def copy_pages(folder: Path) -> list[Path]:
     return pages
 
 
+def add_model(content: bytes, site: Path) -> None:
+    """Add a model to a site, where live.js finds it, with the JavaScript package and its page."""
+    write_site(content, site / "live", name="languages")
+
+
 def main() -> None:
-    """Copy the pages and build the site."""
+    """Copy the pages, build the site, and add the model."""
+    if not (MODEL / "model.onnx").exists():
+        _run("docs/live_model.py", str(MODEL))
     shutil.rmtree(PAGES, ignore_errors=True)
     copy_pages(PAGES)
-    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
-    sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    _run("-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml")
+    add_model((MODEL / "model.onnx").read_bytes(), SITE)
+
+
+def _run(*arguments: str) -> None:
+    if code := subprocess.run([sys.executable, *arguments], cwd=ROOT, check=False).returncode:
+        sys.exit(code)
 
 
 if __name__ == "__main__":

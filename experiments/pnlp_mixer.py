@@ -43,10 +43,9 @@ from mixer_family import is_done
 from pnlp_tables import FOLDS, ON_TEST, OURS, TABLES, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
-from mixling.audit.folds import assign_folds
 from mixling.config import merge, parse
 from mixling.cost import provenance
-from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
 from mixling.metrics import resampled
 from mixling.runs import RECIPES, evaluate
 from mixling.storage import write_json

@@ -105,16 +105,17 @@ _FEW = 5  # up to this many choices are always listed
 _NEAR, _VERY_NEAR = 0.5, 0.75  # similarity of a suggested spelling, and of one that is most likely meant
 
 
-def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "") -> str:
+def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "", cutoff: float = _NEAR) -> str:
     """Suggest the most similar allowed word, and list the choices if they are few or none is very similar.
 
     Args:
         prefix: written before the suggested word, such as the keys of parent tables.
+        cutoff: the least similarity of a suggestion, of 0 to 1.
     """
     from difflib import get_close_matches
 
     choices = [str(choice) for choice in allowed]
-    close = get_close_matches(word, choices, n=1, cutoff=_NEAR)
+    close = get_close_matches(word, choices, n=1, cutoff=cutoff)
     hint = f"did you mean {prefix + close[0]!r}? " if close else ""
     if len(choices) > _FEW and get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
         return f"{hint}({len(choices)} are allowed)"

@@ -10,8 +10,8 @@ import pytest
 
 from mixling import PRESETS, ConfigError, DataError, ModelFileError, RunConfig
 from mixling.cli.inputs import input_kind
-from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
+from mixling.cli.training_options import read_seconds
 from mixling.data import MAX_LINE, stream_items
 from mixling.runs import LABELS, resolve
 from mixling.runs.evaluation import columns_of

@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import DataError, Dataset, Example
-from mixling.data import columns
+from mixling.data import Target, columns
 from mixling.data import dataset as dataset_module
 from mixling.data.columns import Schema
-from mixling.data.examples import Target
 from mixling.errors import StorageError
 from mixling.text import Answers
 

@@ -37,6 +37,11 @@ def test_the_reference_is_that_of_the_code(load_script: Callable[[str], ModuleTy
     assert committed == made, "run python docs/reference.py"
 
 
+def test_the_gallery_is_that_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
+    script = load_script("docs/gallery.py")
+    assert script.PAGE.read_text("utf-8") == script.page(), "run python docs/gallery.py"
+
+
 def test_the_picture_is_that_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
     for name, content in load_script("benchmarks/overview.py").pictures().items():
         assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == content, "run python benchmarks/overview.py"

@@ -63,6 +63,23 @@ def test_classification_by_loops() -> None:
     assert metrics.roc_auc == pytest.approx(sum(areas) / 3)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_matthews_is_the_correlation_of_indicators(classes: int) -> None:
+    targets, probabilities = random_case(classes, 60)
+    found = classification_report((TWO, THREE)[classes - 2], targets, probabilities).matthews
+    truth, given = np.eye(classes)[targets], np.eye(classes)[probabilities.argmax(1)]
+    covariances = [
+        sum(float(np.cov(a[:, c], b[:, c])[0, 1]) for c in range(classes))
+        for a, b in ((truth, given), (truth, truth), (given, given))
+    ]
+    assert found == pytest.approx(covariances[0] / math.sqrt(covariances[1] * covariances[2]))
+    if classes == 2:
+        assert found == pytest.approx(np.corrcoef(targets, probabilities.argmax(1))[0, 1])
+    always = np.tile(np.eye(classes)[0], (60, 1))
+    assert classification_report((TWO, THREE)[classes - 2], targets, always).matthews == 0
+    assert classification_report((TWO, THREE)[classes - 2], targets, np.eye(classes)[targets]).matthews == 1
+
+
 def test_binary_auc_is_of_class_one() -> None:
     targets, probabilities = random_case(2, 40, seed=3)
     expected = area((targets == 1).tolist(), probabilities[:, 1].tolist())

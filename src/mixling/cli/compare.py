@@ -15,8 +15,8 @@ from mixling.cli.command import OUTPUT
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.noise import NoiseOptions
-from mixling.cli.options import Duration, LabeledDataOptions, VectorOptions
 from mixling.cli.output import announce, put
+from mixling.cli.training_options import Duration, LabeledDataOptions, VectorOptions
 from mixling.errors import ConfigError, Interrupted, command_line
 
 

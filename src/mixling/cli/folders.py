@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mixling.cli.command import given_options
-from mixling.cli.options import RunOptions
+from mixling.cli.training_options import RunOptions
 from mixling.errors import ConfigError, Interrupted, ModelFileError, command_line
 from mixling.training.interrupts import Terminated, terminations
 

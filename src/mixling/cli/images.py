@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from mixling.cli.command import given_options
 from mixling.cli.folders import check_run_folder, interruptible
 from mixling.cli.inputs import format_of
-from mixling.cli.options import PredictionOptions, TrainerOptions
+from mixling.cli.options import PredictionOptions
 from mixling.cli.output import Stopwatch, put
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.predictions import open_output
 from mixling.cli.training import session
+from mixling.cli.training_options import TrainerOptions
 from mixling.data.csv_lines import csv_line
 from mixling.errors import ConfigError, DataError, near_miss, printable
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.options import RecipeOption, SplittingOptions, TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.options import TextColumn
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
+from mixling.cli.training_options import RecipeOption, SplittingOptions, TrainerOptions, TrainingOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:

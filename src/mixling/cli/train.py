@@ -10,8 +10,9 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption, SplittingOptions
+from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
+from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions
 from mixling.errors import ConfigError
 
 

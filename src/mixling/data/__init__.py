@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row
     from mixling.data.samples import LANGUAGES
     from mixling.data.shapes import pairs_of_shapes
-    from mixling.data.splits import check_labels, few_per_label, split_validation
+    from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
     from mixling.data.unlabeled import read_unlabeled
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -43,6 +43,10 @@ class Example:
     group: str | None = None
 
 
+_HEADER_WORD = 40  # characters; names of columns are shorter
+_RENAMED = 0.7  # similarity of a column to a default name, such as of `texts` or `lable`
+
+
 class ColumnsConfig(Config):
     """The names of the columns; None: there is no such column."""
 
@@ -105,12 +109,22 @@ class RowReader(ABC):
         for key in self.wanted if self.labeled else self.wanted[:-1]:
             name = getattr(self.columns, key)
             if name is not None and name not in row.values:
-                known = near_miss(name, row.values) if row.values else "there are none"
+                known = self._known(key, name, row)
                 how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
                 message = f"no column {name!r}; {known}; choose a column with {how}"
                 if row.own_columns:
                     raise row_error(row, f"{message}, add it to the row, {SKIP}")
                 raise DataError(message, path=row.path)
+
+    def _known(self, key: str, name: str, row: Row) -> str:
+        """Return what columns there are, for the message about one that is missing."""
+        if not row.values:
+            return "there are none"
+        if not row.own_columns and any(len(column) > _HEADER_WORD for column in row.values):
+            return "the first line must name the columns, such as text,label, and this one looks like a row"
+        if name == ColumnsConfig.model_fields[key].default:  # nobody wrote `text`, which resembles `intent`
+            return near_miss(name, row.values, cutoff=_RENAMED)
+        return near_miss(name, row.values)
 
     @abstractmethod
     def example(self, row: Row) -> Example:

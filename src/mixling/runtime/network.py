@@ -37,6 +37,7 @@ class Network:
     """Computes the logits of texts, up to the model's maximum length.
 
     Attributes:
+        branch: the linear model of n-grams whose logits are added; None: there is none.
         window_encoder: divides the contexts of questions; None for other tasks.
         part_chars: characters of texts whose words all fit into the cache of rows, even if they are distinct.
     """
@@ -69,9 +70,9 @@ class Network:
         self.model, self.encoder = model, encoder
         self.part_chars = 8 * max_words
         self._rows = WordRows(model, encoder)
-        self._branch: BranchScorer | None = None
+        self.branch: BranchScorer | None = None
         if model.branch is not None and model.metadata.ngrams is not None:
-            self._branch = BranchScorer(model.branch, model.metadata.ngrams, model.task, encoder)
+            self.branch = BranchScorer(model.branch, model.metadata.ngrams, model.task, encoder)
         reading = model.metadata.reading
         self.window_encoder: WindowEncoder | None = None if reading is None else WindowEncoder(encoder, reading)
 
@@ -128,13 +129,13 @@ class Network:
     def _look_up(self, encoded: Sequence[Encoded]) -> tuple[list[Float32], Float32 | None]:
         """Return the rows (N, R) of each text's words, and the branch's logits (B, C); the caller holds the lock."""
         known = self._rows.known()
-        scores = None if self._branch is None else self._branch.logits([item.words for item in encoded])
+        scores = None if self.branch is None else self.branch.logits([item.words for item in encoded])
         return [known[item.words] for item in encoded], scores
 
     def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], scores: Float32 | None) -> list[Float32]:
         """Return the model's logits for texts, or for their words, given the graph's and the branch's."""
-        if self._branch is not None and scores is not None:
-            return self._branch.add(logits, scores)
+        if self.branch is not None and scores is not None:
+            return self.branch.add(logits, scores)
         if not self.model.task.per_word:
             return logits
         return [item.of_words(row) for item, row in zip(encoded, logits, strict=True)]

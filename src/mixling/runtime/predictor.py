@@ -343,9 +343,12 @@ class Predictor:
         self._inputs.check((text,))
         return explain(
             text, task=self.task, config=self.encoder.config, encode=encode, logits=self._few_logits,
-            divide=None if self._too_long == "truncate" else divide,
+            logits_of_kept=self._kept_logits, divide=None if self._too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
+
+    def _kept_logits(self, text: str, kept: npt.NDArray[np.bool_]) -> Float32 | None:
+        return None if self._native is None else self._native.kept_logits(text, kept)
 
     def _few_logits(self, texts: list[Text]) -> Sequence[Float32]:
         """Return the result of `text_logits`, for shortened texts that need no checks, as one array if they are few."""

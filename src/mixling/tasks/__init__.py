@@ -38,7 +38,7 @@ __getattr__, __dir__ = lazy_imports(__name__)
 
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
-_NOT_TASKS = ("base", "masked_lm", "objective")
+_NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
 _SAMPLE = 100  # rows that are read to infer the task
 

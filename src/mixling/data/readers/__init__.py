@@ -36,6 +36,7 @@ _FORMATS = {
 _TABLES = {suffix: name for suffix, name in _FORMATS.items() if name != "text"}
 DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
 _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def format_of_name(name: str) -> str | None:
@@ -126,6 +127,8 @@ def _format_of(path: Path, file_format: str | None) -> str:
     suffix = _suffix(path)
     if suffix in _PACKED:
         raise DataError(f"{suffix} files are not supported; unpack it, or compress it with gzip (.gz)", path=path)
+    if suffix in _WORKBOOKS:
+        raise DataError("is a workbook; save the sheet as CSV in UTF-8, in the program that made it", path=path)
     if suffix not in _TABLES and not path.is_dir():
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
         raise DataError(f"{got}; {near_miss(suffix, _TABLES)} (each also with .gz); rename or convert it", path=path)

@@ -195,7 +195,8 @@ def _checked(line: str | bytes, size: int, path: str, number: int) -> str:
         return line
     except UnicodeDecodeError as error:
         got = f"byte 0x{error.object[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
-        message = f"{got}; convert the file, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
+        remedy = "save it as UTF-8 (in a spreadsheet: CSV UTF-8), or convert it: iconv -f latin-1 -t utf-8 OLD > NEW"
+        message = f"{got}; {remedy}"
     except UnicodeEncodeError as error:
         message = f"character {error.start + 1} is a lone UTF-16 surrogate; write the file again as UTF-8"
     raise DataError(message, path=path, line=number)
