@@ -10,6 +10,7 @@ import json
 import sys
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -210,6 +211,30 @@ def test_hub_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row.values, row.line) == ({"slots": ["O", "B-x"], "label": "B-x", "none": None}, 1)
     with pytest.raises(DataError, match="Bad split"):
         rows_of(f"hf:{tmp_path / 'plain'}:validation")
+
+
+class SavedTable(list[dict[str, object]]):
+    """What `load_from_disk` returns, without the library."""
+
+    features = None
+
+    def __init__(self, split: str | None) -> None:
+        super().__init__([{"text": split}])
+        self.split = split
+
+
+def test_a_split_that_was_not_saved_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state.json").touch()
+    saved: object = SavedTable("train")
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_from_disk=lambda name: saved))
+    for source in (f"hf:{tmp_path}", f"hf:{tmp_path}:train"):
+        assert [row.values for row in rows_of(source)] == [{"text": "train"}]
+    with pytest.raises(DataError, match="is a single table without splits; leave out :test"):
+        rows_of(f"hf:{tmp_path}:test")
+    saved = {name: SavedTable(name) for name in ("train", "test")}
+    assert [row.values for row in rows_of(f"hf:{tmp_path}:test")] == [{"text": "test"}]
+    with pytest.raises(DataError, match=r"has no split 'tets'; did you mean 'test'\?"):
+        rows_of(f"hf:{tmp_path}:tets")
 
 
 # What the readers treat in a way of its own, and the bytes of marks, zips and other encodings.

@@ -32,6 +32,9 @@ def test_what_is_pushed_is_pulled_byte_for_byte(fake_hub: FakeHub, tmp_path: Pat
     assert Predictor.from_pretrained(f"{NAME}@{commit}").content == MODEL.read_bytes()
     assert Predictor(f"hf:{NAME}").content == load(f"hf:{NAME}").content == MODEL.read_bytes()
     assert fake_hub.at(NAME, "main") == commit
+    long = "word " * 1000
+    assert not predictor.predict_one(long).truncated
+    assert Predictor.from_pretrained(NAME, too_long="truncate").predict_one(long).truncated
     with pytest.raises(ConfigError, match="names a revision"):
         Predictor.from_pretrained(f"{NAME}@main", revision="v2")
 

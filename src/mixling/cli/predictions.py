@@ -41,6 +41,8 @@ def writer_for(
         return "", lambda text, result, name: _json_line(text if echo else None, result, name)
     if name == "text":
         return "", lambda text, result, name: _readable(text if echo else None, result, task)
+    if name == "parquet":
+        raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")
     if name != "csv":
         raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
     if not task.csv_columns:

@@ -86,8 +86,9 @@ def _matched(chosen: RunConfig) -> Candidate:
     model = matched_transformer(chosen.model)
     layer = model.layers[0]
     assert layer.feed_forward is not None
+    layers = f"{len(model.blocks)} layer{'s' * (len(model.blocks) != 1)}"
     about = (
-        f"embedding layer, vocabulary, width and defaults of {OWN}; softmax attention in {len(model.blocks)} layer(s), "
+        f"embedding layer, vocabulary, width and defaults of {OWN}; softmax attention in {layers}, "
         f"feed-forward {layer.feed_forward.ffn_dim}; {len(MATCHED_RATES)} learning rates tried on validation"
     )
     config = chosen.model_copy(update={"model": model})

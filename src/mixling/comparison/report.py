@@ -14,8 +14,8 @@ from mixling.metrics.intervals import RESAMPLES, Interval
 from mixling.metrics.robustness import format_columns, noise_cells, noise_values
 
 _PAIRED = (
-    f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They speak of the choice of rows, not of "
-    "training anew."
+    f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They cover the choice of rows, not "
+    "repeated training."
 )
 _SEEDS = (
     "means over them, and their range. Seconds of training are of all seeds together; file and speed are of the first. "

@@ -134,7 +134,8 @@ class Predictor:
         token: str | None = None,
         local_files_only: bool = False,
         num_threads: int = 1,
-        threshold: float | None = None,
+        threshold: float | Mapping[str, float] | None = None,
+        too_long: str = "windows",
     ) -> Predictor:
         """Return a predictor for a model on the Hugging Face hub, or of a local folder.
 
@@ -145,10 +146,11 @@ class Predictor:
             revision: a branch, tag or commit.
             token: an access token, instead of HF_TOKEN and the one of `hf auth login`.
             local_files_only: use what was downloaded before, and no network.
+            num_threads, threshold, too_long: as for `Predictor`.
 
         Raises:
             ModelFileError: there is no such model, no access to it, or no network and no copy; or it is damaged.
-            ConfigError: the name or the threshold is malformed.
+            ConfigError: the name is malformed; or threshold or too_long is, see `Predictor`.
             MissingPackage: huggingface_hub is not installed.
         """
         path = name
@@ -156,7 +158,7 @@ class Predictor:
             from mixling.runtime.hub_model import fetch_model
 
             path = fetch_model(str(name), revision=revision, token=token, local_files_only=local_files_only)
-        return cls(path, num_threads=num_threads, threshold=threshold)
+        return cls(path, num_threads=num_threads, threshold=threshold, too_long=too_long)
 
     @classmethod
     def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mixling.data.readers import HUB
 from mixling.data.readers.rows import Row
-from mixling.errors import DataError, UserError
+from mixling.errors import DataError, UserError, near_miss
 from mixling.hub import pinned, split_revision
 
 
@@ -42,8 +42,7 @@ def read_hub(source: str) -> Iterator[Row]:
     number = 0
     try:  # errors of many other libraries pass through this one: network, file systems, archives, Arrow
         if (Path(name) / "state.json").is_file() or (Path(name) / "dataset_dict.json").is_file():
-            table = datasets.load_from_disk(name)
-            table = table[split or "train"] if isinstance(table, dict) else table
+            table = _of_split(datasets.load_from_disk(name), split, source)
         else:
             # Streaming does not copy the data set to disk; only slices such as train[:100] cannot be streamed.
             base, revision = split_revision(pinned(name, "dataset"))
@@ -57,11 +56,28 @@ def read_hub(source: str) -> Iterator[Row]:
         features = table.features or {}
         for number, values in enumerate(table, 1):
             yield Row({key: _names(value, features.get(key)) for key, value in values.items()}, source, number)
+    except UserError:
+        raise
     except Exception as error:
         message = f"cannot be read: {type(error).__name__}: {error}; the format is hf:NAME[@REVISION][:SPLIT]"
         raise DataError(message, path=source, line=number or None) from error
     if not number:
         raise DataError("has no rows; at least one row is required", path=source)
+
+
+def _of_split(saved: Any, split: str, source: str) -> Any:
+    """Return the table of a split, by default `train`, of what was saved: tables by split, or a single one.
+
+    Raises:
+        DataError: there is none.
+    """
+    if isinstance(saved, dict):
+        if (name := split or "train") not in saved:
+            raise DataError(f"has no split {name!r}; {near_miss(name, saved)}", path=source)
+        return saved[name]
+    if split and split != str(saved.split):
+        raise DataError(f"is a single table without splits; leave out :{split}", path=source)
+    return saved
 
 
 def _names(value: Any, feature: Any) -> Any:
