@@ -111,6 +111,10 @@ def test_the_open_inference_protocol(tmp_path: Path) -> None:
         fewer = {"inputs": [tensor], "parameters": {"max_len": 1, "of_another_server": True}}
         found = client.post("/v2/models/writer/infer", json=fewer).json()["outputs"]
         assert found[0]["data"] == [row["answer"] for row in rows(TextGenerator(folder), TEXTS[:2], max_len=1)]
+        body = client.get("/openapi.json").json()["paths"]["/v2/models/writer/infer"]["post"]["requestBody"]
+        parameters = body["content"]["application/json"]["schema"]["properties"]["parameters"]
+        assert (parameters["type"], parameters["required"]) == (["object", "null"], [])
+        assert client.post("/v2/models/writer/infer", json={**fewer, "parameters": None}).status_code == 200
         wrong = client.post("/v2/models/writer/infer", json={**fewer, "parameters": {"max_len": 0}})
         assert (wrong.status_code, wrong.json()["detail"].split(": ")[0]) == (422, "/max_len")
         names = [output["name"] for output in client.get("/v2/models/writer").json()["outputs"]]

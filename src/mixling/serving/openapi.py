@@ -104,6 +104,8 @@ class OpenApiDocument:
             if parameters["required"]:
                 schema["required"] = [*schema["required"], "parameters"]
                 schema["examples"][0]["parameters"] = {name: values[name] for name in parameters["required"]}
+            else:
+                parameters["type"] = ["object", "null"]  # some clients send what they have not
         return self._operation(f"Predictions of {loaded.name}, in the Open Inference Protocol", _INFERRED, body=schema)
 
     def _operation(
