@@ -21,13 +21,11 @@ import torch
 
 from mixling import Dataset, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.config import merge, parse, read_overrides
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.metrics.base import Metrics
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.metrics import Metrics
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {
     "snips": {"validation": "dev", "test": "test", "columns": {"text": "tokens", "label": "intent"}},

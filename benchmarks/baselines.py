@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from mixling.comparison.baselines import Baseline, choose, fit_tfidf
-from mixling.cost.provenance import provenance
-from mixling.tasks.classification import Classification
+from mixling.comparison import Baseline, choose, fit_tfidf
+from mixling.cost import provenance
+from mixling.tasks import Classification
 
 Rows = tuple[list[str], list[str]]  # texts, labels
 

@@ -23,22 +23,14 @@ import numpy as np
 import torch
 
 from mixling import Predictor, TextGenerator, UserError
-from mixling.cost.provenance import provenance
-from mixling.data.documents import WordReader
-from mixling.data.prepared import open_prepared
-from mixling.runs.artifact import read_run
-from mixling.runs.config import resumed_config
-from mixling.runs.description import describe
-from mixling.runs.pretrained import load_pretraining
-from mixling.runs.weights import load_model
+from mixling.cost import provenance
+from mixling.data import WordReader, open_prepared
+from mixling.runs import describe, load_model, load_pretraining, read_run, resumed_config
 from mixling.storage import read_json, write_json
-from mixling.tasks.classification import Classification
-from mixling.teachers.base import FunctionTeacher
-from mixling.teachers.cache import collect_predictions
-from mixling.text.labels import LabelSet
-from mixling.text.vectors import WordVectors
-from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.corpus import document_encoder
+from mixling.tasks import Classification
+from mixling.teachers import FunctionTeacher, collect_predictions
+from mixling.text import LabelSet, WordVectors
+from mixling.training import document_encoder, load_checkpoint, save_checkpoint
 
 Read = Callable[[], object]
 WORDS = ["film", "plot", "good", "bad", "dull", "fine", "very", "not", "the", "a", "is", "was", "seen", "by", "all"]

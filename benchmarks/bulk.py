@@ -41,7 +41,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 from mixling.storage import write_json
 
 

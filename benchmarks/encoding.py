@@ -23,11 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from mixling import TextConfig, TextEncoder
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 from mixling.storage import write_json
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.splitting import splitting_workers
+from mixling.text import MinHash, splitting_workers, train_vocabulary
 
 CHUNK = 4096  # as in training
 

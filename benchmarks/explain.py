@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from mixling import Predictor
-from mixling.cost.provenance import provenance
-from mixling.runtime.native import VARIABLE
+from mixling.cost import provenance
+from mixling.runtime import VARIABLE
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "explain.json"

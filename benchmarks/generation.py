@@ -27,11 +27,20 @@ from side_by_side import arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
-from mixling.cost.provenance import provenance
-from mixling.models.model import count_parameters
-from mixling.seq2seq.generation import GenerationConfig, generate
-from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
-from mixling.seq2seq.presets import CPU, SEQ2SEQ_PRESETS, SMALL, Shape, seq2seq_config, t5
+from mixling.cost import provenance
+from mixling.models import count_parameters
+from mixling.seq2seq import (
+    CPU,
+    SEQ2SEQ_PRESETS,
+    SMALL,
+    EncoderDecoder,
+    GenerationConfig,
+    Shape,
+    build_encoder_decoder,
+    generate,
+    seq2seq_config,
+    t5,
+)
 
 SOURCE, TARGET, EVERY = 64, 256, 16
 BATCHES = (1, 8)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 from mixling.storage import write_json
 
 LIMIT = 2.2  # GB, for 34 MB of text

@@ -29,8 +29,8 @@ from typing import Any
 from mutations import KINDS, structure
 
 from mixling import ModelFileError, Prediction, Predictor, UserError
-from mixling.cost.provenance import provenance
-from mixling.runtime.onnx_file import seal
+from mixling.cost import provenance
+from mixling.runtime import seal
 
 SEAL_LENGTH = 84
 MAX_CPU, MAX_MIB = 2.0, 256
@@ -68,9 +68,8 @@ def main() -> int:
 def make_models(folder: Path) -> None:
     """Small models of every task, of words and of subwords, with both kinds of vocabulary files."""
     from mixling import Vocabulary, build_model, model_config
-    from mixling.export.onnx import export_onnx
-    from mixling.text.labels import LabelSet
-    from mixling.text.windows import ReadingConfig
+    from mixling.export import export_onnx
+    from mixling.text import LabelSet, ReadingConfig
 
     words = [
         "play",

@@ -25,9 +25,8 @@ from side_by_side import Calls, arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.cost.provenance import provenance
-from mixling.mixers import hypermixing
-from mixling.mixers.hypermixing import HyperMixing, HyperMixingConfig
+from mixling.cost import provenance
+from mixling.mixers import HyperMixing, HyperMixingConfig, hypermixing
 
 DIM, HIDDEN, TOKENS = 256, 512, 8192
 HEADS = (1, 4, 8)

@@ -50,9 +50,10 @@ import torch
 
 from mixling import Dataset, Example, UserError, fit
 from mixling.cli.main import build_app, run
-from mixling.cost.provenance import provenance
-from mixling.runs.artifact import NEXT, ONNX_FILE, RUN_FILE, is_finished, read_folder
-from mixling.training.loop import Trainer
+from mixling.cost import provenance
+from mixling.runs import NEXT, RUN_FILE, is_finished, read_folder
+from mixling.runtime import ONNX_FILE
+from mixling.training import Trainer
 
 SMALL = (
     *("--model", "pnlp-mixer-x-small", "--set", "model.dim=16", "--set", "model.text.projection.num_features=256"),
@@ -107,8 +108,8 @@ def warm_up() -> None:
     import sklearn.linear_model
 
     from mixling import Vocabulary, build_model, model_config
-    from mixling.export.onnx import export_onnx
-    from mixling.text.labels import LabelSet
+    from mixling.export import export_onnx
+    from mixling.text import LabelSet
 
     _ = matplotlib.pyplot, onnxscript, scipy.sparse, sklearn.linear_model, fit
     build_app()

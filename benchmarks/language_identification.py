@@ -23,8 +23,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from mixling import Predictor
-from mixling.cost.provenance import provenance
-from mixling.data.samples import LANGUAGES
+from mixling.cost import provenance
+from mixling.data import LANGUAGES
 
 PACKAGES = ("Babel", "Django", "Sphinx", "django-allauth", "djangorestframework")
 

@@ -26,9 +26,9 @@ LIMIT = 300.0  # MB beyond the start
 def make_model(path: Path) -> None:
     """Write a model that answers questions."""
     from mixling import Vocabulary, build_model, model_config
-    from mixling.export.onnx import export_onnx
-    from mixling.tasks.question_answering import ANSWER_ENDS
-    from mixling.text.windows import ReadingConfig
+    from mixling.export import export_onnx
+    from mixling.tasks import ANSWER_ENDS
+    from mixling.text import ReadingConfig
 
     config = model_config("mixling-mixer", {})
     model = build_model(config, num_outputs=2, output="tokens", seed=0)
@@ -71,7 +71,7 @@ def main() -> None:
     if options.evaluate:
         evaluate(options.evaluate[0], *map(int, options.evaluate[1:]))
         return
-    from mixling.cost.provenance import provenance
+    from mixling.cost import provenance
 
     made, rows = provenance(seed=0), []
     with tempfile.TemporaryDirectory() as folder:

@@ -4,13 +4,12 @@
 
 One core, one thread; in every round the systems take turns in a new order, each on all texts, and then on each of some
 texts one after another, so that the caches of the processor hold what the others left there. The models are those that
-`mixling train` takes for these data, and the paper's X-SMALL with its token mixing, with first weights, since speed
-does not depend on them, and a vocabulary of the training texts; the others are trained. "AVX2" is the native engine
-built without AVX-512. fastText (left out where its package is not installed) reads texts in lower case with punctuation
+`mixling train` makes of these data in one epoch, n-gram branch included, and the paper's X-SMALL with its token mixing,
+with first weights, since speed does not depend on them; the others are trained. "AVX2" is the native engine built
+without AVX-512. fastText (left out where its package is not installed) reads texts in lower case with punctuation
 apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer,
 two threads on two cores, a file of 200,000 JSON lines to a file of predictions on the command line, and how often the
-engines agree on the test texts of SNIPS, with a model that `mixling train` trained in 8 epochs (seed 0). Written to
-benchmarks/results/native.json.
+engines agree on the test texts of SNIPS, with a model of 8 epochs (seed 0). Written to benchmarks/results/native.json.
 """
 
 from __future__ import annotations
@@ -37,17 +36,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from mixling import Dataset, Predictor, build_model, model_config
-from mixling.comparison.fast_text import as_line, is_installed
-from mixling.cost.provenance import provenance
-from mixling.data.examples import Example
-from mixling.export.onnx import export_onnx
-from mixling.runs.choice import choose_model
-from mixling.runs.config import RunConfig
-from mixling.runtime.native import CACHE_BYTES, NativeEngine
+from mixling import Predictor, build_model, model_config
+from mixling.comparison import as_line, is_installed
+from mixling.cost import provenance
+from mixling.export import export_onnx
+from mixling.runtime import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
-from mixling.text.encoder import train_vocabulary
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet, train_vocabulary
 
 CASES = {
     "snips": ("snips", "mixling-small"),
@@ -91,14 +86,20 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     return texts, [str(row["intent"] if "intent" in row else row["label"]) for row in rows]
 
 
-def evaluate(folder: Path, preset: str, rounds: int, cores: set[int]) -> dict[str, Any]:
-    """All systems on the texts of a data set."""
+def prepared(folder: Path, preset: str) -> tuple[bytes, list[str], list[str], list[str]]:
+    """The model of a data set, texts and labels that the others learn from, and the texts that are timed."""
     texts, labels = read(folder / "train.jsonl.gz")
     chosen = random.Random(0).sample(range(len(texts)), min(TRAINED, len(texts)))
     texts, labels = [texts[i] for i in chosen], [labels[i] for i in chosen]
     timed, _ = read(folder / "test.jsonl.gz")
     timed = random.Random(0).sample(timed, min(TIMED, len(timed)))
-    content = exported(preset, texts, sorted(set(labels)))
+    content = trained(texts, labels, 1) if preset.startswith("mixling") else exported(preset, texts, labels)
+    return content, texts, labels, timed
+
+
+def evaluate(folder: Path, preset: str, rounds: int, cores: set[int]) -> dict[str, Any]:
+    """All systems on the texts of a data set."""
+    content, texts, labels, timed = prepared(folder, preset)
     avx2 = built_for_avx2()
     fresh: dict[str, Callable[[], Call]] = {
         "native": lambda: labels_of(opened(content, "native")),
@@ -146,16 +147,25 @@ def built_for_avx2() -> Any:
 
 
 def exported(preset: str, texts: list[str], labels: list[str]) -> bytes:
-    """A model of the preset in 8 bits, which reads texts as long as a training would have it."""
-    examples = [Example(text, labels[0], "", number) for number, text in enumerate(texts)]
-    changes = choose_model(Dataset.from_examples(examples), RunConfig()).changes if preset.startswith("mixling") else {}
-    config = model_config(preset, changes)
+    """A model of the preset with first weights in 8 bits."""
+    config = model_config(preset)
     vocabulary = train_vocabulary(texts, config.text)
-    model = build_model(config, num_outputs=len(labels), output="text", seed=0)
-    named = LabelSet(tuple(labels), "single")
+    named = LabelSet(tuple(sorted(set(labels))), "single")
+    model = build_model(config, num_outputs=len(named.names), output="text", seed=0)
     return export_onnx(
         model, text=config.text, task="classification", labels=named, vocabulary=vocabulary, precision="int8"
     )
+
+
+def trained(texts: list[str], labels: list[str], epochs: int) -> bytes:
+    """What `mixling train` writes for these rows: a model in 8 bits with its n-gram branch."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows, run = Path(folder) / "rows.jsonl", Path(folder) / "run"
+        lines = (json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels, strict=True))
+        rows.write_text("\n".join(lines), "utf-8")
+        command = [sys.executable, "-m", "mixling", "train", str(rows), "--epochs", str(epochs), "-o", str(run)]
+        subprocess.run(command, check=True, capture_output=True)
+        return (run / "model.onnx").read_bytes()
 
 
 def opened(content: bytes, engine: str, module: Any = None) -> Predictor:
@@ -296,12 +306,7 @@ def file_to_file(model: Path, texts: list[str]) -> dict[str, float]:
 
 def agreement(folder: Path) -> dict[str, Any]:
     """Decisions and accuracy of both engines with a trained model of 8 bits, on the test texts."""
-    with tempfile.TemporaryDirectory() as out:
-        files = [str(folder / "train.jsonl.gz"), "--validation", str(folder / "dev.jsonl.gz")]
-        options = ["--label", "intent", "--text", "tokens", "--epochs", "8", "--seed", "0", "-o", f"{out}/run"]
-        command = [sys.executable, "-m", "mixling", "train", *files, *options]
-        subprocess.run(command, check=True, capture_output=True)
-        content = (Path(out) / "run" / "model.onnx").read_bytes()
+    content = trained(*read(folder / "train.jsonl.gz"), 8)
     texts, labels = read(folder / "test.jsonl.gz")
     native, onnx = opened(content, "native"), opened(content, "onnx")
     probabilities = {"native": native.predict_proba(texts), "onnx": onnx.predict_proba(texts)}

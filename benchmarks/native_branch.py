@@ -29,9 +29,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from mixling.cost.provenance import provenance
-from mixling.runtime.onnx_file import ONNX_FILE, seal
-from mixling.runtime.session import BRANCH
+from mixling.cost import provenance
+from mixling.runtime import BRANCH, ONNX_FILE, seal
 from mixling.storage import write_json
 from native import TIMED, TRAINED, Call, in_turns, labels_of, opened, read
 

@@ -23,19 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixling import PRESETS, Predictor, Vocabulary, build_model
+from mixling import PRESETS, ModelConfig, Predictor, Vocabulary, build_model
 from mixling.config import merge, parse
-from mixling.cost.provenance import provenance
-from mixling.export.onnx import amend, export_onnx
-from mixling.models.model import ModelConfig
-from mixling.runtime.session import Precision
+from mixling.cost import provenance
+from mixling.export import amend, export_onnx
+from mixling.runtime import Precision
 from mixling.storage import write_json
-from mixling.tasks import task_type
-from mixling.tasks.question_answering import ANSWER_ENDS
-from mixling.text.labels import LabelSet
-from mixling.text.ngram_branch import NgramBranch, NgramMetadata
-from mixling.text.ngrams import Words
-from mixling.text.windows import ReadingConfig
+from mixling.tasks import ANSWER_ENDS, task_type
+from mixling.text import LabelSet, NgramBranch, NgramMetadata, ReadingConfig, Words
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "src" / "mixling" / "native"

@@ -1,16 +1,15 @@
 """Where the time of the native engine goes: samples of `perf record` while texts are labeled again and again.
 
-    python benchmarks/native_profile.py --data ../shared/data [--model RUN]
+    python benchmarks/native_profile.py --data ../shared/data
 
-The models and texts are those of benchmarks/native.py; RUN is a saved model for the texts of SNIPS, such as one with an
-n-gram branch. Needs Linux's `perf`. Written to benchmarks/results/native_profile.json: microseconds a text, from a list
-of strings to a list of predictions, and the part of each stage.
+The models and texts are those of benchmarks/native.py. Needs Linux's `perf`. Written to
+benchmarks/results/native_profile.json: microseconds a text, from a list of strings to a list of predictions, and the
+part of each stage.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,10 @@ from typing import Any
 
 from side_by_side import arguments, on_one_core
 
-from mixling.cost.provenance import provenance
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.cost import provenance
+from mixling.runtime import ONNX_FILE
 from mixling.storage import write_json
-from native import CASES, TIMED, TRAINED, exported, read
+from native import CASES, prepared
 
 STAGES = {
     "split": ("next_word", "words_split", "look", "describe", "is_longer", "unicode_class", "words_count"),
@@ -67,28 +66,16 @@ def main() -> None:
     """Write benchmarks/results/native_profile.json."""
     parser = arguments(__doc__ or "", "native_profile")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--model", type=Path, help="folder of a saved model for SNIPS")
     parser.add_argument("--seconds", type=float, default=5)
     args = parser.parse_args()
     on_one_core()
     origin = provenance(seed=0, packages=("numpy",))
     results = {}
     for case, (data, preset) in CASES.items():
-        content, timed = prepared(args.data / data, preset)
+        content, _, _, timed = prepared(args.data / data, preset)
         results[case] = profile(content, timed, args.seconds)
-        if args.model and case == "snips":
-            results["snips, saved model"] = profile((args.model / ONNX_FILE).read_bytes(), timed, args.seconds)
     write_json(args.out, {**origin, "results": results})
     print(json.dumps(results, indent=2))
-
-
-def prepared(folder: Path, preset: str) -> tuple[bytes, list[str]]:
-    """The model and the texts of benchmarks/native.py."""
-    texts, labels = read(folder / "train.jsonl.gz")
-    chosen = random.Random(0).sample(range(len(texts)), min(TRAINED, len(texts)))
-    timed, _ = read(folder / "test.jsonl.gz")
-    timed = random.Random(0).sample(timed, min(TIMED, len(timed)))
-    return exported(preset, [texts[i] for i in chosen], sorted({labels[i] for i in chosen})), timed
 
 
 def profile(content: bytes, texts: list[str], seconds: float) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The picture of the README: accuracy against size, and the time for one text, from results files.
+"""The picture of the README: accuracy, size and the time for one text, from results files.
 
     python benchmarks/overview.py    # writes docs/pictures/overview.svg and overview-dark.svg
 
 Accuracy and size are those of experiments/results/own_models.json (exported 8-bit models, means of three seeds, beside
-TF-IDF + logistic regression on the same examples), times those of benchmarks/results/native.json (median for one text,
+its baselines on the same examples), times those of benchmarks/results/native.json (median for one text,
 one core, all systems in turn).
 """
 
@@ -26,6 +26,7 @@ SETS = {
     "mrpc": "MRPC",
     "cola": "CoLA",
     "rte": "RTE",
+    "mtop_intents": "MTOP intents",
 }
 SYSTEMS = {"native": "mixling", "fasttext, split as for its training": "fastText", "tf-idf + lr": "TF-IDF + LR"}
 TIMED = {"snips": "SNIPS, 9 words", "imdb": "IMDB, 227 words"}
@@ -40,35 +41,47 @@ THEMES = {
     },
 }
 FONT = "-apple-system, Segoe UI, Helvetica, Arial, sans-serif"
-WIDTH, HEIGHT = 780, 300
-TOP, BOTTOM, LEFT, RIGHT = 46, 252, 46, 400  # of the first panel
-LEAST, MOST = 0.2, 50.0  # megabytes
-BARS, LONGEST = 560, 150  # where the bars begin, and the length of the longest
+WIDTH, HEIGHT = 860, 300
+TOP, ROW = 58, 24  # the first row of sets, and its height
+ACCURACY, SIZE = (104, 344), (388, 532)  # where the panels begin and end
+LEAST, MOST = 0.5, 150.0  # megabytes
+BARS, LONGEST = 668, 130  # where the bars begin, and the length of the longest
+BASELINES = {"tf-idf": "TF-IDF + LR", "fasttext": "fastText", "embeddings": "MiniLM embeddings + LR"}
+
+
+class Measured(NamedTuple):
+    """Accuracy on test, and megabytes, of a system on a set."""
+
+    accuracy: float
+    megabytes: float
 
 
 class Point(NamedTuple):
-    """Accuracy and megabytes of mixling and of TF-IDF + logistic regression on a set."""
+    """A set: mixling, its baselines, and which of TF-IDF + logistic regression and fastText is better on validation."""
 
     name: str
-    accuracy: float
-    megabytes: float
-    other_accuracy: float
-    other_megabytes: float
+    mixling: Measured
+    baselines: dict[str, Measured]
+    best: str
 
 
 def points(results: list[dict[str, Any]]) -> list[Point]:
-    """Return the sets of own_models.json whose models have no teacher."""
-    return [
-        Point(
-            one["set"],
-            mean(seed["test"]["accuracy"] for seed in one["seeds"]),
-            mean(seed["bytes"] for seed in one["seeds"]) / 1e6,
-            one["baselines"]["tf-idf"]["test"],
-            one["baselines"]["tf-idf"]["bytes"] / 1e6,
-        )
-        for one in results
-        if one["set"] in SETS and one["teacher"] is None
-    ]
+    """Return the sets of own_models.json, with models without a teacher, and without other text where there are any."""
+    chosen = {one["set"]: one for one in sorted(results, key=lambda one: -one["start"]) if one["teacher"] is None}
+    return [_point(chosen[name]) for name in SETS if name in chosen]
+
+
+def _point(one: dict[str, Any]) -> Point:
+    beside = {name: one["baselines"][name] for name in BASELINES if name in one["baselines"]}
+    mixling = Measured(
+        mean(seed["test"]["accuracy"] for seed in one["seeds"]), mean(seed["bytes"] for seed in one["seeds"]) / 1e6
+    )
+    return Point(
+        one["set"],
+        mixling,
+        {name: Measured(found["test"], found["bytes"] / 1e6) for name, found in beside.items()},
+        max((name for name in ("tf-idf", "fasttext") if name in beside), key=lambda name: beside[name]["validation"]),
+    )
 
 
 def times(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -79,46 +92,60 @@ def times(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
-def picture(sizes: list[Point], milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> str:
+def picture(sets: list[Point], milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> str:
     """Return the picture as SVG."""
+    sets = sorted(sets, key=lambda one: -one.mixling.accuracy)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" font-size="12">',
-        "<title>Test accuracy against size, and time for one text, of mixling and its rivals</title>",
+        "<title>Test accuracy, size, and time for one text, of mixling and its rivals</title>",
         f'<g fill="{colors["text"]}">',
-        '<text x="8" y="18" font-weight="600">Test accuracy against size of the model</text>',
+        f'<text x="{ACCURACY[0]}" y="18" font-weight="600">Test accuracy</text>',
+        f'<text x="{SIZE[0]}" y="18" font-weight="600">Size of the model</text>',
         f'<text x="{BARS - 84}" y="18" font-weight="600">Time for one text, one core</text>',
-        *_sizes(sizes, colors),
+        *_panel(sets, "accuracy", {level / 100: f"{level}%" for level in range(50, 101, 10)}, colors),
+        *_panel(sets, "megabytes", {tick: f"{tick:g} MB" for tick in (1, 10, 100)}, colors),
+        *(f'<text x="8" y="{_row(number) + 4}">{SETS[one.name]}</text>' for number, one in enumerate(sets)),
+        *_legend(_row(len(sets)) + 38, colors),
         *_times(milliseconds, colors),
     ]
     return "\n".join([*out, "</g></svg>", ""])
 
 
-def _sizes(sizes: list[Point], colors: Mapping[str, str]) -> Iterator[str]:
-    quiet = f'fill="{colors["quiet"]}"'
-    for level in range(50, 101, 10):
-        yield f'<path d="M{LEFT} {_down(level / 100)}H{RIGHT}" stroke="{colors["line"]}"/>'
-        yield f'<text x="{LEFT - 6}" y="{_down(level / 100) + 4}" text-anchor="end" {quiet}>{level}%</text>'
-    for tick in (0.3, 1, 3, 10, 30):
-        yield f'<path d="M{_across(tick)} {BOTTOM}v5" stroke="{colors["quiet"]}"/>'
-        yield f'<text x="{_across(tick)}" y="{BOTTOM + 19}" text-anchor="middle" {quiet}>{tick:g} MB</text>'
-    free = 0.0
-    for one in sorted(sizes, key=lambda one: -one.other_accuracy):
-        x, y, far, there = *_at(one.megabytes, one.accuracy), *_at(one.other_megabytes, one.other_accuracy)
-        yield f'<path d="M{x} {y}L{far} {there}" stroke="{colors["other"]}" stroke-dasharray="2 3"/>'
-        yield f'<circle cx="{far}" cy="{there}" r="4" fill="{colors["other"]}"/>'
-        yield f'<circle cx="{x}" cy="{y}" r="6" fill="{colors["mark"]}"/>'
-        free = max(there + 4, free + 13)  # names do not overlap
-        yield f'<text x="{RIGHT + 6}" y="{free}" font-size="11" {quiet}>{SETS[one.name]}</text>'
-    y = BOTTOM + 40
-    yield f'<circle cx="{LEFT + 6}" cy="{y - 4}" r="6" fill="{colors["mark"]}"/>'
-    yield f'<text x="{LEFT + 18}" y="{y}">mixling</text>'
-    yield f'<circle cx="{LEFT + 88}" cy="{y - 4}" r="4" fill="{colors["other"]}"/>'
-    yield f'<text x="{LEFT + 98}" y="{y}">TF-IDF + logistic regression</text>'
+def _panel(sets: list[Point], quantity: str, ticks: Mapping[float, str], colors: Mapping[str, str]) -> Iterator[str]:
+    bottom = _row(len(sets)) - ROW / 2
+    for tick, title in ticks.items():
+        x = _across(quantity, tick)
+        yield f'<path d="M{x} {TOP - 20}V{bottom}" stroke="{colors["line"]}"/>'
+        place = f'x="{x}" y="{bottom + 16}" text-anchor="middle"'
+        yield f'<text {place} font-size="11" fill="{colors["quiet"]}">{title}</text>'
+    for number, one in enumerate(sets):
+        for name in reversed(one.baselines):
+            x = _across(quantity, getattr(one.baselines[name], quantity))
+            yield _mark(name, x, _row(number), colors)
+        yield _mark("mixling", _across(quantity, getattr(one.mixling, quantity)), _row(number), colors)
+
+
+def _mark(system: str, x: float, y: float, colors: Mapping[str, str]) -> str:
+    line = f'fill="none" stroke="{colors["other"]}" stroke-width="1.5"'
+    return {
+        "mixling": f'<circle cx="{x}" cy="{y}" r="6" fill="{colors["mark"]}"/>',
+        "tf-idf": f'<circle cx="{x}" cy="{y}" r="4" fill="{colors["other"]}"/>',
+        "fasttext": f'<circle cx="{x}" cy="{y}" r="4" {line}/>',
+        "embeddings": f'<path d="M{x} {y - 5}l5 5l-5 5l-5 -5z" {line}/>',
+    }[system]
+
+
+def _legend(y: float, colors: Mapping[str, str]) -> Iterator[str]:
+    x = ACCURACY[0] + 6.0
+    for system, title in {"mixling": "mixling", **BASELINES}.items():
+        yield _mark(system, x, y - 4, colors)
+        yield f'<text x="{x + 11}" y="{y}">{title}</text>'
+        x += 40 + 6.5 * len(title)
 
 
 def _times(milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> Iterator[str]:
     longest = max(max(systems.values()) for systems in milliseconds.values())
-    y = TOP + 8
+    y = TOP - 8
     for name, systems in milliseconds.items():
         yield f'<text x="{BARS - 84}" y="{y + 4}" fill="{colors["quiet"]}">{TIMED[name]}</text>'
         for title, value in systems.items():
@@ -131,16 +158,15 @@ def _times(milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str,
         y += 34
 
 
-def _at(megabytes: float, accuracy: float) -> tuple[float, float]:
-    return _across(megabytes), _down(accuracy)
+def _row(number: int) -> float:
+    return TOP + number * ROW
 
 
-def _across(megabytes: float) -> float:
-    return round(LEFT + (RIGHT - LEFT) * log(megabytes / LEAST) / log(MOST / LEAST), 1)
-
-
-def _down(accuracy: float) -> float:
-    return round(BOTTOM - (BOTTOM - TOP) * (accuracy - 0.5) / 0.5, 1)
+def _across(quantity: str, value: float) -> float:
+    (begin, end), part = ACCURACY, (value - 0.5) / 0.5
+    if quantity == "megabytes":
+        (begin, end), part = SIZE, log(value / LEAST) / log(MOST / LEAST)
+    return round(begin + (end - begin) * part, 1)
 
 
 def pictures() -> dict[str, str]:

@@ -23,16 +23,14 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
-from mixling.cost.provenance import provenance
-from mixling.data.prepared import Tokens
-from mixling.mixers.attention import AttentionConfig
-from mixling.models.model import count_parameters
-from mixling.models.presets import bert, gmlp
+from mixling.cost import provenance
+from mixling.data import Tokens
+from mixling.mixers import AttentionConfig
+from mixling.models import bert, count_parameters, gmlp
 from mixling.storage import write_json
-from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.table import FIRST
-from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets
-from mixling.training.optim import OptimConfig, build_optimizer
+from mixling.tasks import MaskedLM, MaskedLMConfig
+from mixling.text import FIRST
+from mixling.training import MASK_WORD, MaskedText, OptimConfig, build_optimizer, subword_targets
 
 Step = Callable[[int], None]
 HEADS = 4

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 
 LUA = """
 local bodies = {}

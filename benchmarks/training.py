@@ -36,17 +36,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model, model_config
-from mixling.comparison.benchmark import BASELINES
-from mixling.cost.provenance import provenance
-from mixling.data.batches import TextSet, collate
+from mixling.comparison import BASELINES
+from mixling.cost import provenance
+from mixling.data import TextSet, collate
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.text.encoder import train_vocabulary
-from mixling.training.augmentation import AugmentationConfig, Augmenter
-from mixling.training.dataset_adapter import LabeledData
-from mixling.training.interrupts import Interrupts
-from mixling.training.loop import Trainer
+from mixling.tasks import Classification, LossConfig
+from mixling.text import train_vocabulary
+from mixling.training import AugmentationConfig, Augmenter, Interrupts, LabeledData, Trainer
 
 Rows = list[tuple[str, str]]
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 from mixling.storage import write_json
-from mixling.tuning.tune import TRIALS_FOLDER, read_plan
+from mixling.tuning import TRIALS_FOLDER, read_plan
 
 
 def run(*arguments: object) -> float:
@@ -84,10 +84,8 @@ def main() -> None:
 
 def measure(config: dict[str, Any], seed: int, options: argparse.Namespace, folder: Path) -> float:
     """Train a configuration with a seed, and return the headline metric on the test data."""
+    from mixling import RunConfig, fit, read_data
     from mixling.config import parse
-    from mixling.runs.config import RunConfig
-    from mixling.runs.data import read_data
-    from mixling.runs.training import fit
     from mixling.tasks import task_type
 
     resolved = parse(RunConfig, {**config, "train": {**config["train"], "seed": seed}}, where="run.json")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mixling.runs.recipes import RECIPES, Recipe
+from mixling.runs import RECIPES
+from mixling.runs.recipes import Recipe
 
 _COMMANDS = {
     "train": "`mixling train`",

@@ -14,15 +14,14 @@ from typing import Any
 
 from typer.main import get_command
 
-from mixling import mixers
+from mixling import MixerConfig, mixers
 from mixling.cli.main import build_app
 from mixling.config import Config
-from mixling.layers.mixer import MixerConfig
-from mixling.runs.spec import LABELS, MASKED_LM, Spec
+from mixling.runs import LABELS, MASKED_LM, Spec
 from mixling.runs.toml import Key, class_summary, describe_keys
-from mixling.seq2seq.config import PAIRS
-from mixling.text.vectors import VectorConfig
-from mixling.vision.config import IMAGE_RUNS
+from mixling.seq2seq import PAIRS
+from mixling.text import VectorConfig
+from mixling.vision import IMAGE_RUNS
 
 COMMANDS = """# Commands
 

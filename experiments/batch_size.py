@@ -22,8 +22,8 @@ from own_models import SETS, load
 
 from mixling import fit
 from mixling.config import read_overrides
-from mixling.cost.provenance import provenance
-from mixling.runs.spec import LABELS, resolve
+from mixling.cost import provenance
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "batch_size.json"

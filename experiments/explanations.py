@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from mixling import Predictor, read_examples
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers.rows import OnBadRow
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow
 from mixling.explain.explanation import Explanation
 from mixling.storage import write_json
 

@@ -23,16 +23,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from mixling.cost.provenance import provenance
+from mixling.cost import provenance
 from mixling.errors import UserError
-from mixling.metrics.intervals import wilson
-from mixling.runs.artifact import is_finished, read_file
-from mixling.runs.spec import resolve
+from mixling.metrics import wilson
+from mixling.runs import is_finished, read_metrics, resolve
 from mixling.storage import read_json, write_json
-from mixling.tasks.classification import fit_logistic
-from mixling.vision import ImageClassifier, fit_images
-from mixling.vision.config import IMAGE_RUNS
-from mixling.vision.images import ImageShape, read_labeled
+from mixling.tasks import fit_logistic
+from mixling.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled
 
 MODELS = ("gmlp-images", "vit-images", "mixer-images", "resmlp-images")
 DATA = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package has it
@@ -61,7 +58,7 @@ def train(name: str, folder: Path, *, data: Path, epochs: int, seed: int) -> Non
 
 def result(folder: Path, *, data: Path) -> dict[str, Any]:
     """The record of a finished run, with the accuracy on the test images."""
-    classifier, metrics = ImageClassifier(folder), read_file(folder / "metrics.json")
+    classifier, metrics = ImageClassifier(folder), read_metrics(folder)
     found = classifier.evaluate(classifier.read([str(data / TEST)]))
     interval = wilson(found.accuracy, found.n)
     return {

@@ -28,15 +28,14 @@ import torch
 from own_models import SETS, load
 
 from mixling import Dataset, Predictor, fit
-from mixling.comparison.baselines import choose, fit_tfidf
-from mixling.cost.provenance import provenance
-from mixling.data.examples import Target
-from mixling.data.splits import few_per_label, split_validation
-from mixling.runs.spec import LABELS, resolve
+from mixling.comparison import choose, fit_tfidf
+from mixling.cost import provenance
+from mixling.data import Target, few_per_label, split_validation
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
-from mixling.teachers.encoder import EncoderTeacher
-from mixling.text.encoder import Text
+from mixling.tasks import Classification
+from mixling.teachers import EncoderTeacher
+from mixling.text import Text
 
 OUT = Path(__file__).parent / "results" / "few_labels.json"
 SYSTEMS = ("tfidf", "encoder", "default", "student")

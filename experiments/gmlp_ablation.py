@@ -25,16 +25,11 @@ from typing import Any
 import torch
 
 from mixling import MixerConfig, ModelConfig, PretrainConfig, pretrain
-from mixling.cost.flops import count
-from mixling.cost.provenance import provenance
-from mixling.layers.positions import RelativePositions
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.synthesizer import SynthesizerConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.presets import bert, gmlp
-from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.pretrain import PRETRAINING_DEFAULTS
+from mixling.cost import count, provenance
+from mixling.layers import RelativePositions
+from mixling.mixers import AttentionConfig, SynthesizerConfig, TokenMLPConfig
+from mixling.models import BlockConfig, FeedForwardConfig, bert, gmlp
+from mixling.runs import PRETRAINING_DEFAULTS, RUN_FILE, is_finished
 from mixling.storage import write_json
 
 DIM, LENGTH, SUBWORDS = 128, 128, 8192

@@ -19,11 +19,9 @@ import numpy as np
 import torch
 from gmlp_ablation import DIM, LENGTH, encode_text, family, train
 
-from mixling.cost.provenance import provenance
-from mixling.inspect.folders import load_inspected
-from mixling.inspect.plots import spatial_filters
-from mixling.inspect.weights import learned_filters
-from mixling.models.presets import gmlp
+from mixling.cost import provenance
+from mixling.inspect import learned_filters, load_inspected, spatial_filters
+from mixling.models import gmlp
 from mixling.storage import write_json
 
 MODELS = {

@@ -27,9 +27,8 @@ from matplotlib.ticker import StrMethodFormatter
 from pretraining import TASKS, load, tune
 
 from mixling import Predictor
-from mixling.cost.flops import count
-from mixling.cost.provenance import provenance
-from mixling.data.splits import split_validation
+from mixling.cost import count, provenance
+from mixling.data import split_validation
 from mixling.storage import write_json
 
 DEPTHS = {"transformer": (1, 3, 6), "gmlp": (1, 4, 8), "amlp": (1, 3, 6)}

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from mixer_family import TASKS, matched
 
-from mixling.cost.provenance import provenance
-from mixling.runs.toml import as_toml
+from mixling.cost import provenance
+from mixling.runs import as_toml
 from mixling.storage import write_json
-from mixling.tuning.expected import expected_best
+from mixling.tuning import expected_best
 
 MODELS = ("transformer", "mlp-mixer", "hypermixer")
 TASK = "sst2_glue"

@@ -37,18 +37,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling import MixerConfig
-from mixling.cost.provenance import provenance
-from mixling.data.shapes import pairs_of_shapes
-from mixling.inspect.maps import pseudo_attention
-from mixling.inspect.plots import learning_curves, token_maps
-from mixling.layers.positions import Positions
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.mixers.identity import IdentityConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.encoder import Encoder, EncoderConfig
-from mixling.models.model import count_parameters
+from mixling.cost import provenance
+from mixling.data import pairs_of_shapes
+from mixling.inspect import learning_curves, pseudo_attention, token_maps
+from mixling.layers import Positions
+from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, TokenMLPConfig
+from mixling.models import BlockConfig, Encoder, EncoderConfig, FeedForwardConfig, count_parameters
 from mixling.storage import write_json
 
 LENGTH, WINDOW, DIM, LAYERS, FFN = 100, 5, 32, 2, 64

@@ -1,14 +1,14 @@
 """Two intents of SNIPS arrive late: how many old examples are replayed, against learning everything from scratch.
 
 A model is trained on five intents. Then 100 examples of each of two others arrive, and `mixling train --from` learns
-them with 0 (only the weights are kept), 10, 50, 200 or all old examples of each label. Learning
-without forgetting (Li and Hoiem, ECCV 2016) needs no old examples: its targets on the new texts are a mixture of the
-label and of what the old model predicts. Accuracy on the validation examples of old and of new intents chooses;
-`--test` reads the test examples, for the choice and for training from scratch.
+them with 0 (only the weights are kept), 10, 50, 200 or all old examples of each label. Accuracy on the validation
+examples of old and of new intents chooses; `--test` reads the test examples, for the choice and for training from
+scratch.
 
-    python experiments/late_labels.py ../shared/data/snips --seed 0
+    python experiments/late_labels.py ../shared/data/snips
+    python experiments/late_labels.py ../shared/data/snips --test
 
-Results are added to results/late_labels.json, an item for each run.
+Written to results/late_labels.json, an item for each split.
 """
 
 from __future__ import annotations
@@ -17,20 +17,15 @@ import argparse
 import gzip
 import json
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mixling import Predictor
-from mixling.cost.provenance import provenance
-from mixling.runs import training
-from mixling.runs.data import _read_split, read_data
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.tasks.classification import Classification
-from mixling.text.labels import LabelSet
+from mixling import Predictor, fit, read_data
+from mixling.cost import provenance
+from mixling.runs import LABELS, resolve
+from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "late_labels.json"
 LATE = ("PlayMusic", "SearchScreeningEvent")
@@ -68,39 +63,6 @@ def train(files: list[Path], validation: Path | None, folder: Path, seed: int, i
     fit(resolved.for_examples(parts[0]).config, *parts, folder=folder)
 
 
-def train_distilled(late: Path, base: Path, folder: Path, seed: int) -> None:
-    """Learn new labels without old examples: half of a new text's target is what the old model predicts."""
-    old = Predictor(base)
-    original_examples, original_labels = training._examples, Classification.label_set
-
-    def examples(*args: Any) -> Any:
-        made = original_examples(*args)
-        ids = np.asarray(made.targets)
-        soft = np.zeros((len(ids), len(made.task.labels)), np.float32)
-        columns = [made.task.labels.id(name) for name in old.labels.names]
-        soft[:, columns] = 0.5 * old.predict_proba(list(made.texts.texts))
-        soft[np.arange(len(ids)), ids] += 0.5
-        return replace(made, targets=soft)
-
-    def labels(data: Any) -> LabelSet:
-        return LabelSet(tuple(sorted({*old.labels.names, *data.label_counts()})), "single")
-
-    init = {"pretrained": str(base)}
-    resolved = resolve({"data": {"train": [str(late)]}, "task": "classification", "init": init}, spec=LABELS)
-    config = resolved.config.model_copy(update={"train": resolved.config.train.model_copy(update={"seed": seed})})
-    config = config.model_copy(update={"ngrams": config.ngrams.model_copy(update={"use": "never"})})
-    parts = _read_split(config, spool_dir=None, log=print)
-    try:
-        training._examples, Classification.label_set = examples, staticmethod(labels)  # type: ignore[assignment]
-        fit(
-            resolved.for_examples(parts[0]).config.model_copy(update={"ngrams": config.ngrams, "train": config.train}),
-            *parts,
-            folder=folder,
-        )
-    finally:
-        training._examples, Classification.label_set = original_examples, original_labels  # type: ignore[method-assign]
-
-
 def accuracy(folder: Path, found: list[dict[str, str]]) -> dict[str, float]:
     right = [
         row["label"] == p.label
@@ -123,9 +85,6 @@ def measure(data: Path, seed: int, *, test: bool) -> dict[str, Any]:
         train([first], None, home / "base", seed, {})
         train([first, late], None, home / "scratch", seed, {})
         out["from scratch"] = accuracy(home / "scratch", checked)
-        if not test:
-            train_distilled(late, home / "base", home / "distilled", seed)
-            out["distilled"] = accuracy(home / "distilled", checked)
         for count in (CHOSEN,) if test else REPLAYED:
             train([late], None, home / f"r{count}", seed, {"pretrained": str(home / "base"), "replay": count})
             out[f"replay {count}"] = accuracy(home / f"r{count}", checked)
@@ -136,13 +95,16 @@ def measure(data: Path, seed: int, *, test: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--test", action="store_true")
+    parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    found = measure(options.data, options.seed, test=options.test)
-    item = {"split": "test" if options.test else "validation", "accuracy": found, **provenance(seed=options.seed)}
-    items = json.loads(OUT.read_text())["items"] if OUT.exists() else []
-    OUT.write_text(json.dumps({"items": [*items, item]}, indent=1) + "\n")
+    origin = provenance(seed=None)
+    split = "test" if options.test else "validation"
+    found = {str(seed): measure(options.data, seed, test=options.test) for seed in options.seeds}
+    items = json.loads(options.out.read_text("utf-8"))["items"] if options.out.exists() else []
+    others = [item for item in items if item["split"] != split]
+    write_json(options.out, {"items": [*others, {"split": split, "accuracy": found, **origin}]})
 
 
 if __name__ == "__main__":

@@ -22,13 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from mixling import Dataset, Predictor
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.export.onnx import amend
-from mixling.text.decoding import softmax
+from mixling import Dataset, Predictor, read_examples
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.export import amend
+from mixling.text import softmax
 
 OUT = Path(__file__).parent / "results" / "long_texts.json"
 

@@ -25,16 +25,11 @@ import torch
 
 from mixling import PRESETS, Dataset, ModelConfig, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.config import parse
-from mixling.cost.flops import count
-from mixling.cost.provenance import provenance
-from mixling.cost.timing import time_model
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.runs.artifact import RUN_FILE
-from mixling.runs.config import resumed_config
+from mixling.cost import count, provenance, time_model
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.runs import RUN_FILE, resumed_config
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
+from mixling.tasks import Classification
 
 
 class Task(NamedTuple):

@@ -36,24 +36,17 @@ import numpy as np
 import torch
 from own_models import Set, sentences
 
-from mixling.comparison.baselines import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
-from mixling.cost.provenance import provenance
-from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, read_examples
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.export.onnx import amend
-from mixling.metrics.abstention import choose_abstention
-from mixling.metrics.intervals import resampled
-from mixling.runs.ngrams import LinearData, budget, fit_ngrams
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.runtime.predictor import Predictor
+from mixling import Dataset, Predictor, fit, read_examples
+from mixling.comparison import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.export import amend
+from mixling.metrics import choose_abstention, resampled
+from mixling.runs import LABELS, LinearData, budget, fit_ngrams, resolve
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.text.noise import NoiseLevel, noisy_texts
-from mixling.training.augmentation import AugmentationConfig
-from mixling.training.config import NgramConfig
+from mixling.text import NoiseLevel, noisy_texts
+from mixling.training import AugmentationConfig, NgramConfig
 
 PAIR: Mapping[str, str] = {"text_pair": "text_pair"}
 SETS = {

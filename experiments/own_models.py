@@ -38,21 +38,16 @@ import numpy as np
 import torch
 
 from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, read_examples
-from mixling.comparison.baselines import Baseline, BaselineKind, choose, tfidf
+from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
 from mixling.comparison.embeddings import embeddings
-from mixling.comparison.fast_text import fasttext
 from mixling.config import read_overrides
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.metrics.intervals import rate_interval, resampled
-from mixling.runs.choice import choose_model
-from mixling.runs.evaluation import evaluate
-from mixling.runs.spec import LABELS, resolve
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.metrics import rate_interval, resampled
+from mixling.runs import LABELS, choose_model, evaluate, resolve
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.teachers.encoder import SentenceEncoder
+from mixling.teachers import SentenceEncoder
 
 NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -47,16 +47,28 @@ import torch
 
 from mixling import TextGenerator
 from mixling.config import merge, parse
-from mixling.cost.provenance import provenance
-from mixling.data.readers.rows import OnBadRow
-from mixling.models.model import count_parameters
-from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
-from mixling.seq2seq.evaluation import exact_matches
-from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig
-from mixling.seq2seq.pairs import PairColumns, read_pairs
-from mixling.seq2seq.presets import Family, Shape, bag_of_words, hypermixer, lstm, mixer, remixer, t5
-from mixling.seq2seq.run import fit_pairs
+from mixling.cost import provenance
+from mixling.data import OnBadRow
+from mixling.models import count_parameters
+from mixling.runs import RUN_FILE, is_finished
+from mixling.seq2seq import (
+    SEQ2SEQ_DEFAULTS,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    Family,
+    PairColumns,
+    PairRunConfig,
+    Shape,
+    bag_of_words,
+    exact_matches,
+    fit_pairs,
+    hypermixer,
+    lstm,
+    mixer,
+    read_pairs,
+    remixer,
+    t5,
+)
 from mixling.storage import write_json
 
 

@@ -42,19 +42,15 @@ import torch
 from mixer_family import is_done
 from pnlp_tables import FOLDS, ON_TEST, OURS, TABLES, Row, mbert, rows_of
 
-from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
-from mixling.audit.folds import assign_folds
+from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
 from mixling.config import merge, parse
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.metrics.intervals import resampled
-from mixling.runs.evaluation import evaluate
-from mixling.runs.recipes import RECIPES
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
+from mixling.metrics import resampled
+from mixling.runs import RECIPES, evaluate
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.text.vocabulary import UNKNOWN, Vocabulary
+from mixling.text import UNKNOWN
 
 
 def slots(rows: Sequence[Mapping[str, Any]], path: Path, vocabulary: str) -> Dataset:

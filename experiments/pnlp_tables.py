@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixling import ModelConfig, model_config
-from mixling.text.config import TextConfig
-from mixling.text.encoder import train_vocabulary
-from mixling.text.vocabulary import Vocabulary
+from mixling import ModelConfig, TextConfig, Vocabulary, model_config
+from mixling.text import train_vocabulary
 
 
 class Row(NamedTuple):

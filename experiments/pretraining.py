@@ -1,4 +1,4 @@
-"""gMLP, section 4.4 in small: what masked language modelling buys downstream, for models of one size.
+"""gMLP, section 4.4 in small: what masked language modeling buys downstream, for models of one size.
 
 Paper (C4, 110-365 million parameters): fine-tuned accuracy follows perplexity; gMLP is behind the Transformer on pairs
 of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. Its open question, whether
@@ -29,19 +29,15 @@ import torch
 from gmlp_ablation import DIM, encode_text, family, train
 
 from mixling import Dataset, ModelConfig, Predictor, RunConfig, fit, read_examples
-from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.comparison import choose, fit_tfidf
 from mixling.config import merge, parse
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers.rows import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.presets import own
-from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.runs.pretrained import FINE_TUNING, evaluate_text, pretrained_config
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, OnBadRow, split_validation
+from mixling.mixers import HyperMixingConfig
+from mixling.models import BlockConfig, FeedForwardConfig, own
+from mixling.runs import FINE_TUNING, RUN_FILE, evaluate_text, is_finished, pretrained_config
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
+from mixling.tasks import Classification
 
 
 class Task(NamedTuple):

@@ -22,11 +22,11 @@ import torch
 from own_models import SETS, load
 
 from mixling import Predictor, fit
-from mixling.cost.provenance import provenance
-from mixling.data.splits import few_per_label, split_validation
-from mixling.runs.spec import LABELS, resolve
+from mixling.cost import provenance
+from mixling.data import few_per_label, split_validation
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
+from mixling.tasks import Classification
 
 OUT = Path(__file__).parent / "results" / "refit.json"
 

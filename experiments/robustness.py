@@ -28,14 +28,13 @@ import torch
 from own_models import load
 
 from mixling import Dataset, Predictor, Task, fit
-from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
-from mixling.cost.provenance import provenance
-from mixling.data.examples import Target
-from mixling.runs.spec import LABELS, resolve
+from mixling.comparison import TfidfFeatures, TfidfRegression
+from mixling.cost import provenance
+from mixling.data import Target
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
-from mixling.text.encoder import Text
-from mixling.text.noise import NOISES, NoiseLevel, noisy_texts
+from mixling.tasks import Classification
+from mixling.text import NOISES, NoiseLevel, Text, noisy_texts
 
 SETS = ("snips", "clinc150", "sst2", "cola")
 KINDS = ("swap", "delete", "keyboard")

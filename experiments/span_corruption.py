@@ -27,14 +27,18 @@ from parsing import MODELS, SHAPE, matched, size
 
 from mixling import TextGenerator
 from mixling.config import merge
-from mixling.cost.provenance import provenance
-from mixling.data.readers.rows import OnBadRow
-from mixling.runs.artifact import RUN_FILE, is_finished
-from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
-from mixling.seq2seq.evaluation import evaluate_task
-from mixling.seq2seq.model import EncoderDecoderConfig
-from mixling.seq2seq.pairs import PairColumns, read_pairs
-from mixling.seq2seq.run import fit_pairs
+from mixling.cost import provenance
+from mixling.data import OnBadRow
+from mixling.runs import RUN_FILE, is_finished
+from mixling.seq2seq import (
+    SEQ2SEQ_DEFAULTS,
+    EncoderDecoderConfig,
+    PairColumns,
+    PairRunConfig,
+    evaluate_task,
+    fit_pairs,
+    read_pairs,
+)
 from mixling.storage import write_json
 
 SUBWORDS, SENTINELS = 8000, 100

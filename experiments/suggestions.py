@@ -24,9 +24,8 @@ import torch
 from own_models import load
 
 from mixling import Dataset, Predictor, fit
-from mixling.cost.provenance import provenance
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.suggestions import suggest
+from mixling.cost import provenance
+from mixling.runs import LABELS, resolve, suggest
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "suggestions.json"

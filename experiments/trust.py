@@ -28,16 +28,14 @@ import numpy as np
 import torch
 
 from mixling import Dataset, Predictor, fit
-from mixling.cost.provenance import provenance
-from mixling.data.examples import ColumnsConfig
-from mixling.data.unlabeled import read_unlabeled
-from mixling.metrics.abstention import choose_abstention
-from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
-from mixling.metrics.reliability import calibration_error, reliability
-from mixling.runs.spec import LABELS, resolve
+from mixling.cost import provenance
+from mixling.data import ColumnsConfig, read_unlabeled
+from mixling.metrics import calibration_error, choose_abstention, choose_rejection, out_of_scope_report
+from mixling.metrics.reliability import reliability
+from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
-from mixling.tasks.classification import Classification
-from mixling.text.conformal import Method, fit_conformal
+from mixling.tasks import Classification
+from mixling.text import Method, fit_conformal
 
 OUT = Path(__file__).parent / "results" / "trust.json"
 WANTED = (0.95, 0.99)

@@ -17,9 +17,9 @@ pytest.importorskip("torch")
 from mixling import ConfigError, DataError, Dataset, Example
 from mixling.audit import audit as audit_module
 from mixling.audit.audit import Audit, LabelsAudit, audit, conflicting, leaked
-from mixling.audit.folds import assign_folds
 from mixling.audit.report import audit_page, rows_csv, summarize, write_report
-from mixling.text.encoder import Text
+from mixling.data import assign_folds
+from mixling.text import Text
 
 
 def store(*rows: tuple[Text, str], path: str = "a.csv") -> Dataset:
@@ -46,6 +46,12 @@ def test_folds_are_even_within_each_label_and_keep_equal_texts_together() -> Non
 def test_more_folds_than_texts_are_refused() -> None:
     with pytest.raises(DataError, match=r"a.csv: 2 distinct texts are too few for 3 folds"):
         assign_folds(store(("x", "a"), ("y", "b"), ("x", "a")), 3, seed=0)
+
+
+def test_a_label_that_one_fold_has_alone_is_named_before_training() -> None:
+    rows = [(f"text {number}", "a") for number in range(12)]
+    with pytest.raises(DataError, match=r"a.csv: nearly every text has the label 'a': without one of 3 folds"):
+        audit(store(*rows, ("one more", "b")), folds=3)
 
 
 def test_equal_words_with_different_labels() -> None:

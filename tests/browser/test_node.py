@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from mixling import Predictor
-from mixling.export.onnx import amend
+from mixling.export import amend
+from mixling.text import word_spans
 from mixling.text.clean import clean
-from mixling.text.words import word_spans
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")

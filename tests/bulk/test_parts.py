@@ -20,12 +20,11 @@ from mixling.bulk import plan as cutting
 from mixling.bulk.csv_records import record_starts
 from mixling.bulk.plan import make_plan
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow, read_rows
+from mixling.data import ColumnsConfig, OnBadRow, read_rows
 from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.rows import read_lines
 from mixling.errors import ConfigError, DataError
-from mixling.tasks.classification import Classification
+from mixling.tasks import Classification
 
 READER = Classification.reader
 

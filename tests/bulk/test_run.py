@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mixling import Predictor
 from mixling.bulk import engines, files, run, work
 from mixling.bulk import plan as cutting
 from mixling.bulk.files import Folder, TransferError
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
-from mixling.data.examples import ColumnsConfig
+from mixling.data import ColumnsConfig
 from mixling.errors import ConfigError, DataError, ModelFileError
-from mixling.runtime.predictor import Predictor
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = GOLDEN / "model-v1.onnx"

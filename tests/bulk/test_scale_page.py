@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mixling import Predictor
 from mixling.bulk import plan as cutting
 from mixling.bulk.run import predict_files
-from mixling.data.examples import ColumnsConfig
-from mixling.runtime.predictor import Predictor
+from mixling.data import ColumnsConfig
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "tests" / "golden" / "model-v1.onnx"

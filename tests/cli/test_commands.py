@@ -17,8 +17,8 @@ import pytest
 
 from mixling import Predictor
 from mixling.errors import Interrupted
-from mixling.runs.artifact import RUN_FILE, WRITTEN
-from mixling.training.loop import Trainer
+from mixling.runs import RUN_FILE, WRITTEN
+from mixling.training import Trainer
 
 from .conftest import Call
 
@@ -278,6 +278,9 @@ def test_evaluate_metrics_on_noisy_texts(call: Call, model: Path, reviews: Path,
         (["--noise", "swop"], "did you mean 'swap'"),
         (["--noise", "all", "--noise-rates", "often"], "--noise-rates: got 'often'"),
         (["--noise", "all", "--noise-rates", "2"], "from 0 to 1"),
+        (["--noise-rates", "0.2"], "--noise-rates: applies with --noise only"),
+        (["--bleu"], "--bleu: does not apply to models that predict labels"),
+        (["--confusion", "c.jpg"], "c.jpg: the name of a plot ends in one of .png"),
     ]:
         done = call("evaluate", model, reviews / "test.csv", *options)
         assert done.code == 2

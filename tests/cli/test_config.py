@@ -14,12 +14,10 @@ import pytest
 
 from mixling import PRESETS, ConfigError
 from mixling.config import Config
-from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
+from mixling.runs import LABELS, MASKED_LM, Spec, resolve
 from mixling.runs.toml import default_toml
-from mixling.seq2seq.config import PAIRS
-from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-from mixling.vision import IMAGE_PRESETS
-from mixling.vision.config import IMAGE_RUNS
+from mixling.seq2seq import PAIRS, SEQ2SEQ_PRESETS
+from mixling.vision import IMAGE_PRESETS, IMAGE_RUNS
 
 NAMED = [(LABELS, name) for name in PRESETS] + [(PAIRS, name) for name in SEQ2SEQ_PRESETS]
 NAMED += [(IMAGE_RUNS, name) for name in IMAGE_PRESETS]

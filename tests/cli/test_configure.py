@@ -10,12 +10,11 @@ import pytest
 
 from mixling import PRESETS, ConfigError, DataError, ModelFileError, RunConfig
 from mixling.cli.inputs import input_kind
-from mixling.cli.options import read_seconds
 from mixling.cli.output import format_seconds
-from mixling.data.inputs import stream_items
-from mixling.data.readers.rows import MAX_LINE
+from mixling.cli.training_options import read_seconds
+from mixling.data import MAX_LINE, stream_items
+from mixling.runs import LABELS, resolve
 from mixling.runs.evaluation import columns_of
-from mixling.runs.spec import LABELS, resolve
 from mixling.tasks import infer_task
 
 

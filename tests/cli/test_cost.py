@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mixling import PRESETS
 from mixling.cost import printed, timing
-from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq import SEQ2SEQ_PRESETS
 from mixling.vision import IMAGE_PRESETS
 
 from .conftest import Call
@@ -79,6 +79,7 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
         (["gmlp", "--lengths", "9:8"], "--lengths: got '9:8'"),
         (["gmlp", "--lengths", "0,4"], "--lengths: got '0,4'"),
         (["gmlp", "--device", "tpu"], "--device: got 'tpu'"),
+        (["gmlp", "--plot", "costs.jpg"], "costs.jpg: the name of a plot ends in one of .png"),
     ],
 )
 def test_what_cannot_be_evaluated_is_reported(call: Call, arguments: list[str], reported: str) -> None:

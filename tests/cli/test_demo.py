@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mixling.cli.demo import SENTENCES
-from mixling.data import catalogues
-from mixling.data.samples import LANGUAGES
+from mixling.data import LANGUAGES, catalogues
 
 from .conftest import Call, Done
 

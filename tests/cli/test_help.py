@@ -149,12 +149,11 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
     heavy = {"torch", "numpy", "onnxruntime", "pydantic", "tokenizers", "sklearn", "pyarrow", "matplotlib"}
     assert "mixling.cli.train" in loaded
     assert loaded & heavy == set()
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        mixling("--help")
-        times.append(time.perf_counter() - begin)
-    assert min(times) < 1.0  # 0.2 s on an idle machine; loose, for a busy one
+    begin = os.times()
+    mixling("--help")
+    end = os.times()
+    # Processor time, since other processes may have the processor; 0.1 s on an idle machine.
+    assert end.children_user - begin.children_user + end.children_system - begin.children_system < 0.6
 
 
 def test_prediction_modules_never_load_torch() -> None:

@@ -12,17 +12,21 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from mixling import load
+from mixling import Callback, Step, load
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs.artifact import read_config, read_file
-from mixling.runs.spec import resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.text.labels import LabelSet
-from mixling.training.callbacks import Callback, Step
-from mixling.vision import ImageAugmentationConfig, ImageClassifier, fit_images
-from mixling.vision.config import IMAGE_RUNS, ImageRunConfig
-from mixling.vision.images import ImageShape, read_labeled
+from mixling.runs import read_metrics, resolve
+from mixling.runs.files import read_config
+from mixling.tasks import Classification, LossConfig
+from mixling.text import LabelSet
+from mixling.vision import (
+    IMAGE_RUNS,
+    ImageAugmentationConfig,
+    ImageClassifier,
+    ImageRunConfig,
+    ImageShape,
+    fit_images,
+    read_labeled,
+)
 from mixling.vision.training import ImageData, split_images
 
 from .conftest import Call
@@ -68,7 +72,7 @@ def trained(data: Path, call: Call) -> Path:
 def test_a_model_learns_and_its_folder_is_complete(trained: Path, data: Path, call: Call) -> None:
     names = {path.name for path in trained.iterdir()}
     assert {"run.json", "config.json", "model.safetensors", "metrics.json", "README.md", "curves.png"} <= names
-    report = read_file(trained / "metrics.json")
+    report = read_metrics(trained)
     assert report["data"] == {"training": 72, "validation": 8, "labels": {"across": 36, "along": 36}}
     model = read_config(trained)["model"]
     assert (model["image_size"], model["patch_size"], model["channels"]) == (8, 4, 1)
@@ -79,6 +83,10 @@ def test_a_model_learns_and_its_folder_is_complete(trained: Path, data: Path, ca
     assert f"accuracy {found['accuracy']:.4f}" in result.out
     assert "20 images" in result.out
     assert (data / "c.png").exists()
+    for option in (("--reliability",), ("--threshold", "0.5"), ("--label", "kind")):
+        result = call("evaluate", trained, data / "test", *option)
+        assert result.code == 2
+        assert f"{option[0]}: does not apply to models of images; leave it out" in result.err
 
 
 def test_predictions_of_files_and_folders(trained: Path, data: Path, call: Call) -> None:
@@ -119,11 +127,28 @@ def test_what_is_no_image_is_an_error_or_a_row(trained: Path, data: Path, call: 
     assert call("predict", trained).code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--echo"], "--echo: applies to texts, not to images"),
+        (["--threshold", 0.9], "--threshold: applies to texts"),
+        (["--resume"], "--resume: applies to texts"),
+        (["-o", "folder/"], "--out: got the folder folder/; predictions for images are written to one file"),
+    ],
+)
+def test_prediction_refuses_options_of_texts(
+    trained: Path, data: Path, call: Call, given: list[str], problem: str
+) -> None:
+    result = call("predict", trained, data / "test", *given)
+    assert result.code == 2
+    assert problem in result.err
+
+
 def test_the_card_and_the_description_name_labels_and_accuracy(trained: Path, call: Call) -> None:
     card = (trained / "README.md").read_text("utf-8")
-    accuracy = read_file(trained / "metrics.json")["validation"]["accuracy"]
+    accuracy = read_metrics(trained)["validation"]["accuracy"]
     assert f"Accuracy {accuracy:.4f}" in card
-    assert "| along |" in card
+    assert "| `along` |" in card
     shown = call("show", trained).out
     assert "2: across (36), along (36)" in shown
     assert "8 x 8 pixels, gray; patches of 4 x 4" in shown
@@ -145,6 +170,14 @@ def test_labels_that_the_model_does_not_know_are_errors(trained: Path, data: Pat
     of_strangers = classifier.evaluate(classifier.read([str(stranger)]))
     assert after.accuracy * 26 == pytest.approx(before.accuracy * 20 + of_strangers.accuracy * 6)
     assert {row.label: row.recall for row in after.per_class}["upwards"] == 0
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((8, 8)), np.zeros((8, 8, 2), np.uint8), np.zeros((0, 8), np.uint8), np.zeros(8, np.uint8), 3.0]
+)
+def test_what_is_no_image_is_refused(trained: Path, image: object) -> None:
+    with pytest.raises(DataError, match=r"image 1: got .*; allowed: "):
+        ImageClassifier(trained).predict(image)
 
 
 class _Stop(Callback):

@@ -19,7 +19,7 @@ from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
 from mixling.runs.kinds import IMAGE_CLASSIFICATION, WRITING
-from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+from mixling.seq2seq import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names
 
 from .conftest import Call

@@ -16,11 +16,11 @@ from mixling import ConfigError, Prediction
 from mixling.cli.inputs import input_kind
 from mixling.cli.predictions import writer_for
 from mixling.config import Config, parse
+from mixling.data import stream_items
 from mixling.data.csv_lines import csv_line
-from mixling.data.inputs import stream_items
 from mixling.errors import printable, shown
-from mixling.tasks.classification import Classification
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification
+from mixling.text import LabelSet
 
 
 def test_what_could_steer_a_terminal_is_replaced() -> None:

@@ -25,7 +25,7 @@ import pytest
 
 from mixling.mixers import MIXERS
 from mixling.tasks import TASKS
-from mixling.training.loop import Trainer
+from mixling.training import Trainer
 from mixling.training.state import TrainingState
 
 from .conftest import Call

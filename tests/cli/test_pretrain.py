@@ -48,6 +48,8 @@ def test_from_text_to_a_model_that_answers(call: Call, text: Path, rows: Path, t
     evaluated = call("evaluate", tmp_path / "pre", text, "-o", tmp_path / "measures.json")
     assert evaluated.out.startswith("perplexity ")
     assert json.loads((tmp_path / "measures.json").read_text())["tokens"] > 2000
+    refused = call("evaluate", tmp_path / "pre", text, "--on-bad-row", "skip")
+    assert (refused.code, "--on-bad-row: does not apply to models of unlabeled text" in refused.err) == (2, True)
     tuned = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--epochs", 1)
     assert tuned.code == 0, tuned.err
     config = json.loads((tmp_path / "tuned" / "run.json").read_text())["config"]

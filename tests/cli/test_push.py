@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.runs.artifact import WRITTEN
+from mixling.runs import WRITTEN
 from mixling.storage import read_json
 
 from ..hub.conftest import FakeHub, fake_hub  # noqa: F401 (a fixture)

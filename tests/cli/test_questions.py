@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mixling import DataError, Predictor
+from mixling.runtime.network import Network
 
 from .conftest import Call
 
@@ -139,14 +140,14 @@ def test_a_long_context_is_answered_in_parts_alike(asked: Path, monkeypatch: pyt
     question = ("What has anna?", context)
     whole = Predictor(asked / "one").predict([question, question])
     sizes: list[int] = []
-    run = Predictor._run
+    run = Network._run
 
-    def counted(self: Predictor, rows: list[Any], batch_size: int) -> list[Any]:
+    def counted(self: Network, rows: list[Any], batch_size: int) -> list[Any]:
         sizes.append(len(rows))
         return run(self, rows, batch_size)
 
-    monkeypatch.setattr(Predictor, "_run", counted)
-    monkeypatch.setattr("mixling.runtime.predictor._WINDOWS", 7)
+    monkeypatch.setattr(Network, "_run", counted)
+    monkeypatch.setattr("mixling.runtime.network._WINDOWS", 7)
     parts = Predictor(asked / "one").predict([question, question])
     assert len(sizes) > 10
     assert max(sizes) == 7

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from mixling import TextGenerator
-from mixling.data.readers.rows import OnBadRow
-from mixling.seq2seq.evaluation import exact_matches
-from mixling.seq2seq.pairs import PairColumns, read_pairs
+from mixling.data import OnBadRow
+from mixling.seq2seq import PairColumns, exact_matches, read_pairs
 
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}
@@ -109,6 +108,8 @@ def test_it_is_evaluated_on_other_rows_and_by_groups(call: Call, trained: Path, 
     for kind in ("one", "more"):
         own = [hit for hit, row in zip(right, rows, strict=True) if row["kind"] == kind]
         assert {"group": kind, "n": len(own), "exact_match": np.mean(own)} in metrics["groups"]
+    refused = call("evaluate", trained, other, "--confusion", tmp_path / "c.png")
+    assert (refused.code, "--confusion: does not apply to models that generate text" in refused.err) == (2, True)
 
 
 def test_what_it_is_is_shown(call: Call, trained: Path) -> None:

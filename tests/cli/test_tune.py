@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import Predictor
-from mixling.runs.artifact import read_run
+from mixling.runs import read_run
 from mixling.tuning import tune, worker
 
 from .conftest import Call

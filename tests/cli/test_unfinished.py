@@ -17,12 +17,9 @@ import pytest
 
 from mixling import Predictor
 from mixling.errors import command_line
-from mixling.runs import training
-from mixling.runs.artifact import NEXT, unfinished_run
+from mixling.runs import NEXT, training, unfinished_run
 from mixling.storage import locked
-from mixling.training import loop
-from mixling.training.checkpoint import load_checkpoint
-from mixling.training.files import CHECKPOINT
+from mixling.training import CHECKPOINT, load_checkpoint, loop
 
 SMALL = ("--model", "pnlp-mixer-x-small", "--set", "model.dim=8", "--set", "model.num_layers=1")
 

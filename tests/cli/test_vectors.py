@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.text.vectors import WordVectors
+from mixling.text import WordVectors
 
 from .conftest import Call
 

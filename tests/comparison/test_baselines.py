@@ -16,13 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from mixling import DataError
-from mixling.comparison import fast_text
-from mixling.comparison.baselines import choose, fit_tfidf
+from mixling.comparison import choose, fast_text, fit_tfidf
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.word_tags import fit_word_tags
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
+from mixling.tasks import Classification, MultiLabel, Tagging
 
 WORDS = {"good": ["great", "lovely", "fine", "superb", "nice"], "bad": ["awful", "boring", "poor", "dull", "weak"]}
 

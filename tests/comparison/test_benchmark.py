@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,14 +21,13 @@ from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
+from mixling.data import Target
 from mixling.data.dataset import Column
-from mixling.data.examples import Target
+from mixling.runs import LABELS, resolve
 from mixling.runs.run import Run
-from mixling.runs.spec import LABELS, Resolved, resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.runs.spec import Resolved
+from mixling.tasks import Classification, Regression, Tagging
+from mixling.text import LabelSet, Text
 
 TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}
@@ -73,7 +75,7 @@ def hold(folder: Path, test: list[str], out: Path) -> Comparison:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.csv, dev.csv and test.csv; 3 of the 40 test rows stand in train, 2 have a label of their own."""
+    """train.csv, dev.csv and test.csv; 3 of the 40 test rows are in train, 2 have a label of their own."""
     folder = tmp_path_factory.mktemp("pairs")
     training = rows(60, 0)
     write(folder / "train.csv", training)
@@ -137,7 +139,7 @@ def test_test_rows_choose_nothing(
 
 def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     remarks = "\n".join(held.remarks)
-    assert "3 of 40 test texts stand in the training rows too" in remarks
+    assert "3 of 40 test texts are also in the training rows" in remarks
     assert "test: 2 examples have labels that training never saw and count as errors: " in remarks
     assert "Pairs: the baselines have features of each text" in remarks
     assert held.rows == {"training": 60, "validation": 20, "test": 40}
@@ -253,6 +255,18 @@ def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
     assert interval is not None
     assert interval.low < 0.2 < interval.high
     assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
+
+
+def test_undefined_metrics_are_null_and_a_dash(held: Comparison) -> None:
+    task = Regression(LabelSet(("value",), "number", {"mean": 0.0, "deviation": 1.0}))
+    ridge = contestant("tf-idf + ridge", 2.0)
+    standings = rankings([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
+    assert math.isnan(standings[ridge.name].by_seed[0]["pearson"])
+    speeds = {ridge.name: held.speeds[TFIDF]}
+    found = dataclasses.replace(held, task=task, contestants=(ridge,), validation=standings, test={}, speeds=speeds)
+    (result,) = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))["results"]
+    assert result["validation"]["by_seed"] == [{"mae": 1.0, "mse": 1.0, "pearson": None, "spearman": None}]
+    assert "nan" not in as_text(found)
 
 
 def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import PRESETS, build_model, model_config
-from mixling.cost import timing
-from mixling.cost.flops import count, count_encoder_decoder
+from mixling.cost import count, provenance, timing
+from mixling.cost.flops import count_encoder_decoder
 from mixling.cost.printed import PRINTED, Printed, compare_counts
-from mixling.cost.provenance import provenance
 from mixling.cost.result import ResultCost
-from mixling.models.model import count_parameters, sized
-from mixling.seq2seq.model import build_encoder_decoder
-from mixling.seq2seq.presets import seq2seq_config
+from mixling.models import count_parameters, sized
+from mixling.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.vision import IMAGE_PRESETS, build_image_model
 
 
@@ -240,7 +238,7 @@ def test_changed_code_is_dirty_and_changed_results_are_not(monkeypatch: pytest.M
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
         subprocess.run([*git, *arguments], check=True)
-    monkeypatch.setattr("mixling.cost.provenance.__file__", str(code))
+    monkeypatch.setattr("mixling.cost.environment.__file__", str(code))
     result.write_text("another")
     assert provenance()["dirty"] is False
     code.write_text("another")
@@ -250,7 +248,7 @@ def test_changed_code_is_dirty_and_changed_results_are_not(monkeypatch: pytest.M
 def test_the_commit_of_an_unrelated_checkout_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # as where the library lies in the environment of somebody's project
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    monkeypatch.setattr("mixling.cost.provenance.__file__", str(tmp_path / "provenance.py"))
+    monkeypatch.setattr("mixling.cost.environment.__file__", str(tmp_path / "provenance.py"))
     (tmp_path / "provenance.py").touch()
     made = provenance()
     assert (made["commit"], made["dirty"]) == (None, None)

@@ -12,18 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling import Dataset, Example, TextConfig, TextEncoder, Vocabulary
-from mixling.data.batches import (
-    Batch,
-    TextSet,
-    collate,
-    drop_words,
-    length_batches,
-    pad_targets,
-    shard,
-    training_batches,
-)
-from mixling.text.encoder import Text
-from mixling.text.fingerprint import Binary, MinHash, Projection, SimHash
+from mixling.data import Batch, TextSet, collate, shard, training_batches
+from mixling.data.batches import drop_words, length_batches, pad_targets
+from mixling.text import Binary, MinHash, Projection, SimHash, Text
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
 TEXTS: list[Text] = ["the cat sat", "", ("a dog", "a cat"), ["New York", "the"], "the the dog and the cat and the mat"]

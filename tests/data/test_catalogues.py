@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mixling import DataError
-from mixling.data import catalogues
-from mixling.data.catalogues import catalogue_sentences, cleaned, function_words
+from mixling.data import catalogue_sentences, catalogues
+from mixling.data.catalogues import cleaned, function_words
 from mixling.errors import MissingPackage
 
 pytest.importorskip("babel", reason='needs the demo extra: pip install "mixling[train,demo]"')

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import DataError, Dataset, Example
-from mixling.data import columns
+from mixling.data import Target, columns
 from mixling.data import dataset as dataset_module
 from mixling.data.columns import Schema
 from mixling.errors import StorageError
-from mixling.text.answers import Answers
+from mixling.text import Answers
 
 PAIR, TOKENS = ("a", "b"), ["a", "b"]
 MIXED = [
@@ -226,3 +226,22 @@ def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="absent: the texts cannot be spooled: No such file"):
         Dataset.from_examples(many(3), spool_dir=tmp_path / "absent", memory_limit=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("a", "b"), ("b", "a")),
+        ((("a", "b"), ("a",)), (("a",), ("a", "b"))),
+        ((("B-x", "O"), ("O", "B-x")), (("O", "B-x"), ("B-x", "O"))),
+        ((1.0, 2.0), (2.0, 1.0)),
+        ((1.0, 2.0), (1.0, 2.5)),
+    ],
+)
+def test_content_differs_where_targets_do(before: tuple[Target, ...], after: tuple[Target, ...]) -> None:
+    first, same, other = (
+        Dataset.from_examples(Example(f"text {i}", target, "a", i) for i, target in enumerate(targets))
+        for targets in (before, before, after)
+    )
+    assert b"".join(first.content()) == b"".join(same.content())
+    assert b"".join(first.content()) != b"".join(other.content())

@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
-from mixling.data.documents import DocumentReader, SubwordReader, WordReader
-from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import SubwordEmbedding
-from mixling.text.subwords import SubwordTokenizer
-from mixling.text.table import SEPARATOR
+from mixling.data import (
+    CorpusConfig,
+    Prepared,
+    SubwordReader,
+    Tokens,
+    WordReader,
+    encode_documents,
+    open_prepared,
+    prepare,
+)
+from mixling.data.documents import DocumentReader
+from mixling.text import SEPARATOR, SubwordEmbedding, SubwordTokenizer, train_vocabulary
 
 DOCUMENTS = [f"Document  {n} has wordiness{n % 7}, and </s> unseenness" + " more" * (n % 5) for n in range(300)]
 CODER = SubwordTokenizer.train(DOCUMENTS, size=100, sentinels=4)

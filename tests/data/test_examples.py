@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError, DataError, Example, read_examples
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
+from mixling.data import ColumnsConfig, OnBadRow
 from mixling.tasks import task_type
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mixling import DataError, Example, read_examples
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
+from mixling.data import ColumnsConfig, OnBadRow
 from mixling.tasks import task_type
 
 SKIP = "pass --on-bad-row skip"

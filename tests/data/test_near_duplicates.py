@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from mixling import Dataset, Example, read_examples
-from mixling.data import near_duplicates
-from mixling.data.examples import ColumnsConfig
+from mixling.data import ColumnsConfig, OnBadRow, near_duplicates, split_validation
 from mixling.data.near_duplicates import NearDuplicates, count_near_duplicates
-from mixling.data.readers import OnBadRow
-from mixling.data.splits import split_validation
-from mixling.tasks.classification import Classification
+from mixling.tasks import Classification
 
 
 def store_of(*texts: object) -> Dataset:

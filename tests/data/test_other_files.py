@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from mixling import DataError, Example, read_examples
-from mixling.data.examples import ColumnsConfig
+from mixling.data import ColumnsConfig, OnBadRow, read_rows
 from mixling.data.in_memory import labeled_rows
-from mixling.data.readers import parquet, read_rows
-from mixling.data.readers.rows import OnBadRow, check_header
+from mixling.data.readers import parquet
+from mixling.data.readers.rows import check_header
 from mixling.tasks import task_type
 
 ROWS = "text,label\na,x\nb,y\n"

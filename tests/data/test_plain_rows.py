@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mixling.data import ColumnsConfig
 from mixling.data import plain_rows as module
-from mixling.data.examples import ColumnsConfig
 from mixling.data.inputs import PlainTexts, file_items, plain_or_items
 from mixling.data.plain_rows import plain_rows
 from mixling.errors import DataError

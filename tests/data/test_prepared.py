@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
-from mixling.data.documents import WordReader
-from mixling.data.prepared import CorpusConfig, Tokens, is_prepared, open_prepared, prepare, sample_documents
+from mixling.data import CorpusConfig, Tokens, WordReader, open_prepared, prepare
+from mixling.data.prepared import is_prepared, sample_documents
 from mixling.errors import StorageError
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import MinHash, SubwordEmbedding
-from mixling.text.table import FIRST, SEPARATOR
+from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, train_vocabulary
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(300)]
 

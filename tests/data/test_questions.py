@@ -12,16 +12,10 @@ import numpy as np
 import pytest
 
 from mixling import DataError, Dataset, Example, TextConfig, TextEncoder, read_examples
-from mixling.data.batches import collate
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
-from mixling.data.splits import check_labels, split_validation
-from mixling.tasks.question_answering import QuestionAnswering
-from mixling.text.answers import Answers
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.windows import ReadingConfig, WindowEncoder
-from mixling.training.questions import WindowSet
+from mixling.data import ColumnsConfig, OnBadRow, check_labels, collate, split_validation
+from mixling.tasks import QuestionAnswering
+from mixling.text import Answers, MinHash, ReadingConfig, WindowEncoder, train_vocabulary
+from mixling.training import WindowSet
 
 CONTEXT = "Anna has a cat. Bob has a dog."
 CAT: dict[str, Any] = {"id": "1", "question": "What has Anna?", "answers": [{"text": "a cat", "answer_start": 9}]}
@@ -134,7 +128,7 @@ BAD_ROWS = [
     (row([], context=" "), "column 'context' is empty; enter a text"),
     (row([], question=7), "column 'question' is not text but a number"),
     (row([], id=[1]), "column 'id' is a list"),
-    (row([], id="first"), "the id 'first' stands twice"),
+    (row([], id="first"), "the id 'first' occurs twice"),
 ]
 # fmt: on
 

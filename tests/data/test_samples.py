@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from mixling.data.catalogues import PACKAGES, catalogue_sentences
-from mixling.data.samples import LANGUAGES, language_identification
+from mixling.data import LANGUAGES, catalogue_sentences
+from mixling.data.catalogues import PACKAGES
+from mixling.data.samples import language_identification
 
 for package in PACKAGES:
     pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[train,demo]"')

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError
-from mixling.data.shapes import pairs_of_shapes
+from mixling.data import pairs_of_shapes
 
 COUNT = 200
 

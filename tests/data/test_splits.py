@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import ConfigError, DataError, Dataset, Example, read_examples
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
-from mixling.data.splits import (
-    check_labels,
-    describe_unseen,
-    few_per_label,
-    report_duplicates,
-    split_validation,
-    unseen,
-)
-from mixling.tasks.classification import Classification
+from mixling.data import ColumnsConfig, OnBadRow, check_labels, few_per_label, split_validation
+from mixling.data.splits import describe_unseen, report_duplicates, unseen
+from mixling.tasks import Classification
 
 
 def store_of(*rows: tuple[object, object], path: str = "train.csv") -> Dataset:

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mixling import ConfigError, DataError, UserError
-from mixling.data.readers import OnBadRow, Row, read_rows
-from mixling.data.readers.rows import MAX_LINE
+from mixling.data import MAX_LINE, OnBadRow, Row, read_rows
 
 ROWS = [
     {"text": "a film, long", "label": "good"},

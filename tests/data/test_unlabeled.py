@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, DataError, Dataset, Example
-from mixling.data.examples import ColumnsConfig
-from mixling.data.unlabeled import choose_texts, read_unlabeled, split_sentences
-from mixling.tasks.classification import Classification
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Text
+from mixling.data import ColumnsConfig, read_unlabeled
+from mixling.data.unlabeled import choose_texts, split_sentences
+from mixling.tasks import Classification, Tagging
+from mixling.text import Text
 
 
 def store(texts: Iterable[Text]) -> Dataset:

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from mixling.cost.flops import count
+from mixling.cost import count
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 

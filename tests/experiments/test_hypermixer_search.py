@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mixling import model_config
-from mixling.tuning.space import read_space
+from mixling.tuning import read_space
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 ACCURACIES = {"transformer": [0.7, 0.9, 0.8], "hypermixer": [0.85, 0.6, 0.8]}

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from mixling.cost.flops import count
+from mixling.cost import count
 
 SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "mixer_family.py"
 

@@ -12,7 +12,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from mixling.models.model import build_model, count_parameters
+from mixling import build_model
+from mixling.models import count_parameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 

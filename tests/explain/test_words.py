@@ -14,10 +14,9 @@ torch = pytest.importorskip("torch")
 
 from mixling import PRESETS, ConfigError, DataError, ModelConfig, Predictor, Vocabulary, build_model  # noqa: E402
 from mixling.config import merge, parse  # noqa: E402
-from mixling.export.onnx import export_onnx  # noqa: E402
+from mixling.export import export_onnx  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
-from mixling.text.labels import LabelSet  # noqa: E402
-from mixling.text.windows import ReadingConfig  # noqa: E402
+from mixling.text import LabelSet, ReadingConfig  # noqa: E402
 
 VOCABULARY = Vocabulary.train(
     ["book", "a", "table", "for", "two", "in", "paris", ",", "don", "'", "t", "be", "late", "!", "naïve", "東", "京"]
@@ -225,8 +224,22 @@ def test_a_tag_is_explained_in_the_window_that_it_is_from(content: Callable[...,
         expected = np.zeros(12)
         expected[first : first + 8] = [item.effect for item in inside.words]
         np.testing.assert_allclose([item.effect for item in explanation.words], expected, atol=1e-5)
-    tags = predictor.text_logits([words])[0].argmax(1)
-    assert predictor.explain(text).word == (tags != 0).argmax()
+    tags = predictor.predict_one(text).tags or ()
+    found = [predictor.explain(text, word=word, method="leave_one_out").target for word in range(12)]
+    assert found == list(tags)
+    assert predictor.explain(text).word == [tag != "O" for tag in tags].index(True)
+
+
+def test_the_tag_that_is_explained_is_the_predicted_one(content: Callable[..., bytes], engine: str) -> None:
+    """Also where it is not the most probable one, because tags are a legal sequence."""
+    predictor, changed = Predictor(content("tagging")), 0
+    for text in ("book a table late", "for two in paris", "late , late", "a table for two be late", "paris in a book"):
+        tags = predictor.predict_one(text).tags or ()
+        found = [predictor.explain(text, word=word, method="leave_one_out").target for word in range(len(tags))]
+        assert found == list(tags)
+        best = predictor.text_logits([text])[0].argmax(1).tolist()
+        changed += sum(predictor.labels.names[i] != tag for i, tag in zip(best, tags, strict=False))
+    assert changed > 0
 
 
 def test_a_text_of_too_many_words_is_refused_with_a_remedy(content: Callable[..., bytes]) -> None:

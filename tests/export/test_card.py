@@ -10,7 +10,7 @@ from mixling import RunConfig, Task
 from mixling.config import parse
 from mixling.export.card import model_card
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 yaml = pytest.importorskip("yaml")
 
@@ -106,6 +106,7 @@ def test_it_is_deterministic() -> None:
     [
         ({}, ["| initialization | random |"]),
         ({"init": {"training_texts": True}}, ["| initialization | word vectors of the training texts |"]),
+        ({"init": {"pretrained": "runs/first"}}, ["| initialization | the weights of `first` |"]),
         (
             {"init": {"texts": ["a.txt"]}, "distill": {"teacher": "teachers/big", "fine_tune": True}},
             [

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from mixling import PRESETS, Dataset, Example, Predictor, TextEncoder, Vocabulary, build_model, model_config
-from mixling.data.batches import TextSet
-from mixling.export.onnx import export_onnx
-from mixling.models.model import Output
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
-from mixling.training.dataset_adapter import predict_logits
+from mixling.data import TextSet
+from mixling.export import export_onnx
+from mixling.models import Output
+from mixling.text import LabelSet, Text
+from mixling.training import predict_logits
 
 from .followed import assert_followed
 

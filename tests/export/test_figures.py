@@ -10,7 +10,7 @@ import matplotlib
 import pytest
 
 from mixling import ConfigError
-from mixling.export.figures import check_name, new_figure, save
+from mixling.export.figures import check_plot, new_figure, save
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
@@ -55,6 +55,6 @@ def test_a_name_without_a_format_is_png(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["maps.jpg", "maps", "png", "maps.png.txt"])
 def test_a_name_of_no_picture_is_refused(name: str) -> None:
-    check_name("maps.PNG")
+    check_plot("maps.PNG")
     with pytest.raises(ConfigError, match=rf"{name}: the name of a plot ends in one of \.png, \.svg, \.pdf; got "):
-        check_name(name)
+        check_plot(name)

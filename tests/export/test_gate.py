@@ -10,10 +10,8 @@ from scipy.stats import binomtest
 
 from mixling.export.quantize import _tail_probability, quantization_problem
 from mixling.metrics.quantization import QuantizationCheck
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.text import LabelSet
 
 NAMES = ("a", "b", "c", "d")
 CHOICES = np.eye(4, dtype=np.float32)

@@ -16,17 +16,22 @@ import pytest
 import torch
 
 from mixling import ModelConfig, TextConfig, TextEncoder, build_model
-from mixling.export.onnx import export_onnx
+from mixling.export import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.embedding import EmbeddingConfig
-from mixling.models.heads import HeadConfig
-from mixling.models.model import Model
-from mixling.runtime.onnx_file import read_metadata
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp
-from mixling.text.labels import LabelSet
+from mixling.mixers import TokenMLPConfig
+from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Model
+from mixling.runtime import read_metadata
+from mixling.text import (
+    AveragedEmbedding,
+    Binary,
+    CharNgrams,
+    LabelSet,
+    MinHash,
+    SimHash,
+    Ternary,
+    Tsp,
+    train_vocabulary,
+)
 
 TEXTS = ["play some music by the beatles", "what is the weather in paris tomorrow?", "book a table", "", "naïve größe"]
 VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from mixling import PRESETS, build_model, model_config
-from mixling.export.native_mixers import layer_plan
+from mixling.export import layer_plan
 from mixling.export.onnx import ExportedModel, trace
 from mixling.export.quantize import quantize_graph
 from mixling.export.write import write_graph
-from mixling.mixers.token_mlp import TokenMLP
-from mixling.models.model import Output, sized
+from mixling.mixers import TokenMLP
+from mixling.models import Output, sized
 
 
 def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:

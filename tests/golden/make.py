@@ -15,9 +15,9 @@ import torch
 
 from mixling import PRESETS, ModelConfig, TextEncoder, Vocabulary, build_model
 from mixling.config import merge, parse
-from mixling.data.batches import collate
-from mixling.export.onnx import export_onnx
-from mixling.text.labels import LabelSet
+from mixling.data import collate
+from mixling.export import export_onnx
+from mixling.text import LabelSet
 
 HERE = Path(__file__).parent
 TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]

@@ -125,7 +125,14 @@ def test_a_damaged_model_is_not_uploaded(fake_hub: FakeHub, tmp_path: Path) -> N
 def test_a_short_card_names_the_model_and_what_the_user_adds(fake_hub: FakeHub) -> None:
     import yaml
 
-    push(MODEL, NAME, license="apache-2.0", languages=["en"], datasets=["org/data"], examples=["a text: 'x'\n---"])
+    push(
+        MODEL,
+        f"hf:{NAME}",
+        license="apache-2.0",
+        languages=["en"],
+        datasets=["org/data"],
+        examples=["a text: 'x'\n---"],
+    )
     card = fake_hub.commits[fake_hub.repos[NAME]["main"]]["README.md"].decode()
     _, head, body = card.split("---\n", 2) if card.count("---\n") == 2 else ("", card.split("\n---\n")[0][4:], card)
     data = yaml.safe_load(head)

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, DataError, RunConfig
-from mixling.data.readers import read_rows
+from mixling.data import OnBadRow, read_rows
 from mixling.data.readers.hub import pinned_rows
-from mixling.data.readers.rows import OnBadRow
 from mixling.hub import pinned, split_revision
+from mixling.runs import DistillConfig
 from mixling.runs.hub_names import with_commits
-from mixling.runs.teacher import DistillConfig
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 

@@ -11,11 +11,8 @@ import torch
 from torch import Tensor
 
 from mixling import Mixer, MixerConfig
-from mixling.inspect import maps, plots
-from mixling.inspect.maps import pseudo_attention
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.mixers.identity import IdentityConfig
+from mixling.inspect import maps, plots, pseudo_attention
+from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -22,8 +22,7 @@ from mixling import DataError, UserError
 from mixling.errors import StorageError
 from mixling.export import figures as fonts
 from mixling.export import plots as run_plots
-from mixling.inspect import plots
-from mixling.inspect.weights import LayerMap
+from mixling.inspect import LayerMap, plots
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -335,3 +334,5 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError, match=r"mixling\[train\]"):
         run_plots.training_curves(RECORDS, tmp_path / "curves.png")
+    with pytest.raises(UserError, match=r"mixling\[train\]"):  # before the work for the plot
+        fonts.check_plot(tmp_path / "curves.png")

@@ -10,25 +10,12 @@ import torch
 from torch import Tensor
 
 from mixling import PRESETS, ConfigError, MixerConfig
-from mixling.inspect.maps import pseudo_attention
-from mixling.inspect.weights import (
-    MIXING_MODELS,
-    LayerMap,
-    highest,
-    layer_maps,
-    learned_filters,
-    mixers_with,
-    of_encoder,
-)
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.identity import IdentityConfig
-from mixling.mixers.remixing import RemixingConfig
-from mixling.mixers.spatial_gating import SpatialGatingConfig
-from mixling.models.block import BlockConfig
-from mixling.models.encoder import Encoder
+from mixling.inspect import LayerMap, layer_maps, learned_filters, pseudo_attention
+from mixling.inspect.weights import MIXING_MODELS, highest, mixers_with, of_encoder
+from mixling.mixers import AttentionConfig, IdentityConfig, RemixingConfig, SpatialGatingConfig
+from mixling.models import BlockConfig, Encoder
+from mixling.seq2seq import EncoderDecoder, build_encoder_decoder, seq2seq_config
 from mixling.seq2seq.inspection import of_encoder_decoder
-from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
-from mixling.seq2seq.presets import seq2seq_config
 
 DIM, MAX_LEN = 8, 9
 LENGTHS = [3, 5, 5]

@@ -10,9 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from mixling.layers import fused
-from mixling.models.block import Block, BlockConfig, FeedForwardConfig
-from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-from mixling.models.heads import HeadConfig, PoolingHead
+from mixling.models import (
+    Block,
+    BlockConfig,
+    EmbeddingConfig,
+    FeedForwardConfig,
+    HeadConfig,
+    PoolingHead,
+    ProjectionEmbedding,
+)
 
 MASK = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5, [True, False, True, False, False]])
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}

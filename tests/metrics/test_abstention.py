@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from mixling.metrics.abstention import MIN_ANSWERED, choose_abstention
-from mixling.metrics.base import ClassificationMetrics
-from mixling.tasks.classification import Classification
-from mixling.text.encoder import Encoded
-from mixling.text.labels import LabelSet
+from mixling.metrics import ClassificationMetrics, choose_abstention
+from mixling.metrics.abstention import MIN_ANSWERED
+from mixling.tasks import Classification
+from mixling.text import Encoded, LabelSet
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,11 +9,9 @@ from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
 from mixling import Task
-from mixling.metrics.intervals import rate_interval, resampled, wilson
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.metrics import rate_interval, resampled, wilson
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.text import LabelSet
 
 LETTERS = Classification(LabelSet(("a", "b", "c"), "single"))
 

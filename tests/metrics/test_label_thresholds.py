@@ -55,10 +55,8 @@ def test_a_rare_label_keeps_the_default() -> None:
 
 def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from mixling import ConfigError, Dataset, Example, Predictor, fit
+    from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, model_config
     from mixling.config import parse
-    from mixling.models.presets import model_config
-    from mixling.runs.config import RunConfig
 
     rng = np.random.default_rng(0)
     words = {"a": "alpha", "b": "beta"}

@@ -11,9 +11,9 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as
 from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
 from mixling import DataError
-from mixling.metrics.base import ClassificationMetrics, Metrics, format_table
+from mixling.metrics import ClassificationMetrics, Metrics, format_table
 from mixling.metrics.reports import classification_report, multilabel_report, tagging_report
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 THREE = LabelSet(("a", "b", "c"), "single")
 TWO = LabelSet(("no", "yes"), "single")
@@ -61,6 +61,23 @@ def test_classification_by_loops() -> None:
     assert metrics.log_loss == pytest.approx(-sum(math.log(probabilities[i, t]) for i, t in enumerate(targets)) / 60)
     areas = [area((targets == c).tolist(), probabilities[:, c].tolist()) for c in range(3)]
     assert metrics.roc_auc == pytest.approx(sum(areas) / 3)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_matthews_is_the_correlation_of_indicators(classes: int) -> None:
+    targets, probabilities = random_case(classes, 60)
+    found = classification_report((TWO, THREE)[classes - 2], targets, probabilities).matthews
+    truth, given = np.eye(classes)[targets], np.eye(classes)[probabilities.argmax(1)]
+    covariances = [
+        sum(float(np.cov(a[:, c], b[:, c])[0, 1]) for c in range(classes))
+        for a, b in ((truth, given), (truth, truth), (given, given))
+    ]
+    assert found == pytest.approx(covariances[0] / math.sqrt(covariances[1] * covariances[2]))
+    if classes == 2:
+        assert found == pytest.approx(np.corrcoef(targets, probabilities.argmax(1))[0, 1])
+    always = np.tile(np.eye(classes)[0], (60, 1))
+    assert classification_report((TWO, THREE)[classes - 2], targets, always).matthews == 0
+    assert classification_report((TWO, THREE)[classes - 2], targets, np.eye(classes)[targets]).matthews == 1
 
 
 def test_binary_auc_is_of_class_one() -> None:

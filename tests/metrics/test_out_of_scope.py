@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
+from mixling.metrics import choose_rejection, out_of_scope_report
 
 
 def certainties(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mixling.metrics import calibration_error
 from mixling.metrics.base import MultiLabelMetrics, TaggingMetrics
-from mixling.metrics.reliability import calibration_error, format_reliability, reliability
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.metrics.reliability import format_reliability, reliability
+from mixling.tasks import MultiLabel, Tagging
+from mixling.text import LabelSet
 
 
 def test_bins_by_loops() -> None:

@@ -14,10 +14,10 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling import ConfigError
+from mixling.layers import RelativePositions
 from mixling.layers import mixer as base
-from mixling.layers.positions import RelativeBias, RelativePositions
-from mixling.mixers import mixer_config
-from mixling.mixers.attention import Attention, AttentionConfig
+from mixling.layers.positions import RelativeBias
+from mixling.mixers import Attention, AttentionConfig, mixer_config
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)

@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers import FNetConfig
 from transformers.models.fnet.modeling_fnet import FNetLayer
 
-from mixling.mixers import fourier
-from mixling.mixers.fourier import Fourier
+from mixling.mixers import Fourier, fourier
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
 

@@ -14,8 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError
 from mixling.layers.hypernetwork import Hypernetwork
-from mixling.mixers import hypermixing, mixer_config
-from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers import HyperMixing, hypermixing, mixer_config
 
 DIM, HIDDEN, MAX_LEN = 4, 6, 12
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError
-from mixling.mixers.linear_attention import MIN_CHUNK, LinearAttention, LinearAttentionConfig
+from mixling.mixers import LinearAttention, LinearAttentionConfig
+from mixling.mixers.linear_attention import MIN_CHUNK
 
 DIM, HEADS, EPS = 6, 2, 1e-3
 

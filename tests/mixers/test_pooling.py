@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mixling.mixers.pooling import Pooling, PoolingKind
+from mixling.mixers import Pooling
+from mixling.mixers.pooling import PoolingKind
 
 DIM = 3
 both = pytest.mark.parametrize("pooling", ["mean", "max"])

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mixling.mixers import recurrent
-from mixling.mixers.recurrent import CHUNK, LSTM, QRNN, Recurrent, RecurrentConfig
+from mixling.mixers import Recurrent, RecurrentConfig, recurrent
+from mixling.mixers.recurrent import CHUNK, LSTM, QRNN
 
 DIM, HIDDEN = 4, 3
 LENGTHS = [5, 1, 7]

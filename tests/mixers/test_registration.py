@@ -19,10 +19,9 @@ import mixling.mixers
 from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config, register_mixer
 from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
-from mixling.models.block import BlockConfig
-from mixling.runs.weights import load_model, write_model
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
+from mixling.models import BlockConfig
+from mixling.runs import load_model, write_model
+from mixling.text import LabelSet, MinHash
 
 SOURCE = '''
 from typing import Literal

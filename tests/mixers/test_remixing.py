@@ -11,8 +11,7 @@ from remixer_pytorch import RemixerBlock
 from torch import Tensor, nn
 
 from mixling import ConfigError
-from mixling.mixers import mixer_config
-from mixling.mixers.remixing import Remixing
+from mixling.mixers import Remixing, mixer_config
 
 MAX_LEN, DIM = 6, 4
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError
-from mixling.layers import positions
-from mixling.layers.positions import FFT_FROM, toeplitz, toeplitz_product
-from mixling.mixers.spatial_gating import SpatialGating, SpatialGatingConfig
+from mixling.layers import FFT_FROM, positions, toeplitz, toeplitz_product
+from mixling.mixers import SpatialGating, SpatialGatingConfig
 
 DIM, MAX_LEN, FFN_DIM = 3, 7, 4
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling import ConfigError
-from mixling.mixers import mixer_config
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.synthesizer import Synthesizer, SynthesizerConfig
+from mixling.mixers import AttentionConfig, Synthesizer, SynthesizerConfig, mixer_config
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 EXACT = {"rtol": 0.0, "atol": 1e-12}

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError
-from mixling.mixers.token_mlp import TokenMLP, TokenMLPConfig
+from mixling.mixers import TokenMLP, TokenMLPConfig
 
 MAX_LEN, DIM, HIDDEN = 9, 3, 5
 

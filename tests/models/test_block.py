@@ -12,10 +12,8 @@ from torch.nn import functional as F
 from mixling.config import parse
 from mixling.layers.dropout import dropout
 from mixling.layers.norms import NormType, RMSNorm, build_norm
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
-from mixling.models.encoder import Encoder
+from mixling.mixers import AttentionConfig, HyperMixingConfig
+from mixling.models import Block, BlockConfig, Encoder, FeedForward, FeedForwardConfig
 
 from ..seq2seq.small_models import drawn
 

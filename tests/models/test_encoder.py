@@ -9,8 +9,7 @@ import torch
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.models.block import BlockConfig
-from mixling.models.encoder import Encoder, EncoderConfig
+from mixling.models import BlockConfig, Encoder, EncoderConfig
 
 DIM = 8
 SHARED = {"num_buckets": 8, "max_distance": 6, "shared": True}

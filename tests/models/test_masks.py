@@ -11,12 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from mixling import ConfigError, build_model, model_config
-from mixling.data.batches import Batch
+from mixling.data import Batch
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
-from mixling.models.block import Block, BlockConfig, FeedForwardConfig
-from mixling.models.encoder import Encoder
-from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
-from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
+from mixling.models import Block, BlockConfig, Encoder, FeedForwardConfig, HeadConfig, PoolingHead, TokenHead
+from mixling.seq2seq import EncoderDecoderConfig, build_encoder_decoder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "mixer.md"
 DIM = 8

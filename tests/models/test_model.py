@@ -15,15 +15,22 @@ from torch.nn import functional as F
 
 from mixling import ConfigError, ModelConfig, TextConfig, TextEncoder, Vocabulary, build_model, model_config
 from mixling.config import parse
-from mixling.data.batches import collate
-from mixling.mixers.identity import IdentityConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
-from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
-from mixling.models.model import Model, Output
-from mixling.text.encoder import Text
-from mixling.text.fingerprint import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp
+from mixling.data import collate
+from mixling.mixers import IdentityConfig, TokenMLPConfig
+from mixling.models import (
+    Block,
+    BlockConfig,
+    EmbeddingConfig,
+    FeedForward,
+    FeedForwardConfig,
+    HeadConfig,
+    Model,
+    Output,
+    PoolingHead,
+    ProjectionEmbedding,
+    TokenHead,
+)
+from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Text, Tsp
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 VOCABULARY = Vocabulary.train(["a", "film", "that", "the", "cat", "and", "dog", "saw", "was", "good", "bad", "long"])

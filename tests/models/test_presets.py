@@ -9,8 +9,8 @@ import torch
 
 from mixling import PRESETS, ConfigError, build_model, model_config
 from mixling.config import read_overrides
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.model import Output, count_parameters
+from mixling.mixers import TokenMLPConfig
+from mixling.models import Output, count_parameters
 from mixling.models.presets import DEFAULT_PRESET
 
 PNLP_MIXERS = [name for name in PRESETS if name.startswith(("pnlp-mixer", "projection"))]

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling import ConfigError
-from mixling.mixers import mixer_config
-from mixling.mixers.hypermixing import HyperMixing
+from mixling.mixers import HyperMixing, mixer_config
 from mixling.models.published_weights import load_hypermixing
 
 DIM, HIDDEN, HEADS, LENGTH = 8, 12, 2, 7

@@ -11,11 +11,10 @@ import pytest
 
 from mixling import PRESETS, ModelConfig, Vocabulary, build_model
 from mixling.config import merge, parse
-from mixling.export.onnx import export_onnx
-from mixling.models.model import Model
+from mixling.export import export_onnx
+from mixling.models import Model
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
-from mixling.text.windows import ReadingConfig
+from mixling.text import LabelSet, ReadingConfig
 
 WORDS = (
     "what a film un be lievable ça alors the quick brown fox jumps over lazy dogs play song is not ça été 你 好 οδος"

@@ -17,10 +17,9 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import ConfigError, ModelFileError, Predictor
-from mixling.export.onnx import amend
+from mixling.export import amend
 from mixling.native._core import Model
-from mixling.runtime.native import open_native
-from mixling.runtime.onnx_file import seal
+from mixling.runtime import open_native, seal
 
 from .test_ngrams import PLAIN, with_branch
 
@@ -59,9 +58,9 @@ def test_what_is_opened_later_is_all_there(export: Callable[..., bytes], tmp_pat
     path = tmp_path / "model.onnx"
     path.write_bytes(export("mixling-tiny"))
     predictor = Predictor(path)
-    assert "_model" not in vars(predictor)
+    assert "_network" not in vars(predictor)
     assert predictor.engine.startswith("native (")
-    assert "_model" not in vars(predictor)
+    assert "_network" not in vars(predictor)
     assert repr(predictor).startswith(f"<Predictor of {path}: classification, 3 labels ('bad', 'good', 'über'), ")
     before = predictor.predict("what a film")
     for copied in (pickle.loads(pickle.dumps(predictor)), Predictor(path.read_bytes()), Predictor(tmp_path)):

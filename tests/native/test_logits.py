@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import Predictor
-from mixling.runtime.native import NativeEngine, open_native
+from mixling.runtime import NativeEngine, open_native
 
 OWN = ("mixling-tiny", "mixling-small", "mixling-mixer", "mixling-base")
 PAPER = ("pnlp-mixer-x-small", "pnlp-mixer-small", "pnlp-mixer-base", "pnlp-mixer-large", "projection-only-w4")

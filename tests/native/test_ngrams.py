@@ -14,15 +14,11 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import numpy_helper  # noqa: E402
 
-from mixling import ModelFileError, Predictor  # noqa: E402
-from mixling.export.onnx import amend  # noqa: E402
+from mixling import ModelFileError, Predictor, TextEncoder  # noqa: E402
+from mixling.export import amend  # noqa: E402
 from mixling.native._core import Model  # noqa: E402
-from mixling.runtime.native import NativeEngine, load_native  # noqa: E402
-from mixling.runtime.onnx_file import seal  # noqa: E402
-from mixling.text.encoder import TextEncoder  # noqa: E402
-from mixling.text.ngram_branch import NgramBranch, NgramMetadata  # noqa: E402
-from mixling.text.ngrams import Distinct, Words, pair_hashes  # noqa: E402
-from mixling.text.table import SEPARATOR  # noqa: E402
+from mixling.runtime import NativeEngine, load_native, seal  # noqa: E402
+from mixling.text import SEPARATOR, Distinct, NgramBranch, NgramMetadata, Words, pair_hashes  # noqa: E402
 
 from .test_logits import check  # noqa: E402
 
@@ -38,7 +34,7 @@ def branch_of(
     """A branch with random weights for two thirds of the terms of the texts, and of what is none: pairs over [SEP]."""
     rng = np.random.default_rng(0)
     predictor = Predictor(content)
-    encoder = TextEncoder(predictor.text_config, predictor._model.vocabulary)
+    encoder = TextEncoder(predictor.text_config, predictor.encoder.vocabulary)
     rows = [item.words for item in encoder.encode(texts)]
     words = Words.of_table(encoder, 0, metadata.min_n, metadata.max_n)
     pairs = Distinct.of_texts(rows, words.hashes).pairs

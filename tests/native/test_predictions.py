@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import PRESETS, ModelFileError, Prediction, Predictor, Vocabulary, build_model
-from mixling.export.onnx import export_onnx
+from mixling.export import export_onnx
 from mixling.native._core import Model
-from mixling.runtime.native import NativeEngine
+from mixling.runtime import NativeEngine
+from mixling.text import LabelSet
 from mixling.text.decoding import LabelDecoder
-from mixling.text.labels import LabelSet
 
 from .test_ngrams import PLAIN, with_branch
 

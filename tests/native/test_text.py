@@ -12,9 +12,8 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 
 from mixling import Predictor
 from mixling.native._core import Model
-from mixling.text.clean import clean, normalize
-from mixling.text.unicode import tables
-from mixling.text.words import word_spans
+from mixling.text import normalize, tables, tsp_features, word_spans
+from mixling.text.clean import clean
 
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
 
@@ -64,6 +63,22 @@ def test_features(export: Callable[..., bytes], texts: list[str], changes: dict)
         (row,), = encoder.spell([[word]])  # fmt: skip
         expected = encoder.bags(np.array(row)).positions[0]
         assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
+
+
+@pytest.mark.parametrize("num_features", [1024, 63, 2**16])
+def test_ternary_features(export: Callable[..., bytes], texts: list[str], num_features: int) -> None:
+    projection = {"type": "tsp", "num_features": num_features}
+    content = export("mixling-tiny", dim=4, text={"projection": projection})
+    model, encoder = native(content), Predictor(content).encoder
+    some = texts[:40] if num_features > 1024 else texts
+    words = ["", "ÿ" * 9, *{word for text in some for word in encoder._split(text, False)[0]}]
+    most = encoder.config.max_word_chars
+    normal = [normalize(word[:most], lowercase=True) for word in words]
+    for word, expected in zip(words, tsp_features(normal, num_features), strict=True):
+        found = np.frombuffer(model.features(word), np.uint32)
+        signs = np.zeros(num_features, np.int8)
+        signs[found & 0x7FFFFFFF] = np.where(found >> 31, -1, 1)
+        assert np.array_equal(signs, expected), ascii(word[:80])
 
 
 def test_long_words_are_not_spelled_and_other_marks_are_composed(export: Callable[..., bytes]) -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import Prediction, Predictor
-from mixling.runtime.native import NativeEngine, load_native
+from mixling.runtime import NativeEngine, load_native
 
 from .test_ngrams import PLAIN, changed, metadata, with_branch
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Dataset, Example, Predictor, fit
+from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, model_config
 from mixling.cli.export import _export_anew
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
-from mixling.runs.description import describe, summary
-from mixling.runs.evaluation import evaluate, evaluate_out_of_scope
-from mixling.runtime.session import open_model
+from mixling.data import ColumnsConfig
+from mixling.runs import describe, evaluate
+from mixling.runs.description import summary
+from mixling.runs.evaluation import evaluate_out_of_scope
+from mixling.runtime import open_model
 
 
 def examples(number: int, seed: int, wrong: float) -> Dataset:

@@ -21,14 +21,11 @@ from mixling import (
     pretrain,
     read_data,
 )
+from mixling.runs import MASKED_LM, load_model, load_pretraining, resolve
 from mixling.runs.artifact import KINDS, read_artifact
-from mixling.runs.pretrained import PretrainedModel, load_pretraining
-from mixling.runs.spec import MASKED_LM, resolve
-from mixling.runs.weights import load_model
-from mixling.seq2seq.config import PAIRS
-from mixling.seq2seq.run import fit_pairs
-from mixling.vision import ImageClassifier, fit_images
-from mixling.vision.config import IMAGE_RUNS
+from mixling.runs.pretrained import PretrainedModel
+from mixling.seq2seq import PAIRS, fit_pairs
+from mixling.vision import IMAGE_RUNS, ImageClassifier, fit_images
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 TRAIN = {"steps": 2, "batch_size": 8}

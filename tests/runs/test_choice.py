@@ -8,8 +8,7 @@ import pytest
 
 from mixling import PRESETS, Dataset, Example, RunConfig, model_config
 from mixling.config import parse
-from mixling.runs.choice import choose_model
-from mixling.runs.spec import LABELS, resolve
+from mixling.runs import LABELS, choose_model, resolve
 
 
 def rows(count: int, words: int) -> Dataset:

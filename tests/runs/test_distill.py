@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mixling import ConfigError, DataConfig, DataError, Dataset, Example, Task
+from mixling import ConfigError, DataConfig, DataError, Dataset, Example, RunConfig, Task
 from mixling.config import parse
-from mixling.runs.distill import DistillationData, make_distillation_data, soften
-from mixling.runs.teacher import DistillConfig, check_distill
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.teachers.base import FunctionTeacher
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.runs import DistillConfig, check_distill
+from mixling.runs.distill import DistillationData, Member, make_distillation_data, soften
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import FunctionTeacher
+from mixling.text import LabelSet, Text
 
 SINGLE, MULTI, TAGS = (
     Classification(LabelSet(("a", "b"), "single")),
@@ -77,6 +75,22 @@ def test_temperature(task: Task) -> None:
         odds = (out[0] / (1 - out[0])) ** temperature
         assert odds == pytest.approx(0.7 / 0.3, rel=1e-2)
     assert soften(None, 2.0, task) is None
+
+
+def test_members_fit_nothing_on_validation_that_only_answers_need() -> None:
+    rows = store([("one", "a"), ("two", "b")])
+    asked: list[RunConfig] = []
+
+    def fit(config: RunConfig, *data: Dataset, **options: Any) -> Any:
+        asked.append(config)
+        return SimpleNamespace(metrics=SimpleNamespace(summary=lambda: ""))
+
+    values = {"conformal": 0.9, "abstain_at": 0.9, "out_of_scope": ["other.txt"], "distill": {"teacher": "self"}}
+    config = parse(RunConfig, values, where="test")
+    Member(config, rows, rows, None, fit, lambda message: None)(7, Path("nowhere"))
+    (own,) = asked
+    assert (own.conformal, own.abstain_at, own.out_of_scope, own.distill) == (None, None, (), None)
+    assert own.train.seed == 7
 
 
 def test_texts_without_an_answer_are_left_out() -> None:

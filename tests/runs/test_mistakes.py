@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Dataset, Example, Prediction, Predictor
-from mixling.metrics.intervals import resampled, wilson
+from mixling import ConfigError, Dataset, Example, Prediction, Predictor, Task
+from mixling.metrics import resampled, wilson
 from mixling.runs.mistakes import find_mistakes, slices
-from mixling.tasks.base import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.regression import Regression
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, MultiLabel, Regression, Tagging
+from mixling.text import LabelSet
 
 
 @dataclass

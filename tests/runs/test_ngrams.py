@@ -11,23 +11,14 @@ import numpy as np
 import onnx
 import pytest
 
+from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit, model_config
 from mixling.cli.main import run
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
 from mixling.errors import ConfigError
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
-from mixling.runs.ngrams import LinearData, budget, fit_ngrams
-from mixling.runs.training import fit
-from mixling.runs.weights import load_model
-from mixling.runtime.predictor import Predictor
+from mixling.runs import LinearData, budget, fit_ngrams, load_model
 from mixling.tasks import task_type
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.ngrams import Words
-from mixling.training.augmentation import AugmentationConfig
-from mixling.training.config import NgramConfig
+from mixling.text import Words, train_vocabulary
+from mixling.training import AugmentationConfig, NgramConfig
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 
@@ -159,6 +150,30 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
+
+
+def test_where_nothing_can_be_learned_the_answer_is_the_most_frequent_label() -> None:
+    rng = np.random.default_rng(0)
+
+    def noise(number: int) -> Dataset:
+        return Dataset.from_examples(
+            Example(" ".join(rng.choice(WORDS, 8)), "ab"[int(rng.random() < 0.2)], "rows", i) for i in range(number)
+        )
+
+    train, validation = noise(200), noise(200)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    network = rng.normal(0, 0.5, (200, 2))  # of texts that it has not seen, after it learned others by heart
+    gold = task.targets(validation.targets)
+    data = LinearData(
+        task=task, train=train, validation=validation, network=network, predict=silent, weights=None, text=TextConfig(),
+        vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    found = fit_ngrams(NgramConfig(use="auto"), data, max_bytes=20_000)
+    assert found is not None
+    assert (network.argmax(1) == gold).mean() < 0.7
+    share = (gold == 0).mean()
+    assert share > 0.75
+    assert (np.stack(found.combine(network)).argmax(1) == gold).mean() >= share - 0.01
 
 
 def test_long_validation_texts_are_read_to_the_end() -> None:

@@ -11,7 +11,7 @@ import pytest
 from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
 from mixling.config import parse
 from mixling.runs import plots
-from mixling.training.files import CHECKPOINT
+from mixling.training import CHECKPOINT
 
 PLOTS = {"curves.png", "confusion.png"}
 

@@ -28,10 +28,10 @@ from mixling import (
 )
 from mixling.config import merge, parse
 from mixling.errors import Interrupted, StorageError
-from mixling.runs.artifact import PRETRAINING, is_finished
-from mixling.runs.pretrained import FINE_TUNING, load_pretrained, pretrained_config
-from mixling.runs.weights import load_model
-from mixling.training.files import CHECKPOINT
+from mixling.runs import FINE_TUNING, is_finished, load_model, pretrained_config
+from mixling.runs.artifact import PRETRAINING
+from mixling.runs.pretrained import load_pretrained
+from mixling.training import CHECKPOINT
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gmlp": {"preset": "gmlp-tiny", "layers": [{"mixers": [{"type": "spatial_gating", "ffn_dim": 32}]}]},
@@ -45,7 +45,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def config(name: str, text: Path, **training: Any) -> PretrainConfig:
-    from mixling.runs.spec import MASKED_LM, resolve
+    from mixling.runs import MASKED_LM, resolve
 
     small = {"dim": 16, "num_layers": 2, "text": {"max_len": 12, "vocabulary_size": 150}}
     values: dict[str, Any] = {

@@ -9,10 +9,9 @@ import pytest
 
 from mixling import ConfigError
 from mixling.cli.completion import RECIPE_NAMES
-from mixling.runs.recipes import RECIPES
-from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
-from mixling.seq2seq.config import PAIRS
-from mixling.vision.config import IMAGE_RUNS
+from mixling.runs import LABELS, MASKED_LM, RECIPES, Spec, resolve
+from mixling.seq2seq import PAIRS
+from mixling.vision import IMAGE_RUNS
 
 SPECS: dict[str, Spec[Any]] = {
     "train": LABELS,
@@ -131,5 +130,5 @@ def test_the_user_reads_the_source_and_what_is_left_to_choose() -> None:
 def test_unknown_recipes_and_those_of_other_runs() -> None:
     with pytest.raises(ConfigError, match=r"recipe: got 'gmlp-table6'.*did you mean 'gmlp-table"):
         resolve({"task": "classification", "recipe": "gmlp-table6"}, spec=LABELS)
-    with pytest.raises(ConfigError, match="is for masked language modelling, this is a model that predicts labels"):
+    with pytest.raises(ConfigError, match="is for masked language modeling, this is a model that predicts labels"):
         resolve({"task": "classification", "recipe": "gmlp-table8"}, spec=LABELS)

@@ -10,20 +10,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from mixling import ConfigError, Dataset, Example, Predictor, fit
+from mixling import Callback, ConfigError, Dataset, Example, Predictor, RunConfig, Step, TextConfig, TextEncoder, fit
 from mixling.config import merge
-from mixling.data.batches import TextSet
-from mixling.runs.config import RunConfig
+from mixling.data import TextSet
+from mixling.runs import LABELS, resolve
 from mixling.runs.refit import with_validation
-from mixling.runs.spec import LABELS, resolve
-from mixling.tasks.classification import Classification
-from mixling.tasks.tagging import Tagging
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
-from mixling.training.callbacks import Callback, Step
-from mixling.training.dataset_adapter import LabeledData
+from mixling.tasks import Classification, Tagging
+from mixling.text import LabelSet, MinHash, train_vocabulary
+from mixling.training import LabeledData
 
 COLORS = ("red", "green", "blue")
 

@@ -15,21 +15,12 @@ import pytest
 from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, TrainingError
-from mixling.runs.artifact import (
-    COMPLETE,
-    CONFIG_FILE,
-    METRICS_FILE,
-    NEXT,
-    ONNX_FILE,
-    RUN_FILE,
-    WEIGHTS_FILE,
-    read_folder,
-    unfinished_run,
-)
+from mixling.runs import NEXT, RUN_FILE, load_model, read_folder, unfinished_run
+from mixling.runs.files import COMPLETE, CONFIG_FILE, METRICS_FILE, WEIGHTS_FILE
 from mixling.runs.record import held
 from mixling.runs.replacement import commit, complete, link_folder
-from mixling.runs.weights import load_model
-from mixling.training.files import CHECKPOINT
+from mixling.runtime import ONNX_FILE
+from mixling.training import CHECKPOINT
 
 # Of the old run and of the new one: some in both, some in one, one in a folder.
 OLD = (RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE, "vocab.txt", "confusion.png", "corpus/train.rows")

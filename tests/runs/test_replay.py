@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from mixling import ConfigError, Predictor
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.runs.config import RunConfig
-from mixling.runs.data import read_data
+from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, read_data
+from mixling.runs import LABELS, load_model, resolve
 from mixling.runs.replay import _sample, load_head, replayed_run
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.runs.weights import load_model
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet
 
 WORDS = {"a": "alpha", "b": "beta", "c": "gamma", "d": "delta"}
 
@@ -88,7 +82,7 @@ def test_the_ngram_branch_is_fitted_anew_on_old_and_new_examples(tmp_path: Path)
     assert first.metadata.ngrams is not None
     # Each label has n-grams of its own, also the two that were only replayed.
     for index, label in enumerate("abcd"):
-        scores = second._branch.logits([second.encode([f"{WORDS[label]} {label}"])[0].words])[0]  # type: ignore[union-attr]
+        scores = second._network.branch.logits([second.encode([f"{WORDS[label]} {label}"])[0].words])[0]  # type: ignore[union-attr]
         assert scores.argmax() == index
     assert train_branch(new, init, tmp_path / "none", use="never").metadata.ngrams is None
 

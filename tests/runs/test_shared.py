@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from mixling import Dataset, Example, fit
-from mixling.runs import initialization, training
-from mixling.runs.config import RunConfig
+from mixling import Dataset, Example, RunConfig, fit
+from mixling.runs import LABELS, initialization, resolve, training
 from mixling.runs.shared import Shared
-from mixling.runs.spec import LABELS, resolve
 
 COLORS = ("red", "green", "blue")
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Predictor
-from mixling.runs.suggestions import margins, suggest
-from mixling.tasks.base import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.regression import Regression
-from mixling.text.labels import LabelSet
+from mixling import ConfigError, Predictor, Task
+from mixling.runs import suggest
+from mixling.runs.suggestions import margins
+from mixling.tasks import Classification, MultiLabel, Regression
+from mixling.text import LabelSet
 
 CLASSES = Classification(LabelSet(("a", "b", "c"), "single"))
 
@@ -75,6 +73,8 @@ def test_of_several_labels_the_most_uncertain_counts() -> None:
     task = MultiLabel(LabelSet(("a", "b", "c"), "multi"))
     known = {"rain": (0.9, 0.1, 0.0), "snow": (0.99, 0.55, 0.0)}
     assert chosen(known, 2, task) == [("snow", "a|b", 0.1), ("rain", "a", 0.8)]
+    task.label_thresholds = {"a": 0.95, "c": 0.0}
+    assert chosen(known, 2, task) == [("snow", "a|b|c", 0.1), ("rain", "c", 0.8)]
 
 
 def test_margins_of_two_labels() -> None:

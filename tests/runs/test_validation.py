@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mixling import Dataset, Example, Predictor, fit
+from mixling import Dataset, Example, Predictor, RunConfig, fit, model_config
 from mixling.config import parse
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
-from mixling.runs.evaluation import evaluate
+from mixling.runs import evaluate
 
 
 def examples(number: int, seed: int, *, words: int) -> Dataset:

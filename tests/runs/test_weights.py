@@ -8,19 +8,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mixling import DataError, ModelConfig, ModelFileError, TextConfig, TextEncoder, UserError, Vocabulary, build_model
-from mixling.data.documents import WordReader
-from mixling.data.prepared import CorpusConfig, open_prepared, prepare
-from mixling.models.model import Model
-from mixling.runs.pretrained import pretrained_config
-from mixling.runs.weights import load_model, read_weights, write_model
+from mixling.data import CorpusConfig, WordReader, open_prepared, prepare
+from mixling.models import Model
+from mixling.runs import load_model, pretrained_config, write_model
+from mixling.runs.weights import read_weights
 from mixling.storage import read_json, sha256_of, write_sealed
-from mixling.tasks.classification import Classification
-from mixling.teachers.base import FunctionTeacher
-from mixling.teachers.cache import collect_predictions
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
-from mixling.text.subwords import SubwordTokenizer
-from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+from mixling.tasks import Classification
+from mixling.teachers import FunctionTeacher, collect_predictions
+from mixling.text import LabelSet, MinHash, SubwordTokenizer, VectorConfig, WordVectors, train_vectors
 
 TASK = Classification(LabelSet(("no", "yes"), "single"))
 TEXT = TextConfig(projection=MinHash(num_features=16, num_hashes=4), max_len=8)
@@ -130,8 +125,8 @@ def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("score", [float("nan"), float("-inf")])
 def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mixling.seq2seq import GenerationConfig
     from mixling.seq2seq import generator as module
-    from mixling.seq2seq.generation import GenerationConfig
 
     class Probabilities:
         subwords, stopped = (), True

@@ -19,10 +19,10 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
 from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_model  # noqa: E402
-from mixling.export.onnx import export_onnx  # noqa: E402
-from mixling.models.presets import pnlp_mixer  # noqa: E402
-from mixling.runtime.onnx_file import read_metadata, seal  # noqa: E402
-from mixling.text.labels import LabelSet  # noqa: E402
+from mixling.export import export_onnx  # noqa: E402
+from mixling.models import pnlp_mixer  # noqa: E402
+from mixling.runtime import read_metadata, seal  # noqa: E402
+from mixling.text import LabelSet  # noqa: E402
 
 SEAL_LENGTH = 84
 

@@ -16,7 +16,8 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from mixling import ModelFileError, Predictor  # noqa: E402
-from mixling.runtime.onnx_file import MAX_NODES, seal  # noqa: E402
+from mixling.runtime import seal  # noqa: E402
+from mixling.runtime.onnx_file import MAX_NODES  # noqa: E402
 
 CONTENT = (Path(__file__).parents[1] / "golden" / "model-v1.onnx").read_bytes()
 SEAL_LENGTH = 84

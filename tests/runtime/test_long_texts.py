@@ -10,14 +10,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from mixling import ConfigError, DataError, Dataset, Example, ModelConfig, Predictor, Vocabulary, build_model
+from mixling import PRESETS, ConfigError, DataError, Dataset, Example, ModelConfig, Predictor, Vocabulary, build_model
 from mixling.config import merge, parse
-from mixling.data.batches import TextSet
-from mixling.export.onnx import export_onnx
-from mixling.models.model import Model
-from mixling.models.presets import PRESETS
-from mixling.text.labels import LabelSet
-from mixling.training.dataset_adapter import predict_logits
+from mixling.data import TextSet
+from mixling.export import export_onnx
+from mixling.models import Model
+from mixling.text import LabelSet
+from mixling.training import predict_logits
 from mixling.training.long_texts import find_long_texts
 
 MAX_LEN = 8

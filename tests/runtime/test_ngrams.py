@@ -15,19 +15,13 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
+from mixling import Predictor, TextEncoder, Vocabulary, build_model  # noqa: E402
 from mixling.errors import ModelFileError  # noqa: E402
-from mixling.export.onnx import amend, export_onnx  # noqa: E402
-from mixling.models.model import build_model  # noqa: E402
-from mixling.models.presets import pnlp_mixer  # noqa: E402
-from mixling.runtime.onnx_file import seal  # noqa: E402
-from mixling.runtime.predictor import Predictor  # noqa: E402
-from mixling.runtime.session import open_model  # noqa: E402
+from mixling.export import amend, export_onnx  # noqa: E402
+from mixling.models import pnlp_mixer  # noqa: E402
+from mixling.runtime import open_model, seal  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
-from mixling.text.encoder import TextEncoder  # noqa: E402
-from mixling.text.labels import LabelSet  # noqa: E402
-from mixling.text.ngram_branch import NgramBranch, NgramMetadata  # noqa: E402
-from mixling.text.ngrams import Distinct, Words  # noqa: E402
-from mixling.text.vocabulary import Vocabulary  # noqa: E402
+from mixling.text import Distinct, LabelSet, NgramBranch, NgramMetadata, Words  # noqa: E402
 
 TEXTS = ["a b a", "", "c", "the cat sat", "b a, c d e f"] * 3
 SEAL_LENGTH = 84

@@ -25,20 +25,12 @@ from mixling import (  # noqa: E402
     TextEncoder,
     build_model,
 )
-from mixling.export.onnx import export_onnx  # noqa: E402
-from mixling.mixers.token_mlp import TokenMLPConfig  # noqa: E402
-from mixling.models.block import BlockConfig, FeedForwardConfig  # noqa: E402
-from mixling.models.embedding import EmbeddingConfig  # noqa: E402
-from mixling.models.model import Model  # noqa: E402
-from mixling.runtime import predictor as predictor_module  # noqa: E402
-from mixling.runtime.onnx_file import seal  # noqa: E402
-from mixling.tasks.classification import Classification  # noqa: E402
-from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering  # noqa: E402
-from mixling.tasks.tagging import Tagging  # noqa: E402
-from mixling.text.encoder import train_vocabulary  # noqa: E402
-from mixling.text.fingerprint import MinHash, SimHash  # noqa: E402
-from mixling.text.labels import LabelSet  # noqa: E402
-from mixling.text.windows import ReadingConfig  # noqa: E402
+from mixling.export import export_onnx  # noqa: E402
+from mixling.mixers import TokenMLPConfig  # noqa: E402
+from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, Model  # noqa: E402
+from mixling.runtime import seal  # noqa: E402
+from mixling.tasks import ANSWER_ENDS, Classification, QuestionAnswering, Tagging  # noqa: E402
+from mixling.text import LabelSet, MinHash, ReadingConfig, SimHash, train_vocabulary  # noqa: E402
 
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"
 WORDS = SENTENCE.split()
@@ -264,7 +256,7 @@ def test_answers_outlast_a_table_that_starts_anew(classifier: tuple[Model, bytes
 def test_a_stream_is_read_as_far_as_it_is_answered(
     classifier: tuple[Model, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predictor_module, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr("mixling.runtime.inputs.PART_TEXTS", 8)
     read = []
 
     def endless() -> Iterator[str]:

@@ -7,17 +7,19 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-from mixling.seq2seq.presets import (
+from mixling.seq2seq import (
+    EncoderDecoder,
+    EncoderDecoderConfig,
     Shape,
     bag_of_words,
+    build_encoder_decoder,
     hypermixer,
     lstm,
     mixer,
     mixer_transformer,
     remixer,
     t5,
-)  # fmt: skip
+)
 
 SUBWORDS = 11
 SHAPE = Shape(

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from mixling import ConfigError
-from mixling.seq2seq import generation
-from mixling.seq2seq.generation import GenerationConfig, Hypothesis, generate
-from mixling.seq2seq.model import EncoderDecoder
+from mixling.seq2seq import EncoderDecoder, GenerationConfig, generate, generation
+from mixling.seq2seq.generation import Hypothesis
 
 from .small_models import FAMILIES, SOURCE_LENGTHS, SUBWORDS, built, sources
 

@@ -16,11 +16,11 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from mixling import ConfigError, DataError, UserError
-from mixling.data.readers import OnBadRow
-from mixling.metrics.base import format_table
+from mixling.data import OnBadRow
+from mixling.metrics import format_table
+from mixling.seq2seq import TEMPLATES, Pair, PairColumns, read_pairs
 from mixling.seq2seq.metrics import TextMetrics, text_report
-from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
-from mixling.seq2seq.templates import TEMPLATES, Metric
+from mixling.seq2seq.templates import Metric
 
 
 def pairs(targets: Sequence[str], **more: Sequence[Any]) -> list[Pair]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.seq2seq.mixture import MixingConfig, draw, draws
+from mixling.seq2seq import MixingConfig, draws
+from mixling.seq2seq.mixture import draw
 
 
 def tasks(*sizes: int) -> dict[str, int]:

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder, pick
+from mixling.seq2seq import EncoderDecoderConfig, build_encoder_decoder
+from mixling.seq2seq.model import pick
 
 from .small_models import FAMILIES, SHAPE, SOURCE_LENGTHS, SUBWORDS, built, drawn, sources, targets
 

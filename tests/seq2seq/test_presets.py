@@ -9,24 +9,21 @@ import torch
 
 from mixling import PRESETS, ConfigError, model_config
 from mixling.config import parse
-from mixling.mixers.attention import AttentionConfig
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.mixers.remixing import RemixingConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.model import count_parameters
-from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
-from mixling.seq2seq.presets import (
-    BASE,
+from mixling.mixers import AttentionConfig, HyperMixingConfig, RemixingConfig, TokenMLPConfig
+from mixling.models import count_parameters
+from mixling.seq2seq import (
     CPU,
     SEQ2SEQ_PRESETS,
+    EncoderDecoderConfig,
     Shape,
     bag_of_words,
+    build_encoder_decoder,
     lstm,
     remixer,
     seq2seq_config,
     t5,
-    with_dropout,
-)  # fmt: skip
+)
+from mixling.seq2seq.presets import BASE, with_dropout
 
 ALPHA = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.seq2seq.batches import SubwordIds
+from mixling.seq2seq import SubwordIds
 from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 
 END = 0

@@ -16,23 +16,25 @@ from safetensors.torch import load_file
 
 from mixling import Callback, ConfigError, DataError, ModelFileError, TextGenerator
 from mixling.config import merge, parse
-from mixling.data.readers.rows import OnBadRow
+from mixling.data import OnBadRow
 from mixling.errors import Interrupted, TrainingError
-from mixling.runs.artifact import is_finished
-from mixling.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig, PairTaskConfig
-from mixling.seq2seq.evaluation import evaluate_task
-from mixling.seq2seq.generation import GenerationConfig
-from mixling.seq2seq.pairs import Pair
-from mixling.seq2seq.presets import (
+from mixling.runs import is_finished
+from mixling.seq2seq import (
+    SEQ2SEQ_DEFAULTS,
+    GenerationConfig,
+    Pair,
+    PairRunConfig,
+    evaluate_task,
+    fit_pairs,
     hypermixer,
     mixer,
     mixer_transformer,
     remixer,
-    scaled_remixer,
     seq2seq_config,
     t5,
 )
-from mixling.seq2seq.run import fit_pairs
+from mixling.seq2seq.config import PairTaskConfig
+from mixling.seq2seq.presets import scaled_remixer
 from mixling.seq2seq.tasks import read_task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +50,7 @@ FAMILIES = {
 
 
 def shape(**changes: Any) -> Any:
-    from mixling.seq2seq.presets import Shape
+    from mixling.seq2seq import Shape
 
     sizes = {"dim": 16, "ffn_dim": 24, "num_heads": 2, "head_dim": 8, "num_layers": 1, "num_decoder_layers": 1}
     return Shape(**{**sizes, "max_source_len": 16, "max_target_len": 16, **changes})

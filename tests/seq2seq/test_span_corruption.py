@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.seq2seq.span_corruption import SpanConfig, corrupt, corrupted_lengths, noise_counts, raw_length
+from mixling.seq2seq import SpanConfig
+from mixling.seq2seq.span_corruption import corrupt, corrupted_lengths, noise_counts, raw_length
 
 EOS = 1
 SENTINELS = list(range(5000, 4000, -1))  # falling, as those of the published T5 models are

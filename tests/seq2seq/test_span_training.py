@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError
-from mixling.data.documents import SubwordReader
-from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, prepare
-from mixling.seq2seq.mixture import MixingConfig
-from mixling.seq2seq.objective import TextToText
-from mixling.seq2seq.span_corruption import SpanConfig
+from mixling.data import CorpusConfig, Prepared, SubwordReader, Tokens, encode_documents, prepare
+from mixling.seq2seq import MixingConfig, PairData, SpanConfig, TextToText
 from mixling.seq2seq.span_training import SpanPart
-from mixling.seq2seq.training import PairData
-from mixling.text.subwords import SubwordTokenizer
+from mixling.text import SubwordTokenizer
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(200)]
 CODER = SubwordTokenizer.train(DOCUMENTS, size=80, sentinels=5)

@@ -8,9 +8,7 @@ from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from mixling.seq2seq.generation import GenerationConfig, generate
-from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
-from mixling.seq2seq.presets import Shape, t5
+from mixling.seq2seq import EncoderDecoder, GenerationConfig, Shape, build_encoder_decoder, generate, t5
 
 from .small_models import drawn, sources, targets
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, DataError
-from mixling.data.readers import OnBadRow, Row
-from mixling.seq2seq.pairs import Pair, PairColumns, read_pairs
-from mixling.seq2seq.templates import TEMPLATES, find_template
+from mixling.data import OnBadRow, Row
+from mixling.seq2seq import TEMPLATES, Pair, PairColumns, read_pairs
+from mixling.seq2seq.templates import find_template
 
 NLI = {"premise": "It rains.", "hypothesis": "It is wet."}
 NLI_ROWS = [

@@ -10,18 +10,27 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixling.data.batches import shard
+from mixling.data import shard
 from mixling.errors import TrainingError
+from mixling.seq2seq import (
+    EncoderDecoder,
+    GenerationConfig,
+    MixingConfig,
+    Pair,
+    PairData,
+    Shape,
+    SubwordIds,
+    TextToText,
+    build_encoder_decoder,
+    draws,
+    generate,
+    mixer,
+    t5,
+)
 from mixling.seq2seq import training as pairs_module
-from mixling.seq2seq.batches import PairBatch, SubwordIds
-from mixling.seq2seq.generation import GenerationConfig, generate
-from mixling.seq2seq.mixture import MixingConfig, draws
-from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
-from mixling.seq2seq.objective import TextToText
-from mixling.seq2seq.pairs import Pair
-from mixling.seq2seq.presets import Shape, mixer, t5
-from mixling.seq2seq.training import PairData, PairPart, Part, evaluate_pairs
-from mixling.tasks.objective import NO_TARGET, LossConfig
+from mixling.seq2seq.batches import PairBatch
+from mixling.seq2seq.training import PairPart, Part, evaluate_pairs
+from mixling.tasks import NO_TARGET, LossConfig
 
 SUBWORDS, PAD, END = 13, 0, 1
 Encoded = list[tuple[SubwordIds, SubwordIds]]

@@ -16,8 +16,7 @@ if find_spec("starlette") is None:  # an environment without the extra serve
 else:
     from starlette.testclient import TestClient
 
-    from mixling.serving.app import Service
-    from mixling.serving.settings import ServerSettings
+    from mixling.serving import ServerSettings, Service
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"

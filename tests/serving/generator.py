@@ -13,11 +13,9 @@ def write_generator(folder: Path, *, seed: int, tasks: list[dict[str, Any]]) -> 
     """Write a run folder with random weights."""
     import torch
 
-    from mixling.runs.weights import write_model
-    from mixling.seq2seq.generation import GenerationConfig
-    from mixling.seq2seq.model import build_encoder_decoder
-    from mixling.seq2seq.presets import Shape, hypermixer
-    from mixling.text.subwords import SubwordTokenizer
+    from mixling.runs import write_model
+    from mixling.seq2seq import GenerationConfig, Shape, build_encoder_decoder, hypermixer
+    from mixling.text import SubwordTokenizer
 
     folder.mkdir(exist_ok=True)
     tokenizer = SubwordTokenizer.train([WORDS] * 20, size=60)

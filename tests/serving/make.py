@@ -10,15 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mixling import ModelConfig, TextConfig, build_model
-from mixling.export.onnx import export_onnx
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.tasks import task_type
-from mixling.tasks.question_answering import ANSWER_ENDS
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
-from mixling.text.windows import ReadingConfig
+from mixling.export import export_onnx
+from mixling.mixers import TokenMLPConfig
+from mixling.models import BlockConfig, FeedForwardConfig
+from mixling.tasks import ANSWER_ENDS, task_type
+from mixling.text import LabelSet, MinHash, ReadingConfig, train_vocabulary
 
 FOLDER = Path(__file__).parent / "models"
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"

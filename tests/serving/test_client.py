@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError, Predictor
-from mixling.serving import client
-from mixling.serving.client import RemotePredictor, ServerError
+from mixling.serving import RemotePredictor, client
+from mixling.serving.client import ServerError
 
 from .process import Served, serving
 
@@ -95,9 +95,19 @@ def test_a_refusal_is_not_repeated(scripted: tuple[str, type[Scripted]]) -> None
     with pytest.raises(DataError, match="/texts/0: too long"):
         list(predictor.predict_stream(["a text"]))
     predictor.close()
-    for wrong in ("localhost:8000", "http://", "http://a:x", "ftp://a", "http://a?b"):
+    for wrong in ("localhost:8000", "http://", "http://a:x", "ftp://a", "http://a?b", "http://a..b", "http://[::1"):
         with pytest.raises(ConfigError, match="--url"):
             RemotePredictor(wrong, "m")
+    for key in ("a-key-of-16-chars\n", "schlüssel-von-16-zeichen", "a-key-of-16-chars…"):
+        with pytest.raises(ConfigError, match="MIXLING_API_KEY"):
+            RemotePredictor(url, "m", key=key)
+
+
+def test_a_path_before_the_routes_may_have_any_characters(scripted: tuple[str, type[Scripted]]) -> None:
+    url, handler = scripted
+    handler.script += [MODELS]
+    RemotePredictor(f"{url}ü and%20more", "m").close()
+    assert handler.seen == ["/base/%C3%BC%20and%20more/v1/models"]
 
 
 @pytest.fixture(scope="module")

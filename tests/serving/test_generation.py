@@ -14,11 +14,9 @@ from starlette.testclient import TestClient
 
 pytest.importorskip("torch", reason="needs torch")
 
+from mixling import TextGenerator
 from mixling.errors import MissingPackage
-from mixling.seq2seq.generator import TextGenerator
-from mixling.serving.app import Service
-from mixling.serving.client import RemotePredictor
-from mixling.serving.settings import ServerSettings
+from mixling.serving import RemotePredictor, ServerSettings, Service
 
 from .generator import WORDS, write_generator
 

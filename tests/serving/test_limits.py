@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import os
 import shutil
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from mixling import ConfigError
+from mixling import ConfigError, Predictor
+from mixling.serving import models as models_module
 from mixling.serving import page, scheduling
 from mixling.serving.accepting import Acceptor
 from mixling.serving.body import Bodies, ClientGone
 from mixling.serving.keys import ApiKeys
+from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
 from mixling.serving.scheduling import Line, Scheduler
 from mixling.serving.settings import named_models
@@ -115,6 +118,11 @@ def test_files_of_keys_that_cannot_be_used(tmp_path: Path, content: str, says: s
         ApiKeys.read(tmp_path / "keys")
     with pytest.raises(ConfigError, match="cannot be read"):
         ApiKeys.read(tmp_path / "none")
+
+
+def test_a_file_of_keys_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"{KEY}\n", "utf-8-sig")
+    assert ApiKeys.read(tmp_path / "keys").admit([(b"authorization", f"Bearer {KEY}".encode())])
 
 
 def test_pages_of_other_origins_are_allowed_only_where_named(make_client: Make) -> None:
@@ -240,6 +248,40 @@ def test_a_replaced_model_is_used_and_a_damaged_one_is_not(
         until(lambda: version() == first)
 
 
+def test_an_unexpected_error_of_a_new_model_does_not_end_the_watch(
+    paths: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        shutil.copy(paths["intents"], tmp_path / f"{name}.onnx")
+    models = tuple((name, tmp_path / f"{name}.onnx") for name in ("a", "b"))
+    store = ModelStore(models, max_texts=10, max_chars=100)
+    before, reported = store.version, []
+    for _, path in models:
+        shutil.copy(paths["topics"], path)
+    real = Predictor
+
+    def opened(path: Path, **options: Any) -> Predictor:
+        if path.name == "a.onnx":
+            raise RuntimeError("a defect")
+        return real(path, **options)
+
+    monkeypatch.setattr(models_module, "Predictor", opened)
+
+    def stop(name: str, used: bool) -> None:
+        reported.append((name, used))
+        if len(reported) == 2:
+            raise asyncio.CancelledError
+
+    async def watch() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await store.watch(0.001, stop)
+
+    asyncio.run(watch())
+    assert reported == [("a", False), ("b", True)]
+    assert store.version[0] == before[0]
+    assert store.version[1] != before[1]
+
+
 def test_the_page_loads_nothing_from_elsewhere(make_client: Make) -> None:
     with make_client() as client:
         start = client.get("/")
@@ -314,6 +356,15 @@ def test_large_requests_that_would_wait_for_too_long_are_refused(monkeypatch: py
             await scheduler.large(1, [slow])
         assert (refused.value.status, refused.value.headers["Retry-After"]) == (503, "12")
         go.set()
+        await waiting
+        go.clear()
+        begun.clear()
+        waiting = asyncio.create_task(scheduler.large(6, [block], kind="another"))  # which takes no time as yet
+        await asyncio.to_thread(begun.wait, 10)
+        last = asyncio.create_task(scheduler.large(1, [lambda: [7]]))
+        await asyncio.sleep(0)
+        go.set()
+        assert await last == [7]
         await waiting
         scheduler.close()
 

@@ -85,7 +85,7 @@ def test_a_label_follows_the_last_key(page: Any, predictors: dict[str, Predictor
 
 def test_generated_text_is_shown(browser: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs torch")
-    from mixling.seq2seq.generator import TextGenerator
+    from mixling import TextGenerator
 
     folder = write_generator(tmp_path / "writer", seed=0, tasks=[])
     expected = TextGenerator(folder).generate([HARD])[0]

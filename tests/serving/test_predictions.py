@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import Predictor
-from mixling.export.onnx import amend
-from mixling.text.conformal import Method, conformal_scores
+from mixling.export import amend
+from mixling.text import Method, conformal_scores
 
 TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
 CONTEXT = "The beatles play in paris tomorrow. " * 30

@@ -14,11 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import DataError, ModelFileError, Prediction, Span, Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Encoded
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.text import Encoded, LabelSet
 
 SINGLE = Classification(LabelSet(("bad", "fair", "good"), "single"))
 MULTI = MultiLabel(LabelSet(("comedy", "drama", "war"), "multi"))

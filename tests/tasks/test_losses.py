@@ -11,11 +11,8 @@ import torch
 from torch import Tensor
 
 from mixling import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.objective import LossConfig
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging
+from mixling.text import LabelSet
 
 SINGLE, TAGS = ("a", "b", "c"), ("O", "B-x", "I-x", "B-y", "I-y")
 COUNTS = {"single": np.array([6, 3, 0]), "multi": np.array([6, 3, 0]), "iob": np.array([90, 6, 0, 4, 1])}

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from mixling import ConfigError
-from mixling.tasks.objective import LossConfig
-from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
+from mixling.tasks import ANSWER_ENDS, LossConfig, QuestionAnswering
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, Task, register_task
-from mixling.tasks import TASK_ENTRY_POINTS, TASKS, own_tasks, task_names, task_type
-from mixling.tasks.classification import Classification
-from mixling.tasks.regression import Regression
+from mixling.tasks import TASK_ENTRY_POINTS, TASKS, Classification, Regression, own_tasks, task_names, task_type
 
 STARS = '''
 from mixling.metrics.base import Score

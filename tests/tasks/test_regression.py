@@ -28,13 +28,10 @@ from mixling import (
     TextRegressor,
     read_examples,
 )
-from mixling.data.examples import ColumnsConfig
-from mixling.data.readers import OnBadRow
-from mixling.tasks import infer_task
-from mixling.tasks.objective import LossConfig
-from mixling.tasks.regression import NumberReader, Regression, regression_report
-from mixling.text.encoder import Encoded
-from mixling.text.labels import LabelSet
+from mixling.data import ColumnsConfig, OnBadRow
+from mixling.tasks import LossConfig, Regression, infer_task
+from mixling.tasks.regression import NumberReader, regression_report
+from mixling.text import Encoded, LabelSet
 
 TASK = Regression(LabelSet(("value",), "number", {"mean": 10.0, "deviation": 4.0}))
 TINY = {

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Encoded
-from mixling.text.labels import LabelSet
+from mixling.tasks import Tagging
+from mixling.text import Encoded, LabelSet
 
 TASK = Tagging(Tagging.tags(["B-city", "B-time"]))
 NAMES = TASK.labels.names  # O, B-city, B-time, I-city, I-time

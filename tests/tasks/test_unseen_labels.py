@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from mixling.tasks.base import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.objective import NO_TARGET
-from mixling.tasks.regression import Regression
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling import Task
+from mixling.tasks import NO_TARGET, Classification, MultiLabel, Regression, Tagging
+from mixling.text import LabelSet
 from mixling.training.dataset_adapter import mean_loss
 
 RNG = np.random.default_rng(0)

@@ -12,14 +12,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from mixling import ConfigError, Dataset, Example, ModelFileError
-from mixling.runs.teacher import DistillConfig, check_distill
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
+from mixling.runs import DistillConfig, check_distill
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import EncoderTeacher, SentenceEncoder
 from mixling.teachers import encoder as module
-from mixling.teachers.encoder import EncoderTeacher, SentenceEncoder
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet, Text
 
 transformers = pytest.importorskip("transformers")
 MakeModel = Callable[..., Path]

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from mixling import DataError, ModelFileError, Predictor, Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
-from mixling.teachers.base import EnsembleTeacher, FunctionTeacher, Teacher
-from mixling.teachers.cache import collect_predictions
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import FunctionTeacher, collect_predictions
+from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.text import LabelSet, Text
 
 LABELS, TAGS = Classification(LabelSet(("a", "b", "c"), "single")), Tagging(LabelSet(("O", "B-x", "I-x"), "iob"))
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
@@ -45,6 +42,13 @@ def test_the_mean_of_several() -> None:
     assert found[1] is None
     assert ensemble.key == "f s"
     assert EnsembleTeacher([first, FunctionTeacher(lambda texts: [])]).key is None
+
+
+def test_the_mean_of_teachers_that_read_different_numbers_of_words() -> None:
+    first = FunctionTeacher(lambda texts: [[[0.5, 0.3, 0.2], [0, 0, 0], [1, 0, 0]]])
+    second = FunctionTeacher(lambda texts: [[[0.1, 0.1, 0.8], [1, 0, 0]]])
+    (found,) = EnsembleTeacher([first, second]).predict([["a", "b", "c"]], TAGS)
+    np.testing.assert_allclose(found, [[0.3, 0.2, 0.5], [0, 0, 0]], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,11 @@ import pytest
 import torch
 
 from mixling import DataError, Dataset, Example, ModelFileError
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.tagging import Tagging
+from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.teachers import TransformerTeacher
 from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
-from mixling.teachers.transformer import TransformerTeacher, is_transformer
-from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
+from mixling.teachers.transformer import is_transformer
+from mixling.text import LabelSet, Text
 
 transformers = pytest.importorskip("transformers")
 MakeModel = Callable[..., Path]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ModelFileError
-from mixling.tasks.classification import Classification
-from mixling.teachers.transformer import TransformerTeacher
+from mixling.tasks import Classification
+from mixling.teachers import TransformerTeacher
 
 MakeModel = Callable[..., Path]
 CODE = """

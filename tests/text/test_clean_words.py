@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixling.text import normalize, split_words, word_spans
 from mixling.text import words as words_module
-from mixling.text.clean import clean, normalize
-from mixling.text.words import split_words, word_spans
+from mixling.text.clean import clean
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates, too
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from mixling.tasks.classification import Classification
-from mixling.text.conformal import ConformalSets, Method, conformal_scores, fit_conformal, min_examples
-from mixling.text.encoder import Encoded
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification
+from mixling.text import Encoded, LabelSet, Method, conformal_scores, fit_conformal
+from mixling.text.conformal import ConformalSets, min_examples
 
 METHODS: tuple[Method, ...] = ("lac", "aps")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder, Vocabulary
 from mixling.config import parse
-from mixling.text.encoder import Text, train_vocabulary
-from mixling.text.fingerprint import (
+from mixling.text import (
+    SEPARATOR,
     AveragedEmbedding,
     Binary,
     CharNgrams,
@@ -23,9 +23,11 @@ from mixling.text.fingerprint import (
     SimHash,
     SubwordEmbedding,
     Ternary,
+    Text,
     Tsp,
+    train_vocabulary,
 )
-from mixling.text.table import EMPTY, PADDING, SEPARATOR
+from mixling.text.table import EMPTY, PADDING
 
 VOCABULARY = Vocabulary.train(["the", "cat", "sat", "on", "the", "mat", "and", "a", "dog", "sat", "there"])
 FIRST_ROW = 3

@@ -12,21 +12,8 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError, TextConfig, Vocabulary
 from mixling.config import parse
-from mixling.text.fingerprint import (
-    AveragedEmbedding,
-    Bags,
-    Binary,
-    CharNgrams,
-    MinHash,
-    Projector,
-    SimHash,
-    Ternary,
-    Tsp,
-    hash_family,
-    hash_strings,
-    ngrams,
-)
-from mixling.text.tsp import tsp_features
+from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, Projector, SimHash, Ternary, Tsp, tsp_features
+from mixling.text.fingerprint import Bags, hash_family, hash_strings, ngrams
 
 VOCABULARY = Vocabulary.parse("vocab.txt", "[UNK]\nbring\n##ing\n##s\nfing\n##erp\n##rint\na\nof\nthe\n")
 SPELLINGS = [

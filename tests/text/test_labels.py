@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from mixling import DataError, ModelFileError
-from mixling.text.labels import LabelSet, iob_spans
+from mixling.text import LabelSet
+from mixling.text.labels import iob_spans
 
 SINGLE = LabelSet(("bad", "fair", "good"), "single")
 MULTI = LabelSet(("comedy", "drama", "war"), "multi")

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling import TextConfig, TextEncoder
-from mixling.text.encoder import Text, train_vocabulary
-from mixling.text.fingerprint import MinHash
+from mixling.text import MinHash, Text, train_vocabulary, word_spans
 from mixling.text.long_texts import text_windows, window_ranges
-from mixling.text.words import word_spans
 
 TEXT = "Don't panic! 他们失了308分。 The café isn't  open,\nsaid Ümit: go home (now) and rest until noon, then 🙂 x."
 

@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from mixling import TextConfig, TextEncoder
 from mixling.errors import ModelFileError
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.ngram_branch import NgramBranch, pack_sorted, stored_bytes, term_bytes, unpack_sorted
-from mixling.text.ngrams import Distinct, Words
+from mixling.text import Distinct, NgramBranch, Words, train_vocabulary
+from mixling.text.ngram_branch import pack_sorted, stored_bytes, term_bytes, unpack_sorted
 
 TEXTS = ["the cat sat on the mat", "", "a cat", "dogs and cats and dogs", "zzz"]
 

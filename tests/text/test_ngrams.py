@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.ngrams import Distinct, Words, gram_hashes, pair_hashes, word_hashes
-from mixling.text.table import FIRST, SECOND, SHARED
+from mixling import TextConfig, TextEncoder
+from mixling.text import FIRST, Distinct, Text, Words, pair_hashes, train_vocabulary
+from mixling.text.ngrams import gram_hashes, word_hashes
+from mixling.text.table import SECOND, SHARED
 
 TEXTS: list[Text] = [
     "The cat sat. the CAT sat on the mat",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
-from mixling.text.noise import NOISES, NoiseLevel, blend, blendable, mixed_noise, noisy, noisy_texts
-from mixling.text.words import split_words
+from mixling.text import NOISES, NoiseLevel, noisy_texts, split_words
+from mixling.text.noise import blend, blendable, mixed_noise, noisy
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
 SEEDS = st.integers(0, 1 << 40)

@@ -15,13 +15,17 @@ import numpy as np
 import pytest
 
 from mixling import TextConfig, TextEncoder, UserError
-from mixling.data.documents import WordReader
-from mixling.data.prepared import CorpusConfig, prepare
-from mixling.text import splitting
-from mixling.text.encoder import Text, train_vocabulary
-from mixling.text.fingerprint import SubwordEmbedding
-from mixling.text.splitting import split_in_order, splitting_workers
-from mixling.text.vectors import VectorConfig, train_vectors
+from mixling.data import CorpusConfig, WordReader, prepare
+from mixling.text import (
+    SubwordEmbedding,
+    Text,
+    VectorConfig,
+    splitting,
+    splitting_workers,
+    train_vectors,
+    train_vocabulary,
+)
+from mixling.text.splitting import split_in_order
 
 
 def texts() -> list[str]:

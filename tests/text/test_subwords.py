@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from mixling import ConfigError, ModelFileError
-from mixling.text.subwords import SubwordTokenizer
+from mixling.text import SubwordTokenizer
 
 TARGETS = [
     "* cake ( x _ 1 ) ; eat . agent ( x _ 2 , x _ 1 )",

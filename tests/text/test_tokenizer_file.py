@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from mixling import DataError, ModelFileError, Vocabulary
-from mixling.text.subwords import SubwordTokenizer
+from mixling.text import SubwordTokenizer
 from mixling.text.tokenizer_file import read_tokenizer
 from mixling.text.unigram import splitter, unigram_tokenizer
 

@@ -9,9 +9,8 @@ import unicodedata
 
 import pytest
 
-from mixling.text.clean import normalize
-from mixling.text.unicode import compose, lower, tables
-from mixling.text.words import split_words
+from mixling.text import normalize, split_words, tables
+from mixling.text.unicode import compose, lower
 
 # SHA-256 over all code points: see `record`. It belongs to the file format: another digest is another hash version.
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"

@@ -13,8 +13,8 @@ import pytest
 
 from mixling import DataError, ModelFileError
 from mixling.errors import StorageError
+from mixling.text import VectorConfig, WordVectors, train_vectors
 from mixling.text import vectors as module
-from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 
 pytest.importorskip("sklearn")
 SMALL = VectorConfig(dim=2, window=2, max_words=6, max_contexts=3, min_count=2, smoothing=0.5)

@@ -12,19 +12,12 @@ import pytest
 import torch
 
 from mixling import Dataset, Example, MixerConfig, ModelConfig, Task, TextConfig, TextEncoder, TrainConfig, build_model
-from mixling.data.batches import TextSet
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.embedding import EmbeddingConfig
-from mixling.models.heads import HeadConfig
-from mixling.tasks.classification import Classification
-from mixling.tasks.tagging import Tagging
-from mixling.text.encoder import Text, train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
-from mixling.training.augmentation import Augmenter
-from mixling.training.dataset_adapter import LabeledData
-from mixling.training.loop import Trainer
+from mixling.data import TextSet
+from mixling.mixers import TokenMLPConfig
+from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
+from mixling.tasks import Classification, Tagging
+from mixling.text import LabelSet, MinHash, Text, train_vocabulary
+from mixling.training import Augmenter, LabeledData, Trainer
 
 LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]

@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.data.batches import TextSet
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
+from mixling import Dataset, Example, Task, TextConfig, TextEncoder, TrainConfig
+from mixling.data import TextSet
 from mixling.errors import ConfigError
-from mixling.runs.spec import LABELS, MASKED_LM, resolve
-from mixling.tasks.base import Task
-from mixling.tasks.classification import Classification
-from mixling.tasks.tagging import Tagging
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder, train_vocabulary
-from mixling.text.fingerprint import MinHash
-from mixling.text.labels import LabelSet
-from mixling.training.augmentation import MILD_AUGMENTATION, NO_AUGMENTATION, AugmentationConfig, Augmenter
-from mixling.training.config import TrainConfig
-from mixling.training.dataset_adapter import LabeledData
+from mixling.runs import LABELS, MASKED_LM, resolve
+from mixling.tasks import Classification, Tagging
+from mixling.text import LabelSet, MinHash, Text, train_vocabulary
+from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData
+from mixling.training.augmentation import MILD_AUGMENTATION
 
 TEXTS = ["please book a table for dinner", "play some modern music", "what is the weather tomorrow"] * 20
 ALL_PSEUDO, ALL_TYPOS = AugmentationConfig(pseudo_words=1, typos=0), AugmentationConfig(pseudo_words=0, typos=1)

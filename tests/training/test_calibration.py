@@ -10,11 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from mixling import PRESETS, build_model
-from mixling.tasks.classification import Classification
-from mixling.tasks.multi_label import MultiLabel
-from mixling.tasks.objective import LossConfig
-from mixling.tasks.tagging import Tagging
-from mixling.text.labels import LabelSet
+from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging
+from mixling.text import LabelSet
 from mixling.training.calibration import Calibration, fit_calibration, report_calibration
 
 ABC = LabelSet(("a", "b", "c"), "single")

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from mixling import Callback, CallbackList, Step, TrainConfig, UserError
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training import OptimConfig, Trainer, learning_rate
 
 CONFIG = TrainConfig(
     epochs=2, batch_size=8, gradient_accumulation_steps=3, token_dropout=0.0, optim=OptimConfig(lr=0.02)

@@ -16,10 +16,7 @@ from safetensors.torch import save_file
 
 from mixling import ModelFileError, TrainConfig
 from mixling.errors import StorageError
-from mixling.training.checkpoint import load_checkpoint, save_checkpoint
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig
+from mixling.training import CHECKPOINT, OptimConfig, Trainer, load_checkpoint, save_checkpoint
 
 TENSORS = {
     "model/w": torch.arange(6, dtype=torch.float32).reshape(2, 3).T,

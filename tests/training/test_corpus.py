@@ -1,4 +1,4 @@
-"""Masked language modelling: what the model reads and what it is asked, and a loss with an independent statement."""
+"""Masked language modeling: what the model reads and what it is asked, and a loss with an independent statement."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
-from mixling.data.prepared import Tokens
-from mixling.mixers.hypermixing import HyperMixingConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.embedding import EmbeddingConfig
-from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.tasks.objective import NO_TARGET
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import MinHash, SubwordEmbedding
-from mixling.text.table import FIRST, SEPARATOR
-from mixling.training.corpus import MASK_WORD, MaskedText, subword_targets, word_targets
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig
+from mixling.data import Tokens
+from mixling.mixers import HyperMixingConfig
+from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig
+from mixling.tasks import NO_TARGET, MaskedLM, MaskedLMConfig
+from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, train_vocabulary
+from mixling.training import MASK_WORD, MaskedText, OptimConfig, Trainer, subword_targets
+from mixling.training.corpus import word_targets
 
 LENGTH = 16
 # A language in which every word tells the next one: what is hidden can be told from its neighbors.

@@ -21,16 +21,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mixling import Callback, Step, TrainConfig
-from mixling.data.batches import shard
-from mixling.layers.positions import RelativePositions
-from mixling.mixers import config_class, mixer_config, mixer_types
-from mixling.mixers.attention import AttentionConfig
-from mixling.tasks.objective import LossConfig
-from mixling.training.checkpoint import load_checkpoint
-from mixling.training.distributed import DistributedContext, distributed_context, is_launched
-from mixling.training.files import CHECKPOINT, HISTORY
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig
+from mixling.data import shard
+from mixling.layers import RelativePositions
+from mixling.mixers import AttentionConfig, config_class, mixer_config, mixer_types
+from mixling.tasks import LossConfig
+from mixling.training import CHECKPOINT, HISTORY, DistributedContext, OptimConfig, Trainer, load_checkpoint
+from mixling.training.distributed import distributed_context, is_launched
 
 ROOT = Path(__file__).resolve().parents[2]
 # 49 rows: of seven batches the last has one example, which leaves the second process, and of parts all but one,

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from mixling import ConfigError, TextConfig, TextEncoder
-from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import Binary, MinHash, Projection, SubwordEmbedding
-from mixling.text.vectors import VectorConfig, WordVectors
+from mixling.models import EmbeddingConfig, ProjectionEmbedding
+from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
 from mixling.training import initialization
 from mixling.training.initialization import init_bottleneck
 

@@ -14,12 +14,7 @@ import pytest
 
 from mixling import Callback, ModelFileError, Step, TrainConfig
 from mixling.errors import Interrupted, TrainingError
-from mixling.training.augmentation import AugmentationConfig
-from mixling.training.checkpoint import load_checkpoint
-from mixling.training.files import CHECKPOINT, HISTORY
-from mixling.training.interrupts import Interrupts
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig
+from mixling.training import CHECKPOINT, HISTORY, AugmentationConfig, Interrupts, OptimConfig, Trainer, load_checkpoint
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(

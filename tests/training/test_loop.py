@@ -18,19 +18,22 @@ import torch
 from torch import Tensor
 
 from mixling import Callback, Step, TrainConfig
-from mixling.data.batches import TextSet, collate, training_batches
+from mixling.data import TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
-from mixling.tasks.classification import Classification
-from mixling.tasks.objective import LossConfig
-from mixling.training import dataset_adapter, loop
-from mixling.training.augmentation import NO_AUGMENTATION
+from mixling.tasks import Classification, LossConfig
+from mixling.training import (
+    HISTORY,
+    NO_AUGMENTATION,
+    Interrupts,
+    LabeledData,
+    OptimConfig,
+    Trainer,
+    dataset_adapter,
+    learning_rate,
+    loop,
+)
 from mixling.training.config import Initialization
-from mixling.training.dataset_adapter import LabeledData
-from mixling.training.files import HISTORY
-from mixling.training.interrupts import Interrupts
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig, learning_rate
 
 MakeTrainer = Callable[..., Trainer]
 QUICK: dict[str, Any] = {
@@ -435,7 +438,7 @@ def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytes
     monkeypatch.setattr(Classification, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
-    metrics = {"accuracy", "macro_f1", "log_loss", "roc_auc", "calibration_error", "loss"}
+    metrics = {"accuracy", "macro_f1", "matthews", "log_loss", "roc_auc", "calibration_error", "loss"}
     assert {key for key in history[-1] if key.startswith("val_")} == {f"val_{name}" for name in metrics}
 
 

@@ -12,15 +12,11 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
+from mixling import Task, TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
-from mixling.tasks import task_type
-from mixling.tasks.base import Task
-from mixling.tasks.objective import LossConfig
-from mixling.text.config import TextConfig
-from mixling.text.encoder import TextEncoder, train_vocabulary
-from mixling.text.labels import LabelSet
-from mixling.text.ngrams import Distinct, Words
+from mixling.tasks import LossConfig, task_type
+from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import ngrams
 from mixling.training.ngrams import compress, fit_branch, fit_mixture, make_features
 

@@ -16,9 +16,8 @@ from torch import nn
 
 from mixling import ConfigError, TrainConfig
 from mixling.config import parse
-from mixling.seq2seq.model import build_encoder_decoder
-from mixling.seq2seq.presets import seq2seq_config
-from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+from mixling.seq2seq import build_encoder_decoder, seq2seq_config
+from mixling.training import OptimConfig, build_optimizer, learning_rate
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,14 +9,10 @@ import pytest
 import torch
 
 from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model
-from mixling.tasks.objective import LossConfig
-from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
-from mixling.text.answers import Answers, Found
-from mixling.text.encoder import train_vocabulary
-from mixling.text.windows import ReadingConfig
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig
-from mixling.training.questions import QuestionData, WindowSet, question_data
+from mixling.tasks import ANSWER_ENDS, LossConfig, QuestionAnswering
+from mixling.text import Answers, Found, ReadingConfig, train_vocabulary
+from mixling.training import OptimConfig, Trainer, WindowSet
+from mixling.training.questions import QuestionData, question_data
 
 from .conftest import model_config
 

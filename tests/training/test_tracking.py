@@ -16,11 +16,7 @@ import pytest
 
 from mixling import Callback, CallbackList, ConfigError, Predictor, Step, TrainConfig, UserError
 from mixling.config import parse
-from mixling.training.checkpoint import load_checkpoint
-from mixling.training.distributed import DistributedContext
-from mixling.training.files import CHECKPOINT
-from mixling.training.loop import Trainer
-from mixling.training.optim import OptimConfig, learning_rate
+from mixling.training import CHECKPOINT, DistributedContext, OptimConfig, Trainer, learning_rate, load_checkpoint
 from mixling.training.tracking import Tracker, Tracking, track_model
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -108,7 +104,7 @@ def test_a_folder_that_cannot_be_made_stops_no_run(trainer: Callable[..., Traine
     messages: list[str] = []
     assert len(trainer(CONFIG, folder=run_folder, log=messages.append).fit()) == 7
     (message,) = messages
-    assert re.match("tracking by tensorboard fails: .*Error.*; the run goes on without it", message)
+    assert re.match("tracking by tensorboard fails: .*Error.*; the run continues without it", message)
 
 
 class Recorder(Tracker):

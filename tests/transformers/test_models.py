@@ -11,12 +11,10 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ConfigError, ModelConfig, Predictor, TextConfig, build_model
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.runs.weights import write_model
+from mixling.models import BlockConfig, FeedForwardConfig
+from mixling.runs import write_model
 from mixling.tasks import task_type
-from mixling.text.encoder import train_vocabulary
-from mixling.text.fingerprint import CharNgrams, MinHash
-from mixling.text.labels import LabelSet
+from mixling.text import CharNgrams, LabelSet, MinHash, train_vocabulary
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'mixling[hf]'")
 
@@ -170,12 +168,12 @@ def test_a_run_becomes_a_model_and_a_model_file(task: str, projection: Any, run_
 
 def test_a_run_gives_the_numbers_of_its_own_network(run_folder: Any) -> None:
     """A regression's network predicts standardized numbers."""
-    from mixling.runs.weights import load_model
+    from mixling.runs import load_model
 
     folder = run_folder("regression")
     model, features = mt.from_run(folder)
     network, encoder, _, _ = load_model(folder)
-    from mixling.data.batches import collate
+    from mixling.data import collate
 
     batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
     with torch.inference_mode():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.tuning.expected import expected_best
+from mixling.tuning import expected_best
 
 TRIALS = (1, 2, 5, 10, 40)
 

@@ -10,7 +10,8 @@ import pytest
 
 from mixling import ConfigError, RunConfig, model_config
 from mixling.config import dotted, nested
-from mixling.tuning.space import Dimension, check_space, default_space, read_space
+from mixling.tuning import Dimension, read_space
+from mixling.tuning.space import check_space, default_space
 from mixling.tuning.tune import configured
 
 BASE = RunConfig(model=model_config("mixling-small"))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import ModelFileError
-from mixling.tuning.space import Dimension
+from mixling.tuning import Dimension
 from mixling.tuning.study import Result, Studies, best
+from mixling.tuning.tune import Search
 
 SPACE = {
     "a": Dimension(low=0.001, high=0.1, log=True),
@@ -116,3 +119,14 @@ def test_a_damaged_journal_is_reported(tmp_path: Path) -> None:
     path.write_bytes(b"nonsense\n" + path.read_bytes())
     with pytest.raises(ModelFileError, match="journal: is damaged"):
         studies(path)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(1, "exit code 1; its error is printed above"), (-9, "signal 9, perhaps")]
+)
+def test_only_a_killed_process_may_have_lacked_memory(tmp_path: Path, code: int, reason: str) -> None:
+    worker: Any = SimpleNamespace(process=SimpleNamespace(exitcode=code, join=lambda seconds: None), trial=None)
+    search = Search(tmp_path, cast(Any, None), cast(Any, None))
+    search._workers.append(worker)
+    assert reason in search._ended(worker).message
+    assert search._workers == []

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.vision.augmentation import OPERATIONS, Augmentation, ImageAugmentationConfig
+from mixling.vision import ImageAugmentationConfig
+from mixling.vision.augmentation import OPERATIONS, Augmentation
 
 SIZE = 9
 

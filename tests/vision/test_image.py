@@ -16,10 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import ConfigError, model_config
 from mixling.config import parse
-from mixling.mixers.spatial_gating import SpatialGatingConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.model import count_parameters
+from mixling.mixers import SpatialGatingConfig, TokenMLPConfig
+from mixling.models import BlockConfig, FeedForwardConfig, count_parameters
 from mixling.vision import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64

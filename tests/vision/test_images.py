@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from mixling import DataError
+from mixling.vision import ImageShape, read_labeled
 from mixling.vision import images as module
-from mixling.vision.images import ImageShape, first_shape, read_image, read_labeled
+from mixling.vision.images import first_shape, read_image
 
 GRAY, COLOR = ImageShape(size=4, channels=1), ImageShape(size=4, channels=3)
 
@@ -82,6 +83,22 @@ def test_of_16_bits_the_upper_eight_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_image(tmp_path / "deep.png", GRAY)[0], ramp())
 
 
+@pytest.mark.parametrize("mode", ["I;16B", "I"])
+def test_other_modes_of_16_bits(tmp_path: Path, mode: str) -> None:
+    values = (ramp().astype(np.int32) << 8) + 7
+    if mode == "I":
+        Image.fromarray(values).save(tmp_path / "deep.tif")
+    else:
+        Image.frombytes(mode, (4, 4), values.astype(">u2").tobytes()).save(tmp_path / "deep.tif")
+    with Image.open(tmp_path / "deep.tif") as image:
+        assert image.mode == mode
+    np.testing.assert_array_equal(read_image(tmp_path / "deep.tif", GRAY)[0], ramp())
+    folder = tmp_path / "data" / "a"
+    folder.mkdir(parents=True)
+    (tmp_path / "deep.tif").rename(folder / "deep.tif")
+    assert first_shape(str(tmp_path / "data")) == GRAY
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_idx_files(tmp_path: Path, suffix: str) -> None:
     pixels = np.stack([ramp(), ramp() + 1, ramp() + 2])
@@ -101,6 +118,8 @@ def test_the_first_image_decides_the_shape(tmp_path: Path) -> None:
     assert first_shape(str(tmp_path)) == ImageShape(size=30, channels=3)
     saved(tmp_path / "a" / "0.png", np.zeros((300, 500)))
     assert first_shape(str(tmp_path)) == ImageShape(size=64, channels=1)
+    (tmp_path / "a" / "0.png").write_bytes(b"nothing")
+    assert first_shape(str(tmp_path)) == ImageShape(size=30, channels=3)
     assert first_shape(str(tmp_path / "nowhere")) is None
 
 

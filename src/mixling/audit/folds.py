@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target, names_of
-from mixling.data.splits import split_validation
+from mixling.data.examples import Target
+from mixling.data.splits import assign_folds, split_validation
 from mixling.errors import DataError
 from mixling.runs.config import RunConfig
 from mixling.runs.spec import LABELS, resolve
@@ -26,36 +26,6 @@ _EPOCHS = 1 / 3  # of those of `mixling train`; label errors are found as well, 
 _VALIDATION = 0.1  # of the training examples of a fold, to choose the epoch
 _LEAST = 1e-9  # probability
 _STRENGTH = 10.0  # of the baseline's logistic regression, the inverse of the regularization
-
-
-def assign_folds(examples: Dataset, folds: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return the fold (n,) of each example: equal texts have the same, and each label is in all as evenly as can be.
-
-    Raises:
-        DataError: there are fewer distinct texts than folds.
-    """
-    hashes, classes = examples.text_hashes(), _classes(examples)
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    if len(first) < folds:
-        raise DataError(
-            f"{len(first)} distinct texts are too few for {folds} folds; give more examples or a smaller --folds",
-            path=examples.where(0)[0] if len(examples) else None,
-        )
-    order = np.random.default_rng(seed).permutation(len(first))
-    order = order[np.argsort(classes[first][order], kind="stable")]
-    fold = np.empty(len(first), np.int64)
-    fold[order] = np.arange(len(first)) % folds  # label after label, so that each is spread over the folds
-    return fold[group]
-
-
-def _classes(examples: Dataset) -> npt.NDArray[np.int64]:
-    """Return the label (n,) by which each example is assigned to a fold: of several labels the rarest."""
-    if (classes := examples.class_ids()) is not None:
-        return classes.astype(np.int64)
-    counts = examples.label_counts()
-    order = {name: number for number, name in enumerate(sorted(counts, key=lambda name: (counts[name], name)))}
-    rarest = [min((order[name] for name in names_of(target)), default=len(order)) for target in examples.targets]
-    return np.array(rarest, np.int64)
 
 
 def out_of_fold(
@@ -75,8 +45,12 @@ def out_of_fold(
 
     Returns:
         The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers.
+
+    Raises:
+        DataError: without one of the folds, the examples all have the same label.
     """
     fold = assign_folds(examples, folds, seed)
+    _check_labels(examples, fold)
     column = {name: index for index, name in enumerate(task.labels.names)}
     probabilities = np.zeros((len(examples), len(column)))
     answers = np.empty(len(examples), object)
@@ -101,6 +75,19 @@ def out_of_fold(
         metric = task.metric.replace("_f1", " F1")
         log(f"fold {number + 1}/{folds}: {len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
     return probabilities, answers.tolist()
+
+
+def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
+    if (classes := examples.class_ids()) is None:
+        return
+    for number in range(fold.max() + 1):
+        if len(np.unique(classes[fold != number])) < 2:
+            label = examples.targets[int(np.flatnonzero(fold != number)[0])]
+            raise DataError(
+                f"nearly every text has the label {label!r}: without one of {fold.max() + 1} folds, no other label is "
+                "left to train on; give more examples of the others",
+                path=examples.where(0)[0],
+            )
 
 
 def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:

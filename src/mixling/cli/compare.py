@@ -15,8 +15,8 @@ from mixling.cli.command import OUTPUT
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.noise import NoiseOptions
-from mixling.cli.options import Duration, LabeledDataOptions, VectorOptions
 from mixling.cli.output import announce, put
+from mixling.cli.training_options import Duration, LabeledDataOptions, VectorOptions
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
@@ -125,7 +125,7 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.comparison.benchmark import check_folder
     from mixling.comparison.outcome import compare as run_benchmark
     from mixling.comparison.report import as_markdown, as_text, to_dict
-    from mixling.cost.provenance import provenance
+    from mixling.cost.environment import provenance
     from mixling.runs.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
     from mixling.tasks import task_type

@@ -47,9 +47,10 @@ def cost_command(
     """
     import torch
 
-    from mixling.cost.provenance import provenance
+    from mixling.cost.environment import provenance
     from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
     from mixling.cost.timing import time_model
+    from mixling.export.figures import check_plot
     from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
 
@@ -57,6 +58,8 @@ def cost_command(
         here = "cpu or cuda" if torch.cuda.is_available() else "cpu only, there is no CUDA device"
         raise ConfigError(f"--device: got {device!r}; allowed here: {here}")
     sizes = read_lengths(lengths)
+    if plot is not None:
+        check_plot(plot)
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
     rows = []

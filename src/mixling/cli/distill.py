@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import DATA, MODEL
-from mixling.cli.options import LabeledTraining
 from mixling.cli.output import announce
+from mixling.cli.training_options import LabeledTraining
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:

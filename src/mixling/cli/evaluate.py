@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.command import OUTPUT
+from mixling.cli.command import OUTPUT, given_options
 from mixling.cli.mistakes import MistakeOptions, report_mistakes
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import (
@@ -84,25 +84,24 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     text, for models of images, and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
     from mixling.data.readers.rows import OnBadRow
-    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_config
+    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model
+    from mixling.runs.files import read_config
     from mixling.storage import write_json
 
     files = options.files
     if "-" in files:
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
-    kind = kind_of_model(model)
     report.check()
-    for option, given in (
-        ("--out-of-scope", report.out_of_scope),
-        ("--noise", options.noise),
-        ("--errors", report.errors),
-        ("--slices", report.slices),
-    ):
-        if given and kind in (PRETRAINING, TEXT_TO_TEXT, IMAGES):
-            raise ConfigError(f"{option}: applies to models for labeled texts only")
-    if kind == PRETRAINING or (kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")):
-        text, values, draw = _pretrained_report(model, options, masked=kind == PRETRAINING)
+    kind = kind_of_model(model)
+    spans = kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
+    _refuse_others(PRETRAINING if spans else kind, [*given_options(options), *given_options(report)])
+    if report.confusion is not None:
+        from mixling.export.figures import check_plot
+
+        check_plot(report.confusion)
+    if kind == PRETRAINING or spans:
+        text, values, draw = _pretrained_report(model, options, masked=not spans)
     elif kind == TEXT_TO_TEXT:
         text, values, draw = _text_report(model, options, bleu=report.bleu, bad=bad)
     elif kind == IMAGES:
@@ -118,6 +117,25 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         write_json(report.out, {"model": model, "files": files, **values})
     if report.confusion is not None and draw is not None:
         draw(report.confusion)
+
+
+def _refuse_others(kind: str, given: Sequence[str]) -> None:
+    """Refuse options that have no effect on the evaluation of a kind of model.
+
+    Raises:
+        ConfigError: one is given.
+    """
+    from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT
+
+    pairs = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
+    own = {
+        PRETRAINING: ("models of unlabeled text", {"--text"}),
+        TEXT_TO_TEXT: ("models that generate text", {*pairs, "--on-bad-row"}),
+        IMAGES: ("models of images", {"--on-bad-row", "--confusion"}),
+    }
+    what, allowed = own.get(kind, ("models that predict labels", set(given) - pairs))
+    if others := [name for name in given if name not in {*allowed, "FILES", "--out"}]:
+        raise ConfigError(f"{others[0]}: does not apply to {what}; leave it out")
 
 
 def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) -> Report:

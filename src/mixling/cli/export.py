@@ -36,7 +36,8 @@ def export_command(
     With --browser, a folder of static files is written that any file server can serve: a page that computes answers in
     the browser. Repeat it with other models to compare them on one page.
     """
-    from mixling.runs.artifact import ONNX_FILE, unfinished_run
+    from mixling.runs.resume import unfinished_run
+    from mixling.runtime.onnx_file import ONNX_FILE
     from mixling.runtime.session import open_model
 
     if precision is not None and precision not in _PRECISIONS:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixling.cli.command import given_options
 from mixling.cli.folders import check_run_folder, interruptible
 from mixling.cli.inputs import format_of
-from mixling.cli.options import PredictionOptions, TrainerOptions
+from mixling.cli.options import PredictionOptions
 from mixling.cli.output import Stopwatch, put
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.predictions import open_output
 from mixling.cli.training import session
+from mixling.cli.training_options import TrainerOptions
 from mixling.data.csv_lines import csv_line
 from mixling.errors import ConfigError, DataError, near_miss, printable
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mixling.vision.config import ImageRunConfig
 
 _FORMATS = ("jsonl", "csv", "text")
+_PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas", "--batch-size")
 
 
 def train_images(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
@@ -89,7 +92,7 @@ def image_report(
         UserError: the images or the model cannot be read.
     """
     from mixling.metrics.base import format_table
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
     classifier = ImageClassifier(model)
     images = classifier.read(sources, on_bad_row=bad.mode)
@@ -116,8 +119,12 @@ def predict_images(model: str, options: PredictionOptions) -> None:
         UserError: an image or the model cannot be read, or an option is for texts.
     """
     from mixling.data.readers import OnBadRow
-    from mixling.vision import ImageClassifier
+    from mixling.vision.classifier import ImageClassifier
 
+    if also := [name for name in given_options(options) if name not in _PREDICTION_OPTIONS]:
+        raise ConfigError(f"{also[0]}: applies to texts, not to images; leave it out")
+    if (out := options.out) is not None and (out.endswith(("/", os.sep)) or "://" in out or os.path.isdir(out)):
+        raise ConfigError(f"--out: got the folder {out}; predictions for images are written to one file")
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     files = list(_files(options.inputs or []))
     name = options.output_format or format_of(options.out_file, readable=sys.stdout.isatty())

@@ -42,7 +42,7 @@ def inspect_command(
     matrix for each kind: the highest weight of each pair of tokens in the first half of the layers.
     --filters draws the middle row and the complete matrix of learned weights, for the maximum length.
     """
-    from mixling.export.figures import check_name
+    from mixling.export.figures import check_plot
     from mixling.inspect.plots import plot_layer_maps as draw_maps
     from mixling.inspect.plots import spatial_filters
 
@@ -50,7 +50,7 @@ def inspect_command(
         raise ConfigError("give one of --maps TEXT... and --filters")
     if highest and not maps:
         raise ConfigError("--highest: learned filters have no tokens to compare; give it with --maps TEXT")
-    check_name(out)
+    check_plot(out)
     if filters and texts:
         raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; filters do not depend on texts: leave it out")
     texts = _read_texts(texts or []) if maps else []

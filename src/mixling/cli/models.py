@@ -30,7 +30,7 @@ def models_command(
     from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-    from mixling.vision import IMAGE_PRESETS
+    from mixling.vision.model import IMAGE_PRESETS
 
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():

@@ -35,10 +35,12 @@ class NoiseOptions:
         """Return the levels of noise; none without --noise.
 
         Raises:
-            ConfigError: a noise is unknown, or a rate is not a fraction.
+            ConfigError: a noise is unknown, a rate is not a fraction, or there are rates without --noise.
         """
         from mixling.text.noise import NOISES, NoiseLevel
 
+        if self.noise is None and self.noise_rates != type(self).noise_rates:
+            raise ConfigError("--noise-rates: applies with --noise only; give both, or leave it out")
         if self.noise is None:
             return []
         names = list(NOISES) if self.noise == "all" else [name.strip() for name in self.noise.split(",")]

@@ -1,20 +1,16 @@
-"""Options that several commands share, as frozen dataclasses."""
+"""Options that several commands share, as frozen dataclasses: models, columns, inputs and predictions."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 from typer import Option
 
-from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import LABELING, complete_models, complete_recipes
+from mixling.cli.command import DATA, OUTPUT
 from mixling.errors import ConfigError
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def local_model(model: str) -> str:
@@ -116,156 +112,6 @@ class PairColumnOptions(SourceColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledDataOptions(LabeledColumns):
-    """Training and validation data."""
-
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILES...",
-            help="Labeled data: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
-        ),
-    ] = None
-    validation: Annotated[
-        list[str] | None,
-        Option("--validation", "--dev", metavar="FILE", help="Data to choose the best epoch on; may be repeated."),
-    ] = None
-    validation_fraction: Annotated[
-        float | None,
-        Option("--validation-fraction", help="Fraction of the training data to split off without --validation [0.1]."),
-    ] = None
-    group: Annotated[
-        str | None,
-        Option("--group", metavar="COLUMN", help="Keep rows with the same value on one side of the split."),
-    ] = None
-    task: Annotated[
-        str | None, Option("--task", metavar="|".join(LABELING), help="By default inferred from the data.")
-    ] = None
-    on_bad_row: Annotated[
-        str | None, Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or skip it.")
-    ] = None
-
-    def data_values(self) -> dict[str, Any]:
-        """Return the options in the layout of `RunConfig`; None or (): not given."""
-        data = {
-            "train": self.files,
-            "validation": self.validation,
-            "validation_fraction": self.validation_fraction,
-            "on_bad_row": self.on_bad_row,
-        }
-        return {"task": self.task, "data": {**data, "columns": {**self.columns(), "group": self.group}}}
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorOptions:
-    """Word vectors to initialize a model from."""
-
-    panel: ClassVar[str] = MODEL
-    init_embeddings: Annotated[
-        str | None,
-        Option("--init-embeddings", metavar="DIR", help="Initialize from the word vectors of `mixling vectors`."),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """The model to train."""
-
-    panel: ClassVar[str] = MODEL
-    model: Annotated[
-        str | None,
-        Option(
-            "--model",
-            metavar="NAME|FILE.toml",
-            help="Name or file of a model [chosen to fit the data].",
-            autocompletion=complete_models,
-        ),
-    ] = None
-    vocabulary: Annotated[
-        str | None,
-        Option("--vocabulary", metavar="FILE", help="Vocabulary of subwords; by default trained on the data."),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Duration:
-    """The duration of the training."""
-
-    panel: ClassVar[str] = TRAINING
-    epochs: Annotated[int | None, Option("--epochs", help="Passes over the data; by default chosen from its size.")] = (
-        None
-    )
-    time_budget: Annotated[
-        str | None,
-        Option("--time-budget", metavar="90s|3m|1h", help="Reduce the epochs to stay within this time."),
-    ] = None
-
-    def training_values(self) -> dict[str, Any]:
-        """Return the options as values of the table `train` of a configuration; None: not given."""
-        seconds = None if self.time_budget is None else read_seconds(self.time_budget)
-        return {"epochs": self.epochs, "time_budget": seconds}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingOptions(Duration):
-    """How a model is trained, and further sources of the configuration."""
-
-    seed: Annotated[int | None, Option("--seed", help="Seed of all randomness [0].")] = None
-    config: Annotated[
-        str | None,
-        Option("--config", metavar="FILE.toml", help="Configuration as of `mixling config`; options override it."),
-    ] = None
-    overrides: Annotated[
-        list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, e.g. train.optim.lr=0.002."),
-    ] = None
-
-    def training_values(self) -> dict[str, Any]:
-        return {**super().training_values(), "seed": self.seed}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeOption:
-    """Published hyper-parameters."""
-
-    panel: ClassVar[str] = TRAINING
-    recipe: Annotated[
-        str | None,
-        Option(
-            "--recipe",
-            metavar="NAME",
-            help="Hyper-parameters of a paper, such as gmlp-table9; other options override them.",
-            autocompletion=complete_recipes,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The folder of a run."""
-
-    panel: ClassVar[str] = OUTPUT
-    out: Annotated[Path, Option("-o", "--out", metavar="DIR", help="Folder of the run.")]
-    resume: Annotated[
-        bool, Option("--resume", help="Continue the unfinished run in DIR, with an identical result.")
-    ] = False
-    overwrite: Annotated[bool, Option("--overwrite", help="Replace the run in DIR once the new one is finished.")] = (
-        False
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplittingOptions:
-    """How many processes split texts into words."""
-
-    panel: ClassVar[str] = DATA
-    workers: Annotated[
-        int,
-        Option("--workers", min=1, help="Processes that split millions of texts into words; the result is the same."),
-    ] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
 class PredictionOptions:
     """The inputs of predictions, and their output."""
 
@@ -294,26 +140,6 @@ class PredictionOptions:
         return None if self.out is None else Path(self.out)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
-    """The options of all commands that train a model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
-    """The options that `train` and `distill` share."""
-
-    def values(self) -> dict[str, Any]:
-        """Return the options in the layout of `RunConfig`, for `mixling.runs.spec.resolve`; None: not given."""
-        return {
-            **self.data_values(),
-            "init": {"vectors": self.init_embeddings},
-            "model": self.model,
-            "vocabulary": self.vocabulary,
-            "train": self.training_values(),
-        }
-
-
 def read_threshold(given: list[str] | None) -> float | dict[str, float] | None:
     """Return what `Predictor` takes for the values of --threshold.
 
@@ -337,18 +163,3 @@ def read_threshold(given: list[str] | None) -> float | dict[str, float] | None:
             )
         found[label] = value
     return found
-
-
-def read_seconds(text: str) -> float:
-    """Return the seconds of "90s", "3m" or "1h".
-
-    Raises:
-        ConfigError: the text is malformed.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise ConfigError(f"--time-budget: got {text!r}; a number with s, m or h is allowed, such as 90s or 3m")
-    if not match[2]:
-        choices = " or ".join(f"{match[1]}{unit}" for unit in _SECONDS)
-        raise ConfigError(f"--time-budget: got {text!r} without a unit; give {choices}")
-    return float(match[1]) * _SECONDS[match[2]]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.options import RecipeOption, SplittingOptions, TextColumn, TrainerOptions, TrainingOptions
+from mixling.cli.options import TextColumn
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
+from mixling.cli.training_options import RecipeOption, SplittingOptions, TrainerOptions, TrainingOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def pretrain_command(options: PretrainOptions) -> None:
     started = announce("pretrain")
     from mixling.cli.folders import check_run_folder, interruptible
     from mixling.cli.training import session, train_pairs
-    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_run
+    from mixling.runs.artifact import PRETRAINING, TEXT_TO_TEXT
+    from mixling.runs.resume import kind_of_run
 
     objective, out = options.objective, options.out
     if objective == "span-corruption" or (options.resume and kind_of_run(out) == TEXT_TO_TEXT):

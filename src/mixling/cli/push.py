@@ -15,7 +15,7 @@ from mixling.errors import command_line
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """Where the model goes, and what its card says."""
+    """The repository of the model, and the metadata of its card."""
 
     panel: ClassVar[str] = OUTPUT
     name: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Repository on the hub, created if it is missing.")]

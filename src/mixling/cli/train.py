@@ -10,8 +10,9 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledTraining, PairColumnOptions, RecipeOption, SplittingOptions
+from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
+from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions
 from mixling.errors import ConfigError
 
 
@@ -221,8 +222,9 @@ def train_command(options: TrainOptions) -> None:
 
 def _kind(options: TrainOptions) -> str | None:
     """Return the kind of run that the options ask for, or that is resumed."""
-    from mixling.runs.artifact import IMAGES, kind_of_run
+    from mixling.runs.artifact import IMAGES
     from mixling.runs.kinds import infer_kind
+    from mixling.runs.resume import kind_of_run
     from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
     from mixling.vision.model import IMAGE_PRESETS
 

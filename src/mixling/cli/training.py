@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
-from mixling.cli.options import LabeledTraining, TrainerOptions
 from mixling.cli.output import Stopwatch, put, time_budget_line
 from mixling.cli.panel import command_rows, print_panel
+from mixling.cli.training_options import LabeledTraining, TrainerOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:

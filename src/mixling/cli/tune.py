@@ -12,8 +12,8 @@ import typer
 from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
-from mixling.cli.options import LabeledDataOptions, VectorOptions, read_seconds
 from mixling.cli.output import Stopwatch, announce, put
+from mixling.cli.training_options import LabeledDataOptions, VectorOptions, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import SplittingOptions, TextColumn
+from mixling.cli.options import TextColumn
+from mixling.cli.training_options import SplittingOptions
 from mixling.errors import command_line
 
 

@@ -1,1 +1,21 @@
 """Comparisons with the baselines a skeptic would ask for, tuned with equal care and measured in one run."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.comparison.baselines import (
+        TFIDF_STRENGTHS,
+        Baseline,
+        BaselineKind,
+        TfidfFeatures,
+        TfidfRegression,
+        choose,
+        fit_tfidf,
+        tfidf,
+    )
+    from mixling.comparison.benchmark import BASELINES
+    from mixling.comparison.fast_text import as_line, fasttext, is_installed
+
+__getattr__, __dir__ = lazy_imports(__name__)

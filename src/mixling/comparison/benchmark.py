@@ -19,12 +19,12 @@ from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
 from mixling.metrics.intervals import Interval, rate_interval, resampled
 from mixling.metrics.robustness import Robustness
-from mixling.runs.artifact import ONNX_FILE
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
 from mixling.runs.spec import Resolved
 from mixling.runs.training import fit
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type

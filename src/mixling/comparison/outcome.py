@@ -187,11 +187,13 @@ def _remarks(
     out = []
     if repeated := report_duplicates(train, validation):
         out.append(
-            f"{repeated:,} of {len(validation):,} validation texts stand in the training rows too: validation "
-            f"looks too good."
+            f"{repeated:,} of {len(validation):,} validation texts are also in the training rows: validation metrics "
+            "are too optimistic."
         )
     if test is not None and (repeated := report_duplicates(train, test)):
-        out.append(f"{repeated:,} of {len(test):,} test texts stand in the training rows too: test looks too good.")
+        out.append(
+            f"{repeated:,} of {len(test):,} test texts are also in the training rows: test metrics are too optimistic."
+        )
     for name, rows in (("validation", validation), ("test", test)):
         if rows is not None and (unknown := describe_unseen(rows.targets, task.labels.names)):
             out.append(f"{name}: {unknown}, for everyone.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from mixling.comparison.benchmark import Standing
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
 from mixling.metrics.intervals import RESAMPLES, Interval
@@ -57,8 +59,8 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
-            "validation": asdict(found.validation[one.name]) if found.validation else None,
-            "test": asdict(found.test[one.name]) if found.test else None,
+            "validation": _numbers(found.validation[one.name]) if found.validation else None,
+            "test": _numbers(found.test[one.name]) if found.test else None,
             "speed": asdict(found.speeds[one.name]),
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
             "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
@@ -74,6 +76,15 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "results": results,
         "remarks": list(_notes(found)),
     }
+
+
+def _numbers(standing: Standing) -> dict[str, Any]:
+    """Return scores as JSON values; of metrics that are undefined, such as a correlation with a constant, null."""
+    by_seed = [
+        {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        for numbers in standing.by_seed
+    ]
+    return {**asdict(standing), "by_seed": by_seed}
 
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
@@ -120,9 +131,9 @@ def _cells(found: Comparison) -> list[list[str]]:
             row.append("-")
         else:
             row.append(f"{difference:+.3f} {_shown(interval, sign=True)}")
-        beside = [numbers[found.task.aside[0]] for numbers in standing.by_seed]
+        beside = sum(numbers[found.task.aside[0]] for numbers in standing.by_seed) / len(standing.by_seed)
         row += [
-            f"{sum(beside) / len(beside):.3f}",
+            f"{beside:.3f}" if math.isfinite(beside) else "-",
             f"{one.parameters:,}",
             f"{one.file_bytes / 1e6:.2f}",
             f"{sum(one.seconds):.1f}",

@@ -9,7 +9,7 @@ import torch
 from mixling.layers.mixer import Mixer
 from mixling.models.model import ModelConfig, build_model, count_parameters, sized
 from mixling.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
-from mixling.vision import ImageModelConfig, build_image_model
+from mixling.vision.model import ImageModelConfig, build_image_model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,10 @@ from mixling.cost.flops import count, count_encoder_decoder
 from mixling.models.model import ModelConfig, Output, build_model, count_parameters, sized
 from mixling.models.presets import PRESETS, model_config
 from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-from mixling.vision import IMAGE_PRESETS, build_image_model
+from mixling.vision.model import IMAGE_PRESETS, build_image_model
 
 SLOT_TAGS, IMAGE_CLASSES = 151, 1000
-_HIDDEN = 0.15  # of the tokens, in masked language modelling
+_HIDDEN = 0.15  # of the tokens, in masked language modeling
 _NO_RULE = "no rule found that gives the printed number"
 
 

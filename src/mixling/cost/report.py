@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mixling.cost.provenance import provenance
+from mixling.cost.environment import provenance
 from mixling.cost.timing import Measurement
 from mixling.storage import write_json
 

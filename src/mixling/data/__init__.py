@@ -1,1 +1,21 @@
 """Files and hub data sets -> examples -> batches."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.data.batches import Batch, TextSet, collate, shard, training_batches
+    from mixling.data.catalogues import catalogue_sentences
+    from mixling.data.documents import SubwordReader, WordReader
+    from mixling.data.examples import ColumnsConfig, Target
+    from mixling.data.inputs import stream_items
+    from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
+    from mixling.data.readers import read_rows
+    from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row
+    from mixling.data.samples import LANGUAGES
+    from mixling.data.shapes import pairs_of_shapes
+    from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
+    from mixling.data.unlabeled import read_unlabeled
+
+__getattr__, __dir__ = lazy_imports(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar, overload
@@ -133,6 +134,16 @@ class Dataset(Sequence[Example]):
         if self.schema.targets != "answers":
             return self.text_hashes()
         return np.array([hash_of(utf8(text[1])) for text in self.texts], np.uint64)
+
+    def content(self) -> Iterator[bytes]:
+        """Yield bytes that differ where texts, answers or targets do, to recognize the data of an unfinished run."""
+        yield self.text_hashes().tobytes()
+        yield json.dumps(list(self.label_counts().items())).encode()
+        ids = self.class_ids()
+        if ids is not None:
+            yield np.ascontiguousarray(ids).tobytes()
+        values = self.answers if self.schema.targets == "answers" else self.targets if ids is None else ()
+        yield from (repr(value).encode("utf-8", "surrogatepass") for value in values)
 
     def text_bytes(self) -> npt.NDArray[np.int64]:
         """Return the size of each text (len,), with its answers, as JSON in UTF-8."""

@@ -88,6 +88,39 @@ def _set_aside(
     return chosen & ~np.isin(keys, keys[~chosen])  # one with two labels may be on both sides
 
 
+def assign_folds(examples: Dataset, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the fold (n,) of each example: equal texts, and those of a group, have the same, and each label is in all
+    as evenly as can be.
+
+    Raises:
+        DataError: there are fewer distinct texts than folds.
+    """
+    hashes, classes = examples.group_hashes(), _classes(examples)
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    if len(first) < folds:
+        raise DataError(
+            f"{len(first)} distinct texts are too few for {folds} folds; give more examples or a smaller --folds",
+            path=examples.where(0)[0] if len(examples) else None,
+        )
+    order = np.random.default_rng(seed).permutation(len(first))
+    order = order[np.argsort(classes[first][order], kind="stable")]
+    fold = np.empty(len(first), np.int64)
+    fold[order] = np.arange(len(first)) % folds  # label after label, so that each is spread over the folds
+    return fold[group]
+
+
+def _classes(examples: Dataset) -> npt.NDArray[np.int64]:
+    """Return the label (n,) by which each example is assigned to a fold: of several labels the rarest."""
+    if (classes := examples.class_ids()) is not None:
+        return classes.astype(np.int64)
+    if examples.schema.targets == "number":
+        return np.zeros(len(examples), np.int64)
+    counts = examples.label_counts()
+    order = {name: number for number, name in enumerate(sorted(counts, key=lambda name: (counts[name], name)))}
+    rarest = [min((order[name] for name in names_of(target)), default=len(order)) for target in examples.targets]
+    return np.array(rarest, np.int64)
+
+
 def few_per_label(store: Dataset, count: int, *, seed: int) -> Dataset:
     """Return a sample with `count` examples of each label, or all of a label with fewer.
 

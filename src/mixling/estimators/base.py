@@ -16,8 +16,8 @@ from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, st
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.hub import on_hub
-from mixling.runs.artifact import run_files
 from mixling.runs.config import RunConfig
+from mixling.runs.files import run_files
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.hub_model import fetch_model

@@ -17,6 +17,7 @@ from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, fit_pair
+from mixling.text.labels import not_finite
 from mixling.text.long_texts import TextWindow
 from mixling.text.words import word_spans
 
@@ -25,6 +26,7 @@ METHODS = ("auto", "leave_one_out", "shapley")
 _MANY = 64
 
 Logits = Callable[[list[Text]], Sequence[npt.NDArray]]
+LogitsOfKept = Callable[[str, npt.NDArray[np.bool_]], npt.NDArray | None]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
 _BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
 _MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
@@ -37,6 +39,7 @@ def explain(
     config: TextConfig,
     encode: Callable[[Text], Encoded],
     logits: Logits,
+    logits_of_kept: LogitsOfKept,
     divide: Callable[[Text], Sequence[TextWindow]] | None,
     target: str | None,
     word: int | None,
@@ -49,24 +52,28 @@ def explain(
     Args:
         encode: encodes one text, with offsets.
         logits: computes those of texts, (C,) each, or (W, C) where answers are for words.
+        logits_of_kept: computes those (M, C) of the texts that keep some of the words of one, by a matrix (M, W); None:
+            it cannot, and `logits` has to.
         divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
     """
     _check(task, method, target)
     if task.per_word and isinstance(text, tuple):
         raise DataError("the model labels the words of one text; got a pair of texts")
     words, parts, truncated = _read(text, config, encode, divide, as_list=task.per_word)
+    label = None if target is None else _label_id(task, target)
     if task.per_word:
-        word = _explained_word(task, len(words), parts, logits, word)
+        tags = _tags(task, len(words), parts, logits)
+        word = _explained_word(tags, word)
+        label = int(tags[word]) if label is None else label
         # Words outside the window that the tag is from make no difference to it.
         parts = [part for part in parts if word in part.own]
     elif word is not None:
         raise ConfigError(f"word: got {word}; the model gives {task.gives}: word is for models that tag words")
-    label = None if target is None else _label_id(task, target)
 
     def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray:
         if word is not None:
             return parts[0].logits_of(word, kept, logits)
-        found = [part.logits(kept, logits, unique=len(parts) > 1) for part in parts]
+        found = [part.logits(kept, logits, logits_of_kept, unique=len(parts) > 1) for part in parts]
         if len(parts) == 1:
             return found[0]
         return np.stack([task.pool_windows(np.stack(rows)) for rows in zip(*found, strict=True)])
@@ -119,20 +126,25 @@ def _label_id(task: Task, target: str) -> int:
     return task.labels.id(target)
 
 
-def _explained_word(task: Task, count: int, parts: Sequence[_Part], logits: Logits, word: int | None) -> int:
-    """Return the index of the word to explain: by default the first that begins a span, else the first word."""
+def _tags(task: Task, count: int, parts: Sequence[_Part], logits: Logits) -> npt.NDArray[np.int64]:
+    """Return the ids of the tags (W,) that are predicted for the words of a text."""
     if not count:
         raise ConfigError("the text has no words, so there is no tag to explain")
-    if word is not None:
-        if not 0 <= word < count:
-            raise ConfigError(f"word: got {word}; the model read {count} words: 0 to {count - 1} are allowed")
-        return word
+    stitched = np.zeros((count, len(task.labels.names)))
     for part, rows in zip(parts, logits([part.text() for part in parts]), strict=True):
-        tags = np.asarray(rows)[: len(part.words)].argmax(-1)
-        # O, the tag of words outside all spans, is the first label.
-        if len(tagged := part.words[(tags != 0) & np.isin(part.words, part.own)]):
-            return int(tagged[0])
-    return 0
+        stitched[part.own] = np.asarray(rows)[np.searchsorted(part.words, part.own)]
+    if not np.isfinite(stitched).all():
+        raise not_finite()
+    return task.best_tags(stitched)
+
+
+def _explained_word(tags: npt.NDArray[np.int64], word: int | None) -> int:
+    """Return the index of the word to explain: by default the first in a span, else the first word."""
+    if word is None:
+        return int((tags != 0).argmax())  # O, the tag of words outside all spans, is the first label
+    if not 0 <= word < len(tags):
+        raise ConfigError(f"word: got {word}; the model read {len(tags)} words: 0 to {len(tags) - 1} are allowed")
+    return word
 
 
 def _method(
@@ -175,7 +187,9 @@ class _Part:
         """Return the text with all of its words."""
         return self._make(np.ones((1, len(self._spelled)), bool))[0]
 
-    def logits(self, kept: npt.NDArray[np.bool_], logits: Logits, *, unique: bool) -> npt.NDArray:
+    def logits(
+        self, kept: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept, *, unique: bool
+    ) -> npt.NDArray:
         """Return the logits (M, C) of this part of texts that keep some of all words (M, words of the whole text).
 
         Args:
@@ -183,10 +197,16 @@ class _Part:
         """
         rows = kept[:, self.words]
         if not unique:
-            return np.asarray(logits(self._make(rows)))
+            return self._distinct_logits(rows, logits, logits_of_kept)
         packed, inverse = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)
         distinct = np.unpackbits(packed, axis=1, count=rows.shape[1]).astype(bool)
-        return np.asarray(logits(self._make(distinct)))[inverse.ravel()]
+        return self._distinct_logits(distinct, logits, logits_of_kept)[inverse.ravel()]
+
+    def _distinct_logits(
+        self, rows: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept
+    ) -> npt.NDArray:
+        found = logits_of_kept(" ".join(self._spelled), rows) if self._kind is str and self._spelled else None
+        return np.asarray(logits(self._make(rows))) if found is None else found
 
     def logits_of(self, word: int, kept: npt.NDArray[np.bool_], logits: Logits) -> npt.NDArray:
         """Return the logits (M, C) of a word, which is kept."""

@@ -182,6 +182,8 @@ def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
 
 
 def _initialization(init: Mapping[str, Any]) -> str:
+    if init["pretrained"] is not None:
+        return f"the weights of {code(Path(init['pretrained']).name)}"
     if init["vectors"] is not None or init["texts"]:
         return "word vectors of unlabeled text"
     return "word vectors of the training texts" if init["training_texts"] else "random"

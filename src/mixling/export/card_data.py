@@ -35,7 +35,7 @@ def data_section(config: Mapping[str, Any], data: Mapping[str, Any] | None) -> s
     return f"""
 ## Data
 
-Trained on {data["training"]:,} examples{of}; {data["validation"]:,} examples {held} were used for validation. Licence,
+Trained on {data["training"]:,} examples{of}; {data["validation"]:,} examples {held} were used for validation. License,
 languages and origin of the data are not known to the program: add them here before you publish the model.
 """
 

@@ -35,11 +35,10 @@ def new_figure(width: float, height: float) -> Figure:
     Raises:
         MissingPackage: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage('plots need matplotlib; run pip install "mixling[train]"') from None
+    _check_installed()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="compressed")
     FigureCanvasAgg(figure)
     return figure
@@ -64,15 +63,24 @@ def save(figure: Figure, path: str | Path) -> None:
     write_atomic(path, content.getvalue())
 
 
-def check_name(path: str | Path) -> None:
-    """Check the extension of a plot's file, before the work for the plot begins.
+def check_plot(path: str | Path) -> None:
+    """Check that a plot can be drawn to a file of this name, before the work for the plot begins.
 
     Raises:
-        ConfigError: it is not that of a supported format.
+        ConfigError: the extension is not that of a supported format.
+        MissingPackage: matplotlib is not installed.
     """
     if _suffix(path) not in _METADATA:
         allowed = ", ".join(f".{name}" for name in _METADATA)
         raise ConfigError(f"{path}: the name of a plot ends in one of {allowed}; got {Path(path).suffix!r}")
+    _check_installed()
+
+
+def _check_installed() -> None:
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise MissingPackage('plots need matplotlib; run pip install "mixling[train]"') from None
 
 
 def _suffix(path: str | Path) -> str:

@@ -1,8 +1,8 @@
 """The plan of a model file: what the native engine computes, and which tensors of the graph it takes.
 
-The graph says the same in 70 to 150 operators, which change with the exporter's version. The plan names the parts of
-the model instead, each with the tensors that it reads from the file, so that no weight is stored twice. It is the entry
-`native` of the file's metadata; a model that the native engine cannot run has none (docs/format.md).
+The graph computes the same by 70 to 150 operators, which change with the exporter's version. The plan names the parts
+of the model instead, each with the tensors that it reads from the file, so that no weight is stored twice. It is the
+entry `native` of the file's metadata; a model that the native engine cannot run has none (docs/format.md).
 """
 
 from __future__ import annotations

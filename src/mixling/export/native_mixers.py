@@ -12,8 +12,11 @@ from mixling.mixers.attention import Attention
 from mixling.mixers.fourier import Fourier
 from mixling.mixers.hypermixing import HyperMixing
 from mixling.mixers.identity import Identity
+from mixling.mixers.linear_attention import LinearAttention
 from mixling.mixers.pooling import Pooling
+from mixling.mixers.recurrent import LSTM, QRNN, Recurrent
 from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
+from mixling.mixers.synthesizer import Synthesizer
 from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.block import FeedForward
 
@@ -55,6 +58,12 @@ def layer_plan(plan: Finder, layer: nn.Module) -> dict[str, Any] | None:
             return _hyper(plan, layer)
         case Attention() if type(layer) is Attention:
             return _attention(plan, layer)
+        case Synthesizer() if type(layer) is Synthesizer:
+            return _synthesizer(plan, layer)
+        case LinearAttention() if type(layer) is LinearAttention:
+            return _linear_attention(plan, layer)
+        case Recurrent() if type(layer) is Recurrent:
+            return _recurrent(plan, layer)
     return None
 
 
@@ -110,6 +119,59 @@ def _attention(plan: Finder, layer: Attention) -> dict[str, Any]:
         "value": plan.linear(layer.value),
         "out": plan.linear(layer.out),
         "biases": None if layer.relative is None else _biases(plan, layer.relative),
+    }
+
+
+def _synthesizer(plan: Finder, layer: Synthesizer) -> dict[str, Any]:
+    return {
+        "mixes": "attention",
+        "heads": layer.num_heads,
+        "hidden": layer.dim // layer.num_heads,
+        "scale": 1.0,
+        "query": None,  # the scores are the biases alone
+        "value": plan.linear(layer.value),
+        "out": plan.linear(layer.out),
+        "biases": _biases(plan, layer.relative),
+    }
+
+
+def _linear_attention(plan: Finder, layer: LinearAttention) -> dict[str, Any]:
+    return {
+        "mixes": "linear attention",
+        "heads": layer.num_heads,
+        "hidden": layer.head_dim,
+        "eps": layer.eps,
+        "query": plan.linear(layer.query),
+        "key": plan.linear(layer.key),
+        "value": plan.linear(layer.value),
+        "out": plan.linear(layer.out),
+    }
+
+
+def _recurrent(plan: Finder, layer: Recurrent) -> dict[str, Any] | None:
+    cells = list(layer.forwards)
+    if not {type(cell) for cell in (*cells, *layer.backwards)} < {LSTM, QRNN}:
+        return None
+    directions = [cells, list(layer.backwards)] if layer.bidirectional else [cells]
+    return {
+        "mixes": "recurrent",
+        "cell": "lstm" if isinstance(cells[0], LSTM) else "qrnn",
+        "hidden": cast(LSTM | QRNN, cells[0]).hidden_dim,
+        "window": cells[0].window if isinstance(cells[0], QRNN) else 1,
+        "layers": [[_cell(plan, cast(LSTM | QRNN, cell)) for cell in pair] for pair in zip(*directions, strict=True)],
+        "project": None if layer.project is None else plan.linear(layer.project),
+    }
+
+
+def _cell(plan: Finder, cell: LSTM | QRNN) -> dict[str, Any]:
+    if isinstance(cell, QRNN):
+        return {"input": plan.linear(cell.gates)}
+    return {
+        name: [
+            plan.tensor(cell.cell.get_parameter(f"weight_{part}_l0").T),
+            plan.tensor(cell.cell.get_parameter(f"bias_{part}_l0")),
+        ]
+        for name, part in (("input", "ih"), ("state", "hh"))
     }
 
 

@@ -11,8 +11,8 @@ _STEPS = 1 << 16
 
 
 def dropout(x: Float[Tensor, "*S"], fraction: float, training: bool = True) -> Float[Tensor, "*S"]:
-    """Set a random `fraction` of the entries to zero and divide the others by 1 - share; return x itself if not
-    training.
+    """Set a random `fraction` of the entries to zero and divide the others by 1 - fraction; return x itself if
+    not training.
 
     On a CPU torch draws a random number for each entry, a good part of a small Transformer's step; here a 64-bit number
     serves four entries, with the rate in steps of 1/65,536.

@@ -1,1 +1,14 @@
 """Metrics, computed with NumPy alone, so that a base install can evaluate a saved model."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.metrics.abstention import choose_abstention
+    from mixling.metrics.base import ClassificationMetrics, Metrics, format_table
+    from mixling.metrics.intervals import rate_interval, resampled, wilson
+    from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
+    from mixling.metrics.reliability import calibration_error
+
+__getattr__, __dir__ = lazy_imports(__name__)

@@ -78,6 +78,9 @@ class ClassificationMetrics(ProbabilityMetrics):
 
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
+        matthews: the correlation of targets and predictions (Gorodkin, "Comparing two K-category assignments by a
+            K-category correlation coefficient", 2004; of two classes that of Matthews): 1 if all are right, 0 for
+            guesses, and for always the same class.
         log_loss: in nats, over the texts whose label the model has.
         coverage: the fraction of texts that are answered, of a model that abstains; else None.
         accuracy_of_answered: the accuracy on these texts; None if there is none.
@@ -90,6 +93,7 @@ class ClassificationMetrics(ProbabilityMetrics):
 
     accuracy: float
     macro_f1: float
+    matthews: float
     log_loss: float
     coverage: float | None
     accuracy_of_answered: float | None
@@ -103,7 +107,8 @@ class ClassificationMetrics(ProbabilityMetrics):
 
     def summary(self) -> str:
         return (
-            f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, log-loss {self.log_loss:.4f}, "
+            f"accuracy {self.accuracy:.4f}, macro F1 {self.macro_f1:.4f}, "
+            f"Matthews correlation {self.matthews:.4f}, log-loss {self.log_loss:.4f}, "
             f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
             + ("" if self.coverage is None else self._answered())
             + ("" if self.set_coverage is None else self._covered())

@@ -68,6 +68,7 @@ def classification_report(
         set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
         set_size=None if sets is None else float(sets.sum(1).mean()),
         macro_f1=float(scores[met, 2].mean()),
+        matthews=_matthews(hits, predicted, true),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
         if len(labels) == 2
@@ -77,6 +78,14 @@ def classification_report(
         per_class=_class_scores(labels.names, scores) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
+
+
+def _matthews(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> float:
+    """Return the correlation of classes, given the numbers (C,) of right answers, of answers and of texts of each."""
+    hits, predicted, true = (part.astype(np.float64) for part in (hits, predicted, true))
+    number = true.sum()
+    spread = (number**2 - predicted @ predicted) * (number**2 - true @ true)
+    return float((hits.sum() * number - predicted @ true) / np.sqrt(spread)) if spread > 0 else 0.0
 
 
 def multilabel_report(

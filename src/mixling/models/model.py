@@ -16,8 +16,8 @@ from mixling.text.config import TextConfig
 
 Output = Literal["text", "tokens", "subwords"]
 
-
 _BERT_SUBWORDS = 30_522
+_HEADS: dict[Output, type[PoolingHead] | type[TokenHead]] = {"text": PoolingHead, "tokens": TokenHead}
 
 
 class ModelConfig(EncoderConfig):
@@ -31,7 +31,7 @@ class ModelConfig(EncoderConfig):
 class Model(nn.Module):
     """A model whose input words are weighted bags of features.
 
-    With `head.pooling = "class"`, a learned vector stands before the text and is read instead of a pool, as the
+    With `head.pooling = "class"`, a learned vector comes before the text and is read instead of a pool, as the
     embedding of BERT's [CLS]; the encoder is then built for one token more.
 
     Args:
@@ -49,7 +49,8 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         projection = config.text.projection
-        self.of_tokens = output == "tokens"
+        head = _HEADS.get(output)
+        self.of_tokens = head is TokenHead
         self.embedding = ProjectionEmbedding(
             config.embedding,
             num_features=config.text.num_rows,
@@ -59,16 +60,15 @@ class Model(nn.Module):
             embedding_dim=projection.fixed_dim,
         )
         self.class_token: nn.Parameter | None = None
-        if config.head.pooling == "class" and output == "text":
+        if config.head.pooling == "class" and head is PoolingHead:
             self.class_token = nn.Parameter(torch.empty(config.dim))
             nn.init.normal_(self.class_token, std=0.02)
         max_len = config.text.max_len + (self.class_token is not None)
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=max_len, final_norm=config.final_norm)
         self.head: PoolingHead | TokenHead | LMHead
-        if output == "subwords":
+        if head is None:
             self.head = LMHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
         else:
-            head = PoolingHead if output == "text" else TokenHead
             self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
 
     def forward(

@@ -53,13 +53,20 @@ static int reserve(mixling_worker *worker, size_t n) {
 
 enum { MAX_PARTS = 17 };
 
-/* The parts that token i is the sum of, in what `from` has for each token, of `size` bytes a part; their number. */
+/* Words in a row of a text, and the tokens of which each is the sum of parts of the words around it. */
+typedef struct {
+    const uint32_t *rows; /* (n) of the table */
+    size_t n, tokens;
+    const uint32_t *places; /* (tokens, parts) of words, n or more where there is none; NULL: token i is of word i */
+} sequence;
+
+/* The parts that token i is the sum of, in what `from` has for each word, of `size` bytes a part; their number. */
 static size_t parts_of(
-    const mixling_model *model, const uint8_t *const *from, size_t size, size_t n, size_t i, const void **out) {
+    const mixling_model *model, const sequence *of, const uint8_t *const *from, size_t size, size_t i, const void **out) {
     size_t number = 0;
     for (size_t part = 0; part < model->parts; part++) {
-        size_t at = i + part;
-        if (at >= model->window && at - model->window < n) out[number++] = from[at - model->window] + part * size;
+        size_t at = of->places ? of->places[i * model->parts + part] : i + part - model->window;
+        if (at < of->n) out[number++] = from[at] + part * size;
     }
     return number;
 }
@@ -67,21 +74,21 @@ static size_t parts_of(
 enum { AHEAD = 3 }; /* tokens */
 
 /* Have the processor fetch the record of a token: the table is larger than its caches. */
-static void prefetch(const mixling_worker *worker, const uint32_t *rows, size_t n, size_t i) {
+static void prefetch(const mixling_worker *worker, const sequence *of, size_t i) {
     size_t record = worker->model->branch_at;
-    if (i >= n) return;
-    const uint8_t *from = worker->table.records + rows[i] * worker->model->record;
+    if (of->places || i >= of->n) return;
+    const uint8_t *from = worker->table.records + of->rows[i] * worker->model->record;
     for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
 }
 
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
-static void embed(mixling_worker *worker, const uint32_t *rows, size_t n) {
+static void embed(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const void *parts[MAX_PARTS];
-    for (size_t i = 0; i < n; i++) worker->parts[i] = worker->table.records + rows[i] * model->record;
-    for (size_t i = 0; i < n; i++) {
-        prefetch(worker, rows, n, i + AHEAD);
-        size_t number = parts_of(model, worker->parts, model->width * sizeof(float), n, i, parts);
+    for (size_t i = 0; i < of->n; i++) worker->parts[i] = worker->table.records + of->rows[i] * model->record;
+    for (size_t i = 0; i < of->tokens; i++) {
+        prefetch(worker, of, i + AHEAD);
+        size_t number = parts_of(model, of, worker->parts, model->width * sizeof(float), i, parts);
         model->kernels->combine(
             model->width, model->bias, number, (const float *const *)parts, worker->tokens + i * model->width);
     }
@@ -94,22 +101,22 @@ static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
 
 /* The tokens and the hidden layer of the first sublayer, from the rows and products of words; where products have half
    precision, the hidden layer is rounded to integers. */
-static void embed_folded(mixling_worker *worker, const uint32_t *rows, size_t n) {
+static void embed_folded(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const int8_matrix *contract = &model->sublayers[0].integers;
     size_t stride = model->folded.stride, width = model->width;
     size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
     const float units[2] = {model->row_unit, model->unit};
-    const uint8_t **from = worker->parts, **products = worker->parts + n;
+    const uint8_t **from = worker->parts, **products = worker->parts + of->n;
     const void *parts[MAX_PARTS], *folded[MAX_PARTS];
-    for (size_t i = 0; i < n; i++) {
-        from[i] = worker->table.records + rows[i] * model->record;
+    for (size_t i = 0; i < of->n; i++) {
+        from[i] = worker->table.records + of->rows[i] * model->record;
         products[i] = from[i] + model->product_at;
     }
-    for (size_t i = 0; i < n; i++) {
-        prefetch(worker, rows, n, i + AHEAD);
-        size_t number = parts_of(model, from, width * size, n, i, parts);
-        parts_of(model, products, stride * size, n, i, folded);
+    for (size_t i = 0; i < of->tokens; i++) {
+        prefetch(worker, of, i + AHEAD);
+        size_t number = parts_of(model, of, from, width * size, i, parts);
+        parts_of(model, of, products, stride * size, i, folded);
         if (!HAS_INTEGERS || !model->halves) {
             model->kernels->hidden(
                 model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
@@ -191,7 +198,7 @@ static void pool(mixling_worker *worker, size_t n) {
     for (size_t i = 0; i < n; i++) total += worker->scores[i] = model->attention ? expf(worker->scores[i] - top) : 1;
     for (size_t i = 0; i < n; i++) worker->scores[i] /= total;
     kernels->pool(
-        n, width, x, worker->scores, model->attention ? weighted : unread, model->mean ? mean : unread,
+        n, width, x, NULL, worker->scores, model->attention ? weighted : unread, model->mean ? mean : unread,
         model->maximum ? highest : unread);
 }
 
@@ -206,16 +213,17 @@ static void label_tokens(mixling_worker *worker, size_t n, float *logits) {
     for (size_t i = 0; i < n; i++) memcpy(logits + i * labels, worker->inner + i * stride, labels * sizeof *logits);
 }
 
-int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
+/* The tokens of a sequence, through all sublayers; a status. */
+static int run_layers(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
-    size_t width = model->width;
-    if (reserve(worker, n)) return MIXLING_MEMORY;
+    size_t width = model->width, n = of->tokens;
+    if (reserve(worker, n > of->n ? n : of->n)) return MIXLING_MEMORY;
     table_complete(worker);
     if (model->folded.values)
-        embed_folded(worker, rows, n);
+        embed_folded(worker, of);
     else
-        embed(worker, rows, n);
+        embed(worker, of);
     if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);
     if (model->token_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->token_weight, model->token_bias, worker->tokens);
@@ -236,6 +244,17 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     }
     if (model->final_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->final_weight, model->final_bias, worker->tokens);
+    return MIXLING_OK;
+}
+
+int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens) {
+    return run_layers(worker, &(sequence){rows, n, tokens, places});
+}
+
+int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
+    const mixling_model *model = worker->model;
+    int status = run_layers(worker, &(sequence){rows, n, n, NULL});
+    if (status != MIXLING_OK) return status;
     if (model->per_token) {
         label_tokens(worker, n, logits);
         return MIXLING_OK;
@@ -243,7 +262,7 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
-    kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
+    model->kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
     memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
     return MIXLING_OK;
 }

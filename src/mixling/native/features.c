@@ -1,4 +1,5 @@
-/* Words -> subwords (WordPiece) -> features (MinHash), as mixling/text/vocabulary.py and fingerprint.py. */
+/* Words -> subwords (WordPiece) -> features (MinHash), as mixling/text/vocabulary.py and fingerprint.py; or words ->
+   features (TSP), as mixling/text/tsp.py. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,55 @@ static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_
     return size;
 }
 
+static uint64_t shift_mix(uint64_t x) { return x ^ x >> 47; }
+
+/* The ternary features of a text: pairs of bits of its hash, a variant of MurmurHash 2 whose bytes are signed. */
+static size_t hash_ternary(const mixling_model *model, const uint8_t *text, size_t size, uint32_t *out) {
+    const uint64_t MUL = UINT64_C(0xC6A4A7935BD1E995), MUL2 = UINT64_C(0x9E3779B97F4A7835);
+    uint32_t features = model->num_features, number = 0;
+    if (!size) {
+        text = (const uint8_t *)"<null>";
+        size = 6;
+    }
+    uint64_t first = size * MUL, second = 0;
+    for (size_t at = 0; at < size; at += 8) {
+        uint64_t part = 0;
+        for (size_t i = 0; i < 8 && at + i < size; i++) part |= (uint64_t)(int64_t)(int8_t)text[at + i] << 8 * i;
+        if (at + 8 <= size) part = shift_mix(part * MUL) * MUL; /* the bytes left over go in unmixed */
+        first = (first ^ part) * MUL;
+        second ^= first;
+    }
+    first = shift_mix(first) * MUL;
+    second = shift_mix((second ^ first) * MUL2) * MUL2;
+    first = shift_mix(first);
+    for (uint32_t i = 0; i < features; i += 64) {
+        if (i) {
+            uint64_t last = shift_mix(first) * MUL;
+            second ^= last;
+            first = shift_mix(second * MUL2) * MUL2;
+            second = shift_mix(last);
+        }
+        uint64_t codes[] = {first, second};
+        for (uint32_t j = 0; j < 64 && i + j < features; j++) {
+            uint32_t bits = codes[j / 32] >> 2 * (j % 32) & 3;
+            if (bits == 1) out[number++] = i + j;
+            if (bits == 2) out[number++] = (i + j) | FEWER;
+        }
+    }
+    return number;
+}
+
+/* Put the features that count -1 behind the others. */
+static void put_behind(uint32_t *features, size_t number) {
+    size_t more = 0;
+    for (size_t i = 0; i < number; i++) {
+        uint32_t feature = features[i];
+        if (feature & FEWER) continue;
+        features[i] = features[more];
+        features[more++] = feature;
+    }
+}
+
 /* The number of a unit that is a text as a whole, or that of [UNK]. */
 static uint32_t whole_unit(const vocabulary *from, const uint8_t *text, size_t size) {
     uint32_t unit = vocabulary_find(from, 0, text, size, fnv(FNV_START, text, size));
@@ -201,7 +251,8 @@ size_t features_of(
     }
     if (!model->subwords) {
         scratch->length = n;
-        number = hash_word(model, scratch, n, !special, out);
+        number = model->ternary ? hash_ternary(model, scratch->text, n ? scratch->ends[n - 1] : 0, out)
+                                : hash_word(model, scratch, n, !special, out);
     }
     uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);
     if (model->segments) {
@@ -209,5 +260,6 @@ size_t features_of(
         row += 2;
     }
     if (model->overlap) out[number++] = row + (marks & MARK_SHARED ? 1 : 0);
+    if (model->ternary) put_behind(out, number);
     return number;
 }

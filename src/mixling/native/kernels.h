@@ -54,9 +54,10 @@ typedef struct {
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */
     void (*add)(size_t n, float scale, const float *x, float *y);
-    /* Of each column of x (n, width): the sum by weights (n), the mean, the maximum. */
+    /* Of each column of `n` rows of x (rows, width), those that `which` (n) numbers or the first ones if it is NULL: the
+       sum by weights (n), the mean, the maximum. */
     void (*pool)(
-        size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest);
+        size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
     /* y = the sum of `number` rows of a table of n columns. */

@@ -274,11 +274,12 @@ TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
 }
 
 TARGET static void NAME(pool)(
-    size_t n, size_t width, const float *x, const float *weights, float *weighted, float *mean, float *highest) {
+    size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean,
+    float *highest) {
     for (size_t i = 0; i < width; i += WIDTH) {
-        VECTOR sum = {0}, plain = {0}, top = *(const VECTOR *)(x + i);
+        VECTOR sum = {0}, plain = {0}, top = *(const VECTOR *)(x + (which ? which[0] : 0) * width + i);
         for (size_t t = 0; t < n; t++) {
-            VECTOR value = *(const VECTOR *)(x + t * width + i);
+            VECTOR value = *(const VECTOR *)(x + (which ? which[t] : t) * width + i);
             sum += weights[t] * value;
             plain += value;
             top = NAME(highest)(value, top);

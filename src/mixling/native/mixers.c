@@ -15,7 +15,7 @@ static float *carve(float **scratch, size_t floats) {
 
 static uint64_t attention_floats(const attention_part *part, uint64_t n) {
     uint64_t row = padded((size_t)n);
-    return part->heads ? n * (4 * part->query.padded + row) + part->dim * row : 0;
+    return part->heads ? n * (4 * part->value.padded + row) + part->dim * row : 0;
 }
 
 uint64_t mixer_floats(const mixling_model *model, const struct mixer *mixer, uint64_t n) {
@@ -27,6 +27,8 @@ uint64_t mixer_floats(const mixling_model *model, const struct mixer *mixer, uin
         case MIX_GATING: return 4 * n * mixer->inner_width + attention_floats(&mixer->attention, n);
         case MIX_HYPER: return n * (2 * width + 4 * e + 2 * u) + mixer->units * (row + e);
         case MIX_ATTENTION: return attention_floats(&mixer->attention, n);
+        case MIX_LINEAR: return attention_floats(&mixer->attention, n) + (mixer->attention.dim + 1) * mixer->attention.value.padded;
+        case MIX_RECURRENT: return recurrent_floats(mixer, n);
         default: return 0;
     }
 }
@@ -58,23 +60,60 @@ static void softmax(float *x, size_t n) {
 static void attend(
     const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy, float *scratch) {
     const kernels *kernels = model->kernels;
-    size_t wide = part->query.padded, row = padded(n), distances = 2 * model->max_len - 1;
+    size_t wide = part->value.padded, row = padded(n), distances = 2 * model->max_len - 1;
     float *query = carve(&scratch, n * wide), *keys = carve(&scratch, n * wide), *values = carve(&scratch, n * wide);
     float *mixed = carve(&scratch, n * wide), *scores = carve(&scratch, n * row), *by_key = carve(&scratch, part->dim * row);
     for (size_t head = 0; head < part->heads; head++) {
-        linear(model, &part->query, head, n, x, model->width, query);
-        linear(model, &part->key, head, n, x, model->width, keys);
         linear(model, &part->value, head, n, x, model->width, values);
-        for (size_t i = 0; i < n * wide; i++) query[i] *= part->scale;
-        transpose(n, part->dim, keys, wide, by_key, row);
         memset(scores, 0, n * row * sizeof *scores);
         for (size_t i = 0; i < n && part->biases; i++)
             memcpy(scores + i * row, part->biases + head * distances + model->max_len - 1 - i, n * sizeof *scores);
-        kernels->multiply(n, row, part->dim, query, wide, by_key, row, scores, row);
+        if (part->query.weight) {
+            linear(model, &part->query, head, n, x, model->width, query);
+            linear(model, &part->key, head, n, x, model->width, keys);
+            for (size_t i = 0; i < n * wide; i++) query[i] *= part->scale;
+            transpose(n, part->dim, keys, wide, by_key, row);
+            kernels->multiply(n, row, part->dim, query, wide, by_key, row, scores, row);
+        }
         for (size_t i = 0; i < n; i++) softmax(scores + i * row, n);
         memset(mixed, 0, n * wide * sizeof *mixed);
         kernels->multiply(n, wide, n, scores, row, values, wide, mixed, wide);
         kernels->multiply(n, ldy, part->dim, mixed, wide, part->out + head * part->dim * ldy, ldy, y, ldy);
+    }
+}
+
+/* x = elu(x) + 1 */
+static void to_features(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] + 1 : expf(x[i]);
+}
+
+/* `attend` without the softmax: queries are multiplied with the sum of the products of keys and values. */
+static void attend_linearly(
+    const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy, float *scratch) {
+    const kernels *kernels = model->kernels;
+    size_t wide = part->value.padded, row = padded(n), dim = part->dim;
+    float *query = carve(&scratch, n * wide), *keys = carve(&scratch, n * wide), *values = carve(&scratch, n * wide);
+    float *mixed = carve(&scratch, n * wide), *by_key = carve(&scratch, dim * row);
+    float *sums = carve(&scratch, dim * wide), *total = carve(&scratch, wide);
+    for (size_t head = 0; head < part->heads; head++) {
+        linear(model, &part->query, head, n, x, model->width, query);
+        linear(model, &part->key, head, n, x, model->width, keys);
+        linear(model, &part->value, head, n, x, model->width, values);
+        to_features(query, n * wide);
+        to_features(keys, n * wide);
+        memset(total, 0, wide * sizeof *total);
+        for (size_t i = 0; i < n; i++) kernels->add(wide, 1, keys + i * wide, total);
+        memset(total + dim, 0, (wide - dim) * sizeof *total);
+        transpose(n, dim, keys, wide, by_key, row);
+        memset(sums, 0, dim * wide * sizeof *sums);
+        kernels->multiply(dim, wide, n, by_key, row, values, wide, sums, wide);
+        memset(mixed, 0, n * wide * sizeof *mixed);
+        kernels->multiply(n, wide, dim, query, wide, sums, wide, mixed, wide);
+        for (size_t i = 0; i < n; i++) {
+            float *own = mixed + i * wide, divisor = kernels->dot(wide, query + i * wide, total) + part->scale;
+            for (size_t j = 0; j < dim; j++) own[j] /= divisor;
+        }
+        kernels->multiply(n, ldy, dim, mixed, wide, part->out + head * dim * ldy, ldy, y, ldy);
     }
 }
 
@@ -87,7 +126,7 @@ static void apply_pooling(const mixling_model *model, int kind, size_t n, const 
     float *weights = carve(&scratch, n), *unread = carve(&scratch, width);
     float *mean = carve(&scratch, width), *highest = carve(&scratch, width);
     memset(weights, 0, n * sizeof *weights);
-    model->kernels->pool(n, width, x, weights, unread, mean, highest);
+    model->kernels->pool(n, width, x, NULL, weights, unread, mean, highest);
     add_bias(model, n, width, kind == MIX_MEAN ? mean : highest, y);
 }
 
@@ -203,6 +242,11 @@ void mixer_apply(
             add_bias(model, n, model->width, mixer->attention.out_bias, y);
             attend(model, &mixer->attention, n, x, y, model->width, scratch);
             break;
+        case MIX_LINEAR:
+            add_bias(model, n, model->width, mixer->attention.out_bias, y);
+            attend_linearly(model, &mixer->attention, n, x, y, model->width, scratch);
+            break;
+        case MIX_RECURRENT: recurrent_apply(model, mixer, n, x, y, scratch); break;
         default: model->kernels->add(n * model->width, 1.0f, x, y);
     }
 }

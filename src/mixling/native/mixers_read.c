@@ -7,7 +7,7 @@
 
 #define TWO_PI 6.283185307179586
 
-static split_linear read_split(plan_reader *from, uint32_t object, const char *key, size_t inputs, size_t parts, size_t size) {
+split_linear split_read(plan_reader *from, uint32_t object, const char *key, size_t inputs, size_t parts, size_t size) {
     split_linear out = {inputs, parts, size, padded(size), NULL, NULL};
     size_t columns = parts * size, row = parts * out.padded;
     uint32_t bias = plan_item(from, object, key, 1);
@@ -87,18 +87,20 @@ static float *read_biases(plan_reader *from, uint32_t at, size_t heads) {
     return out;
 }
 
-/* Attention whose projections are three layers, or one of three parts; outputs have `columns` values. */
-static void read_attention(plan_reader *from, uint32_t at, size_t columns, attention_part *out) {
+/* Attention whose projections are three layers, one of three parts, or that of values alone; outputs have `columns` values.
+   The key is that of the number `scale`. */
+static void read_attention(plan_reader *from, uint32_t at, size_t columns, const char *key, attention_part *out) {
     mixling_model *model = from->model;
     size_t heads = plan_size(from, "heads", at, 1, MAX_DIM), dim = plan_size(from, "hidden", at, 1, MAX_DIM);
-    double scale = json_number(from->plan, json_get(from->plan, at, "scale"));
-    if (scale < 0 || heads * dim > MAX_DIM) plan_fail(from, MIXLING_UNSUPPORTED, "its attention is not built here");
+    double scale = json_number(from->plan, json_get(from->plan, at, key));
+    uint32_t query = json_get(from->plan, at, "query");
+    if (scale < 0 || (uint64_t)heads * dim > MAX_DIM) plan_fail(from, MIXLING_UNSUPPORTED, "its attention is not built here");
     out->heads = heads;
     out->dim = dim;
     out->scale = (float)scale;
     if (json_get(from->plan, at, "qkv") != JSON_NONE) {
         /* One head: the parts of one layer are used as three layers that share their rows. */
-        out->query = read_split(from, at, "qkv", model->dim, 3, dim);
+        out->query = split_read(from, at, "qkv", model->dim, 3, dim);
         out->key = out->value = out->query;
         if (heads != 1) plan_fail(from, MIXLING_UNSUPPORTED, "its attention is not built here");
         if (from->status != MIXLING_OK) return;
@@ -107,9 +109,11 @@ static void read_attention(plan_reader *from, uint32_t at, size_t columns, atten
         out->value.weight += 2 * out->query.padded;
         out->value.bias += 2 * out->query.padded;
     } else {
-        out->query = read_split(from, at, "query", model->dim, heads, dim);
-        out->key = read_split(from, at, "key", model->dim, heads, dim);
-        out->value = read_split(from, at, "value", model->dim, heads, dim);
+        if (query == JSON_NONE || !json_null(from->plan, query)) {
+            out->query = split_read(from, at, "query", model->dim, heads, dim);
+            out->key = split_read(from, at, "key", model->dim, heads, dim);
+        }
+        out->value = split_read(from, at, "value", model->dim, heads, dim);
     }
     out->out = plan_values(from, plan_item(from, at, "out", 0), heads * dim, columns, padded(columns));
     out->out_bias = plan_optional(from, plan_item(from, at, "out", 1), columns);
@@ -130,7 +134,7 @@ static void read_gating(plan_reader *from, uint32_t at, struct mixer *out) {
         plan_fail(from, MIXLING_UNSUPPORTED, "its gating is not built here");
         return;
     }
-    out->expand = read_split(from, at, "expand", model->dim, out->variant == GATE_SPLIT ? 2 : 1, out->inner);
+    out->expand = split_read(from, at, "expand", model->dim, out->variant == GATE_SPLIT ? 2 : 1, out->inner);
     out->gate_weight = plan_vector(from, plan_item(from, at, "gate_norm", 0), out->inner);
     out->gate_bias = plan_vector(from, plan_item(from, at, "gate_norm", 1), out->inner);
     uint32_t spatial = plan_item(from, at, "spatial", 0);
@@ -139,7 +143,7 @@ static void read_gating(plan_reader *from, uint32_t at, struct mixer *out) {
     out->contract = plan_values(from, plan_item(from, at, "contract", 0), out->inner, model->dim, model->width);
     out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), model->dim);
     if (attention != JSON_NONE && !json_null(from->plan, attention))
-        read_attention(from, attention, out->inner, &out->attention);
+        read_attention(from, attention, out->inner, "scale", &out->attention);
 }
 
 static void read_hyper(plan_reader *from, uint32_t at, struct mixer *out) {
@@ -154,8 +158,8 @@ static void read_hyper(plan_reader *from, uint32_t at, struct mixer *out) {
     out->tied = queries == JSON_NONE || json_null(from->plan, queries);
     for (int i = 0; i < (out->tied ? 1 : 2); i++) {
         uint32_t network = i ? queries : json_get(from->plan, at, "keys");
-        out->first[i] = read_split(from, network, "first", out->head_dim, out->heads, out->head_dim);
-        out->second[i] = read_split(from, network, "second", out->head_dim, out->heads, out->units);
+        out->first[i] = split_read(from, network, "first", out->head_dim, out->heads, out->head_dim);
+        out->second[i] = split_read(from, network, "second", out->head_dim, out->heads, out->units);
     }
     out->positions = positions_read(from, json_get(from->plan, at, "positions"));
     if (norm == JSON_NONE || json_null(from->plan, norm)) return;
@@ -164,17 +168,23 @@ static void read_hyper(plan_reader *from, uint32_t at, struct mixer *out) {
 }
 
 struct mixer *mixer_read(plan_reader *from, uint32_t at) {
-    static const char *const KINDS[] = {"identity", "mean", "max", "fourier", "gating", "hyper", "attention"};
+    static const char *const KINDS[] = {"identity", "mean",      "max",              "fourier",  "gating",
+                                        "hyper",    "attention", "linear attention", "recurrent"};
     uint32_t mixes = json_get(from->plan, at, "mixes");
     int kind = MIX_IDENTITY;
-    while (kind <= MIX_ATTENTION && !json_is(from->plan, mixes, KINDS[kind])) kind++;
-    if (kind > MIX_ATTENTION) return NULL;
+    while (kind <= MIX_RECURRENT && !json_is(from->plan, mixes, KINDS[kind])) kind++;
+    if (kind > MIX_RECURRENT) return NULL;
     struct mixer *out = model_take(from->model, 1, sizeof *out);
     if (!out) return plan_fail(from, MIXLING_MEMORY, "out of memory");
     out->kind = kind;
     if (kind == MIX_FOURIER) read_fourier(from, out);
     if (kind == MIX_GATING) read_gating(from, at, out);
     if (kind == MIX_HYPER) read_hyper(from, at, out);
-    if (kind == MIX_ATTENTION) read_attention(from, at, from->model->dim, &out->attention);
+    if (kind == MIX_RECURRENT) recurrent_read(from, at, out);
+    if (kind == MIX_ATTENTION) read_attention(from, at, from->model->dim, "scale", &out->attention);
+    if (kind == MIX_LINEAR) {
+        read_attention(from, at, from->model->dim, "eps", &out->attention);
+        if (!out->attention.query.weight) plan_fail(from, MIXLING_DAMAGED, "its attention has no queries");
+    }
     return out;
 }

@@ -94,6 +94,14 @@ int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size
 /* 1 for a model whose long texts `mixling_predict_long` reads to their end; else 0. */
 int mixling_reads_long(const mixling_model *model);
 
+/* Compute the logits (m, number of labels) of texts that have some of the words of one: `kept` (m, n) is 1 for those of
+   its `n` words that the text has, and what the texts have in common is computed once.
+
+   MIXLING_ARGUMENT: the text has another number of words that are read; a pair, or a model of pairs; a model whose tokens
+   are subwords, or whose logits are of words. */
+int mixling_predict_kept(
+    mixling_worker *worker, const mixling_text *text, const uint8_t *kept, size_t m, size_t n, float *logits);
+
 /* Split a single text into the words that `mixling_predict` reads.
 
    words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
@@ -122,7 +130,8 @@ typedef struct {
    The context is read in windows that overlap. MIXLING_TRUNCATED: words of the question were left out. */
 int mixling_answer(mixling_worker *worker, const mixling_text *text, mixling_span *answer, uint8_t *flags);
 
-/* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. */
+/* The features of one word, as rows of the model's table; `*n` is how many, at most `capacity`. Those of ternary features
+   that count -1 have the highest bit set. */
 int mixling_features(
     mixling_worker *worker, const char *word, size_t size, uint32_t *features, size_t capacity, size_t *n);
 

@@ -99,8 +99,9 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     *reason = "its tokens are subwords with hashed features, or words with those of subwords";
     if (!model->subwords && json_is(metadata, tokens, "subwords") | json_is(metadata, type, "subwords"))
         return MIXLING_UNSUPPORTED;
-    *reason = "its projection is neither MinHash nor a row for each subword";
-    if (!model->subwords && !json_is(metadata, type, "minhash")) return MIXLING_UNSUPPORTED;
+    *reason = "its projection is neither MinHash nor TSP, nor a row for each subword";
+    model->ternary = json_is(metadata, type, "tsp");
+    if (!model->subwords && !model->ternary && !json_is(metadata, type, "minhash")) return MIXLING_UNSUPPORTED;
     *reason = "its vocabulary is not WordPiece of the usual kind";
     if (!bytes_equal(file->vocabulary_name, "vocab.txt", 9)) return MIXLING_UNSUPPORTED;
     *reason = "it reads texts of more than 65,536 words, or words of more than 1,000 characters";
@@ -109,7 +110,7 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     if (max_len < 1 || max_word_chars < 1) return MIXLING_UNSUPPORTED;
     int64_t features = json_integer(metadata, json_get(metadata, projection, "num_features"), MAX_FEATURES);
     int64_t hashes = 1, word_hashes = 0, seed = 0;
-    if (!model->subwords) {
+    if (!model->subwords && !model->ternary) {
         hashes = json_integer(metadata, json_get(metadata, projection, "num_hashes"), MAX_HASHES);
         word_hashes = json_integer(metadata, json_get(metadata, projection, "word_hashes"), MAX_WORD_HASHES);
         seed = json_integer(metadata, json_get(metadata, projection, "seed"), UINT32_MAX);
@@ -131,6 +132,7 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->num_features = (uint32_t)features;
     model->num_hashes = (uint32_t)hashes;
     model->word_hashes = (uint32_t)word_hashes;
+    model->max_features = (model->ternary ? (size_t)features : (size_t)(hashes + word_hashes)) + 2;
     model->num_rows = model->num_features + 2 * (uint32_t)(model->segments + model->overlap);
     model->keys = model_take(model, (size_t)(hashes + word_hashes), sizeof *model->keys);
     *reason = "out of memory";

@@ -55,8 +55,10 @@ struct mixling_model {
     /* text */
     size_t max_len, max_word_chars;
     int lowercase, contractions, segments, overlap, pairs, abstains;
+    int ternary;  /* a word's features count 1 or -1, two bits of its hash each; else MinHash */
     int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
     uint32_t num_features, num_hashes, word_hashes, num_rows;
+    size_t max_features; /* of a word */
     uint32_t *keys; /* of the hash family */
     unicode_tables unicode;
     uint8_t ascii[128]; /* classes */
@@ -165,7 +167,10 @@ typedef struct {
 enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */
 static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
 
-/* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows. */
+#define FEWER (UINT32_C(1) << 31) /* marks a feature that counts -1 */
+
+/* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows, with
+   those that count -1 marked and behind the others. */
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
 
@@ -285,6 +290,9 @@ void table_layout(mixling_model *model);
 
 /* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+/* Leave tokens in worker->tokens after all sublayers, which must not mix them. Token i is the sum of parts of the words at
+   places (tokens, parts) among `n` words with rows of the table; n or more stands for no word. A status. */
+int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens);
 /* Free what grows with the tokens of a text. */
 void body_free(mixling_worker *worker);
 /* Weight the logits of `n` tokens, and add those of the linear model. */

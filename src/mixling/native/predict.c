@@ -25,14 +25,13 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->multiplier = ((seed ^ UINT64_C(0x94D049BB133111EB)) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
     word_scratch *scratch = &worker->scratch;
     word_table *table = &worker->table;
-    size_t features = model->num_hashes + model->word_hashes + 2;
     scratch->codes[0] = take(longest + 2, sizeof *scratch->codes[0]); /* with a space before and after it */
     scratch->codes[1] = take(longest, sizeof *scratch->codes[1]);
     scratch->text = take(4 * longest, 1);
     scratch->ends = take(longest, sizeof *scratch->ends);
     scratch->hashes = take(longest, sizeof *scratch->hashes);
     scratch->lowest = take(model->num_hashes, sizeof *scratch->lowest);
-    scratch->sums = take(model->row_size, sizeof *scratch->sums);
+    scratch->sums = take(model->row_size, 2 * sizeof *scratch->sums);
     worker->words = take(words, sizeof *worker->words);
     worker->rows = take(words, sizeof *worker->rows);
     if (model->subwords)
@@ -41,7 +40,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
             worker->unit_marks[i] = take(model->max_len + 1, 1);
         }
     worker->starts = take(model->max_len, sizeof *worker->starts);
-    worker->features = take(features, sizeof *worker->features);
+    worker->features = take(model->max_features, sizeof *worker->features);
     worker->pools = block_take(model->output.rows + model->width, sizeof *worker->pools);
     worker->logits = block_take(model->output.stride, sizeof *worker->logits);
     worker->word_sums = block_take(TOGETHER * model->row_size, sizeof *worker->word_sums);

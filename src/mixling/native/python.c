@@ -133,6 +133,43 @@ static PyObject *predict(Model *self, PyObject *arguments) {
     return Py_BuildValue("(NN)", logits, flags);
 }
 
+/* kept(text, kept) -> logits of the texts that keep some of the words of one, by the bytes (m, n) of a matrix and n; None
+   where there is no such text for this model. */
+static PyObject *kept(Model *self, PyObject *arguments) {
+    PyObject *text, *strings = PyList_New(0), *logits = NULL;
+    Py_buffer rows;
+    Py_ssize_t n;
+    mixling_text item;
+    mixling_worker *worker = NULL;
+    int status = MIXLING_MEMORY;
+    size_t labels = mixling_num_labels(self->model) * sizeof(float);
+    if (!strings || !PyArg_ParseTuple(arguments, "O!y*n", &PyUnicode_Type, &text, &rows, &n)) {
+        Py_XDECREF(strings);
+        return NULL;
+    }
+    size_t m = n > 0 ? (size_t)(rows.len / n) : 0;
+    if (n <= 0 || rows.len % n)
+        PyErr_SetString(PyExc_ValueError, "kept takes a matrix with a column for each word");
+    else if (m > (size_t)PY_SSIZE_T_MAX / labels)
+        PyErr_NoMemory();
+    else if (!read_text(text, strings, &item) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
+        worker = borrow(self);
+    if (worker) {
+        float *values = (float *)(void *)PyBytes_AsString(logits);
+        Py_BEGIN_ALLOW_THREADS;
+        status = mixling_predict_kept(worker, &item, rows.buf, m, (size_t)n, values);
+        Py_END_ALLOW_THREADS;
+        give_back(self, worker);
+        if (status == MIXLING_MEMORY) PyErr_NoMemory();
+    }
+    PyBuffer_Release(&rows);
+    Py_DECREF(strings);
+    if (status == MIXLING_OK) return logits;
+    Py_XDECREF(logits);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* Bytes that grow without the interpreter. */
 typedef struct {
     char *data;
@@ -405,7 +442,7 @@ done:
 
 /* features(word) -> bytes of uint32 */
 static PyObject *features(Model *self, PyObject *word) {
-    enum { MOST = 4096 + 64 + 2 };
+    enum { MOST = (1 << 16) + 2 }; /* of ternary ones */
     uint32_t *found = PyMem_Malloc(MOST * sizeof *found);
     size_t n = 0, size = 0;
     const char *data = NULL;
@@ -506,6 +543,7 @@ static void free_model(Model *self) {
 
 static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
+    {"kept", (PyCFunction)kept, METH_VARARGS, "Return the logits of texts with some of the words of one."},
     {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
     {"tag", (PyCFunction)tag, METH_O, "Return the flags, words, logits and tags of texts."},

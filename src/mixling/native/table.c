@@ -136,16 +136,21 @@ static int reserve(mixling_worker *worker, size_t key_size) {
 static void sum_features(mixling_worker *worker, size_t number, float *sums) {
     const mixling_model *model = worker->model;
     size_t size = model->row_size;
+    uint32_t *features = worker->features;
+    size_t more = number; /* those that count 1 */
+    while (more && features[more - 1] & FEWER) features[--more] &= ~FEWER;
     if (model->integers) { /* exact, in whatever order */
-        int32_t *integers = worker->scratch.sums;
-        model->kernels->sum_int8(size, number, worker->features, model->integers, integers);
-        for (size_t i = 0; i < size; i++) sums[i] = (float)integers[i] * model->scale[i];
+        int32_t *integers = worker->scratch.sums, *fewer = integers + size;
+        model->kernels->sum_int8(size, more, features, model->integers, integers);
+        model->kernels->sum_int8(size, number - more, features + more, model->integers, fewer);
+        for (size_t i = 0; i < size; i++) sums[i] = (float)(integers[i] - fewer[i]) * model->scale[i];
         return;
     }
     memset(sums, 0, size * sizeof *sums);
     for (size_t i = 0; i < number; i++) {
-        const float *row = model->floats + worker->features[i] * size;
-        for (size_t j = 0; j < size; j++) sums[j] += row[j];
+        const float *row = model->floats + features[i] * size;
+        float sign = i < more ? 1 : -1;
+        for (size_t j = 0; j < size; j++) sums[j] += sign * row[j];
     }
 }
 

@@ -112,7 +112,7 @@ static void halve(plan_reader *from) {
     const matrix *folded = &model->folded, *spread = &model->spread;
     if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
     if (from->status != MIXLING_OK || !spread->values) return;
-    float features = (float)(model->num_hashes + model->word_hashes + 2), most = 0, most_of_rows = 0;
+    float features = (float)model->max_features, most = 0, most_of_rows = 0;
     for (size_t part = 0; part < model->parts; part++) {
         float rows = 0; /* the greatest sum of products of any features, column by column of the row */
         for (size_t d = 0; d < model->dim; d++) {

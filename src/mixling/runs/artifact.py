@@ -1,45 +1,29 @@
-"""Run folders: the names of the files and readers of the JSON files, without torch."""
+"""Saved models: the kinds of runs, and reading the folder of a finished one consistently; without torch."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from safetensors import SafetensorError, safe_open
-
-from mixling.errors import ConfigError, ModelFileError, command_line
+from mixling.errors import ConfigError, ModelFileError
 from mixling.hub import fetch_folder, on_hub
+from mixling.runs.files import CONFIG_FILE, NEXT, RUN_FILE, WRITTEN, is_complete, read_config
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.onnx_file import ONNX_FILE
-from mixling.storage import MAX_JSON, check_sha256, read_json
-from mixling.text.vocabulary import FILES as VOCABULARY_FILES
-from mixling.training.files import CHECKPOINT, HISTORY
+from mixling.storage import MAX_JSON, check_sha256, sha256_of
+from mixling.training.files import CHECKPOINT
 
 if TYPE_CHECKING:
     from torch import nn
 
     from mixling.config import Config
 
-__all__ = ["ONNX_FILE"]
-
 _C = TypeVar("_C", bound="Config")
 _M = TypeVar("_M", bound="nn.Module")
 _T = TypeVar("_T")
-
-RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
-METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
-CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
-MAX_WEIGHTS = 2 << 30  # bytes; the limit of the ONNX format, applied to model.safetensors as well
-TEACHER_FOLDER = "teacher"  # the fine-tuned teacher and its probabilities, in runs with distillation
-CORPUS_FOLDER = "corpus"  # encoded unlabeled text
-REFIT_FOLDER = "refit"  # an unfinished second training on all examples
-NEXT = ".next"  # the run that will replace the one in the folder; see `mixling.runs.replacement`
-COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now on
-SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run
 
 # Values of `kind` in run.json and config.json.
 TRAINING, PRETRAINING, TEXT_TO_TEXT, IMAGES = "training", "pretraining", "text to text", "images"
@@ -88,54 +72,6 @@ KINDS = {
         inspect="mixling.vision.inspection:of_classifier",
     ),
 }
-
-DESCRIPTIONS = {
-    ONNX_FILE: "the model, its configuration, vocabulary and labels: this file alone predicts",
-    WEIGHTS_FILE: "the float weights of the network, for torch",
-    CONFIG_FILE: "the configuration of the model, and its labels",
-    RUN_FILE: "the complete configuration of the run",
-    METRICS_FILE: "metrics on the validation split",
-    HISTORY: "metrics of every evaluation",
-}
-_REQUIRED: dict[str, dict[str, type]] = {
-    RUN_FILE: {"config": dict, "finished": bool},
-    CONFIG_FILE: {"format_version": int},
-}
-# All files that a run may write besides run.json; those of an older run are removed before a new one begins.
-WRITTEN = (
-    *(name for name in DESCRIPTIONS if name != RUN_FILE),
-    *VOCABULARY_FILES,
-    SETUP_FILE,
-    CHECKPOINT,
-    CONFUSION_FILE,
-    f"{CONFUSION_FILE}.txt",  # class names, where no font has their characters
-    CURVES_FILE,
-    CARD_FILE,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unfinished:
-    """An unfinished run.
-
-    Attributes:
-        folder: where its files are.
-        step: the last step of `total_steps` with a checkpoint; 0 before the first checkpoint.
-        total_steps: None before the first checkpoint.
-        best: the best evaluation so far, a record of metrics.jsonl.
-        command: the command line that resumes the run.
-    """
-
-    folder: Path
-    step: int
-    total_steps: int | None
-    best: dict[str, Any] | None
-    command: str
-
-
-def is_complete(folder: Path) -> bool:
-    """Return whether a new run, whose files are all in NEXT, is replacing the one in a folder."""
-    return (folder / NEXT / COMPLETE).exists()
 
 
 def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
@@ -188,88 +124,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return stat.st_ino, stat.st_mtime_ns
 
 
-def folder_to_resume(folder: Path) -> Path:
-    """Return the folder of the run that --resume continues: the replacing run's, if there is one."""
-    return folder / NEXT if (folder / NEXT / RUN_FILE).exists() else folder
-
-
-def unfinished_run(path: str | Path) -> Unfinished | None:
-    """Return the unfinished run of a folder, which may be replacing a finished one; None if there is none.
-
-    Raises:
-        ModelFileError: the record or checkpoint is damaged.
-    """
-    folder = Path(path)
-    location = folder_to_resume(folder)
-    try:
-        record = read_run(location)
-    except FileNotFoundError:
-        return None
-    if record["finished"]:
-        return None
-    state: dict[str, Any] = {}
-    try:
-        with safe_open(location / CHECKPOINT, framework="np") as file:
-            state = json.loads(file.metadata()["state"])
-        best = [item for item in state["history"] if item["best"]]
-        step, total_steps = int(state["step"]), int(state["total_steps"])
-    except FileNotFoundError:
-        best, step, total_steps = [], 0, None
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{location / CHECKPOINT}: is damaged: {error}") from None
-    return Unfinished(
-        folder=location,
-        step=step,
-        total_steps=total_steps,
-        best=best[-1] if best else None,
-        command=command_line("mixling", kind_of(record, where=location / RUN_FILE).command, "--resume", "-o", folder),
-    )
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file of a run folder.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ModelFileError: it is damaged or has another format.
-    """
-    saved = read_json(path)
-    for key, kind in _REQUIRED.get(path.name, {}).items():
-        if not isinstance(saved.get(key), kind):
-            raise ModelFileError(f"{path}: is damaged: {key!r} is missing or of the wrong type")
-    return saved
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """Return the record of the run in a folder; raises as `read_file`."""
-    return read_file(folder / RUN_FILE)
-
-
-def is_finished(folder: Path) -> bool:
-    """Return whether the run in a folder is finished.
-
-    Raises:
-        ModelFileError: the record is missing or damaged.
-    """
-    try:
-        return bool(read_run(folder)["finished"])
-    except FileNotFoundError:
-        raise ModelFileError(f"{folder / RUN_FILE}: is missing") from None
-
-
-def kind_of_run(folder: Path) -> str | None:
-    """Return the kind of the run that --resume continues; None if there is none or its record is damaged."""
-    try:
-        return str(read_run(folder_to_resume(folder)).get("kind", TRAINING))
-    except (FileNotFoundError, ModelFileError):
-        return None
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return the content of config.json in a folder; raises as `read_file`."""
-    return read_file(folder / CONFIG_FILE)
-
-
 def kind_of(saved: Mapping[str, Any], *, where: Path) -> ArtifactKind:
     """Return the kind of run from the content of config.json or run.json.
 
@@ -302,6 +156,11 @@ class Artifact:
     def kind(self) -> ArtifactKind:
         """The kind of run that wrote the folder; raises as `kind_of`."""
         return kind_of(self.saved, where=self.folder / CONFIG_FILE)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of config.json, which has the checksums of the other files."""
+        return sha256_of(self.folder / CONFIG_FILE)
 
     def parse(self, schema: type[_C], values: Any) -> _C:
         """Return `values` of config.json as a configuration.
@@ -378,27 +237,6 @@ def load(path: str | Path) -> Any:
         ModelFileError: there is no model, or a file is damaged.
     """
     return load_object(KINDS[kind_of_model(path)].load)(path)
-
-
-def run_files(folder: Path) -> dict[str, bytes]:
-    """Return the content of the files that a finished run wrote into a folder, without other files and links.
-
-    A `model.onnx` that is a link is followed; its content is validated when it is opened.
-
-    Raises:
-        OSError: a file cannot be read.
-        ModelFileError: a file is too large.
-    """
-    out = {}
-    for name in sorted({RUN_FILE, *WRITTEN} - {CHECKPOINT}):
-        path = folder / name
-        if not path.is_file() or (path.is_symlink() and name != ONNX_FILE):
-            continue
-        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE) else MAX_JSON
-        if (size := path.stat().st_size) > most:
-            raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {most:,}")
-        out[name] = path.read_bytes()
-    return out
 
 
 def kind_of_model(path: str | Path) -> str:

@@ -14,7 +14,8 @@ from mixling.data.examples import DataConfig
 from mixling.errors import ConfigError, TrainingError, command_line
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
-from mixling.runs.artifact import KINDS, RUN_FILE, TRAINING, folder_to_resume, kind_of, read_run
+from mixling.runs.artifact import KINDS, TRAINING, kind_of
+from mixling.runs.files import RUN_FILE, folder_to_resume, read_run
 from mixling.runs.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig

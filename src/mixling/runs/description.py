@@ -8,19 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import ModelFileError
-from mixling.runs.artifact import (
-    CONFIG_FILE,
-    IMAGES,
-    NEXT,
-    ONNX_FILE,
-    PRETRAINING,
-    RUN_FILE,
-    TEXT_TO_TEXT,
-    kind_of_model,
-    read_file,
-    read_folder,
-    unfinished_run,
-)
+from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_folder
+from mixling.runs.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
+from mixling.runs.resume import unfinished_run
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.session import open_model
 
 _SHOWN_LABELS = 20
@@ -65,21 +56,21 @@ def _describe(model: str) -> dict[str, Any]:
         "text": metadata.text.to_dict(),
     }
     if Path(model).is_dir():
-        facts["model"] = _read(Path(model) / "config.json", lambda saved: _body(saved["model"])).get("model")
+        facts["model"] = _read(Path(model), CONFIG_FILE, lambda saved: _body(saved["model"])).get("model")
         metrics = _read(
-            Path(model) / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"]))
+            Path(model), METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"]))
         )
         facts |= {key: value for key, value in metrics.items() if key in ("best", "validation", "data")}
-        run = _read(Path(model) / RUN_FILE, lambda saved: saved["config"])
+        run = _read(Path(model), RUN_FILE, lambda saved: saved["config"])
         facts["files"] = [Path(name).name for name in run.get("config", {}).get("data", {}).get("train", ())] or None
         facts["written"] = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
     return {key: value for key, value in facts.items() if value is not None}
 
 
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
-    saved = _read(folder / "config.json", lambda saved: (_body(saved["model"]), saved["parameters"]))
-    metrics = _read(folder / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
-    weights = folder / "model.safetensors"
+    saved = _read(folder, CONFIG_FILE, lambda saved: (_body(saved["model"]), saved["parameters"]))
+    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
+    weights = folder / WEIGHTS_FILE
     return {
         "file": str(weights),
         "file_bytes": weights.stat().st_size if weights.exists() else 0,
@@ -92,11 +83,9 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
 
 
 def _describe_generator(folder: Path) -> dict[str, Any]:
-    saved = _read(folder / "config.json", lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
-    metrics = _read(
-        folder / "metrics.json", lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"]))
-    )
-    weights = folder / "model.safetensors"
+    saved = _read(folder, CONFIG_FILE, lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
+    metrics = _read(folder, METRICS_FILE, lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"])))
+    weights = folder / WEIGHTS_FILE
     return {
         "file": str(weights),
         "file_bytes": weights.stat().st_size if weights.exists() else 0,
@@ -111,10 +100,10 @@ def _describe_generator(folder: Path) -> dict[str, Any]:
 
 def _describe_images(folder: Path) -> dict[str, Any]:
     saved = _read(
-        folder / "config.json", lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
+        folder, CONFIG_FILE, lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
     )
-    metrics = _read(folder / "metrics.json", lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
-    weights = folder / "model.safetensors"
+    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
+    weights = folder / WEIGHTS_FILE
     return {
         "file": str(weights),
         "file_bytes": weights.stat().st_size if weights.exists() else 0,
@@ -133,18 +122,18 @@ _DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def _read(path: Path, use: Callable[[Any], object]) -> dict[str, Any]:
+def _read(folder: Path, name: str, use: Callable[[Any], object]) -> dict[str, Any]:
     """Return the file's values, or nothing if it does not exist; `use` accesses them to find missing keys early."""
     try:
-        saved = read_file(path)
+        saved = read_file(folder, name)
         use(saved)
         return saved
     except FileNotFoundError:
         return {}
     except KeyError as error:
-        raise ModelFileError(f"{path}: is damaged: {error} is missing") from None
+        raise ModelFileError(f"{folder / name}: is damaged: {error} is missing") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
+        raise ModelFileError(f"{folder / name}: is damaged: {error}") from None
 
 
 def summary(facts: dict[str, Any]) -> str:

@@ -205,7 +205,11 @@ class Member:
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
             "ngrams": {"use": "never"},  # a branch has seen the validation examples, which evaluate a teacher
+            # What follows from probabilities is fitted for the student; a member gives its probabilities only.
             "abstain_at": None,
+            "out_of_scope": (),
+            "conformal": None,
+            "label_thresholds": None,
         }
         self._config = config.with_changes(own, where="teacher")
         self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log

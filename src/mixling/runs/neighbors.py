@@ -13,7 +13,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, ModelFileError, UserError
-from mixling.runs.artifact import RUN_FILE, read_folder, read_run
+from mixling.runs.artifact import read_folder
+from mixling.runs.files import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import Text
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from mixling.arrays import Int32
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
+from mixling.runs.cross_fitting import OutOfFold
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder
@@ -38,6 +39,7 @@ from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
@@ -56,6 +58,7 @@ class LinearData:
         predict: returns the network's logits for other texts.
         weights: (T,) of the training examples; None: all are 1.
         augmentation: what the network was trained with.
+        out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
     """
 
     task: Task
@@ -67,6 +70,7 @@ class LinearData:
     text: TextConfig
     vocabulary: Vocabulary
     augmentation: AugmentationConfig = NO_AUGMENTATION
+    out_of_fold: OutOfFold | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,8 @@ def fit_ngrams(
     Raises:
         DataError: as `Task.targets`.
     """
+    if data.out_of_fold is not None:
+        return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
     task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
     train = _with_copies(encoder, data.train, _sample(data.train), data.augmentation, seed=0)
     validation = _with_copies(encoder, data.validation, np.arange(len(data.validation)), data.augmentation, seed=1)
@@ -130,10 +136,7 @@ def fit_ngrams(
 
     def attempt(strength: float, features: Features = features) -> _Attempt:
         branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
-        of_windows = task.logits_of_scores(branch.logits(found, branch.row_sums(words)))
-        logits = of_windows
-        if len(read) > len(ends):
-            logits = np.stack([task.pool_windows(part) for part in np.split(of_windows, ends[:-1])])
+        logits = _pooled(task, branch.logits(found, branch.row_sums(words)), ends)
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
         return _Attempt(strength, logits[: len(data.validation)], mixture)
 
@@ -144,7 +147,9 @@ def fit_ngrams(
         f"{best.mixture.loss:.4f} with it"
     )
     gain = (scaled.loss - best.mixture.loss) * len(known)
-    if config.use == "auto" and len(known) >= _MIN_PROOF and gain < _MIN_GAIN:
+    # Without a branch nothing is shifted either; a network that overfits may need it more than the n-grams.
+    gain_of_all = (scaled.alone - best.mixture.loss) * len(known) - task.num_scores
+    if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     del attempt, features  # which take most of the memory of a training
@@ -163,6 +168,73 @@ def fit_ngrams(
     )
 
 
+def _fit_across_folds(
+    config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
+) -> Fitted | None:
+    """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
+    task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
+    texts = [*data.train.texts, *data.validation.texts]
+    known = np.arange(len(texts))
+    if task.has_labels:
+        known = np.setdiff1d(known, unseen(data.validation, task.labels.names) + len(data.train))
+    targets = [*data.train.targets, *data.validation.targets]
+    gold = np.asarray(task.targets([targets[int(i)] for i in known]))
+    weights = None
+    if data.weights is not None:
+        weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
+    rows = _encode(encoder, texts)
+    windows, ends = _to_the_end(encoder, texts)
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    found = Distinct.of_texts(windows, words.hashes)
+    shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
+
+    def features(chosen: npt.NDArray[np.int64]) -> Features:
+        return make_features([rows[int(i)] for i in known[chosen]], encoder, **shape)
+
+    def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
+        given = None if weights is None else weights[chosen]
+        return fit_branch(task, part, gold[chosen], given, strength=strength, max_bytes=max_bytes, few=True)
+
+    everything = np.arange(len(known))
+    whole = features(everything)
+    if not len(whole.hashes):
+        return None
+    rest = [np.flatnonzero(held.folds[known] != fold) for fold in range(int(held.folds.max()) + 1)]
+    parts = [features(chosen) for chosen in rest]
+
+    def attempt(strength: float) -> _Attempt:
+        logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
+        for fold, (part, chosen) in enumerate(zip(parts, rest, strict=True)):
+            fitted = branch(part, chosen, strength)
+            of_texts = _pooled(task, fitted.logits(found, fitted.row_sums(words)), ends)
+            logits[held.folds == fold] = of_texts[held.folds == fold]
+        return _Attempt(strength, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+
+    best = attempt(config.strength) if config.strength is not None else climb(attempt, FEW_STRENGTHS, 3.0)
+    mixture = best.mixture
+    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
+    loss_scaled = fit_mixture(task, held.logits[known], None, gold).loss
+    report = _report(best.strength, chosen, mixture, loss_scaled) | {"folds": len(rest)}
+    log(
+        f"n-gram branch: {len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; loss on the {len(known):,} "
+        f"examples by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
+    )
+    return Fitted(
+        branch=chosen,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
+        held_out=mixture.addition(task, best.logits[len(data.train) :]),
+        report=report,
+    )
+
+
+def _pooled(task: Task, scores: npt.NDArray[np.float32], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Return the logits of texts, given the scores of their windows (W, K) and the first window after each text."""
+    of_windows = task.logits_of_scores(scores)
+    if len(of_windows) == len(ends):
+        return of_windows
+    return np.stack([task.pool_windows(part) for part in np.split(of_windows, ends[:-1])])
+
+
 def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
     out = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": loss_scaled}
@@ -178,15 +250,17 @@ class _Attempt:
     mixture: Mixture
 
 
-def climb(attempt: Callable[[float], _Attempt]) -> _Attempt:
-    """Return the attempt with the lowest loss, from strength 1 on in the direction in which the loss decreases."""
-    at = BRANCH_STRENGTHS.index(1.0)
-    best = attempt(BRANCH_STRENGTHS[at])
+def climb(
+    attempt: Callable[[float], _Attempt], strengths: Sequence[float] = BRANCH_STRENGTHS, first: float = 1.0
+) -> _Attempt:
+    """Return the attempt with the lowest loss, from `first` on in the direction in which the loss decreases."""
+    at = strengths.index(first)
+    best = attempt(strengths[at])
     for step in (1, -1):
         number = at + step
         improved = False
-        while 0 <= number < len(BRANCH_STRENGTHS):
-            other = attempt(BRANCH_STRENGTHS[number])
+        while 0 <= number < len(strengths):
+            other = attempt(strengths[number])
             if other.mixture.loss >= best.mixture.loss:
                 break
             best, improved, number = other, True, number + step

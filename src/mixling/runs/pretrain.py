@@ -1,4 +1,4 @@
-"""Pretraining by masked language modelling; `mixling train --from` fine-tunes the result."""
+"""Pretraining by masked language modeling; `mixling train --from` fine-tunes the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.artifact import CONFIG_FILE, PRETRAINING, Artifact, read_config
+from mixling.runs.artifact import PRETRAINING, Artifact
+from mixling.runs.files import CONFIG_FILE, read_config
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.storage import write_atomic
@@ -168,7 +169,7 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
         for subword in SPECIALS:
             if subword not in vocabulary:
                 raise ConfigError(
-                    f"the vocabulary has no subword {subword}, which masked language modelling needs; add it to the "
+                    f"the vocabulary has no subword {subword}, which masked language modeling needs; add it to the "
                     "file, or leave out --vocabulary to train one on the text"
                 )
     return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

@@ -15,7 +15,8 @@ from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact, read_run
+from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
+from mixling.runs.files import read_run
 from mixling.runs.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder

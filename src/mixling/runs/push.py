@@ -8,7 +8,9 @@ from typing import Any
 
 from mixling.errors import ModelFileError
 from mixling.hub import HUB, upload
-from mixling.runs.artifact import CARD_FILE, ONNX_FILE, load, read_folder, run_files
+from mixling.runs.artifact import load, read_folder
+from mixling.runs.files import CARD_FILE, run_files
+from mixling.runtime.onnx_file import ONNX_FILE
 
 _FENCE = "---\n"
 
@@ -45,6 +47,7 @@ def push(
         ConfigError: the name is malformed.
         MissingPackage: huggingface_hub is not installed.
     """
+    name = name.removeprefix(HUB)
     load(model)  # refuses a damaged model before anything is uploaded
     files = read_folder(model, _files)
     card = files.get(CARD_FILE, b"").decode() or _short_card(name)

@@ -19,7 +19,7 @@ from mixling.errors import ConfigError, near_miss
 
 _COMMANDS = {
     "train": "a model that predicts labels",
-    "pretrain": "masked language modelling",
+    "pretrain": "masked language modeling",
     "text2text": "text to text",
     "image_classification": "image classification",
 }

@@ -12,7 +12,8 @@ from mixling.config import Config
 from mixling.data.documents import DocumentReader
 from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
-from mixling.runs.artifact import (
+from mixling.runs.config import run_provenance
+from mixling.runs.files import (
     CORPUS_FOLDER,
     NEXT,
     REFIT_FOLDER,
@@ -22,7 +23,6 @@ from mixling.runs.artifact import (
     folder_to_resume,
     is_complete,
 )
-from mixling.runs.config import run_provenance
 from mixling.runs.replacement import commit, complete, holds_model
 from mixling.storage import locked, remove, remove_leftovers, write_sealed
 from mixling.training.distributed import DistributedContext

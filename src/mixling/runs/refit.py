@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
-from mixling.runs.artifact import REFIT_FOLDER
+from mixling.runs.files import REFIT_FOLDER
 from mixling.tasks.base import Task
 from mixling.text.labels import Targets
 from mixling.training.callbacks import Callback, Log

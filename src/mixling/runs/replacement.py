@@ -13,17 +13,17 @@ import shutil
 from pathlib import Path
 
 from mixling.errors import StorageError
-from mixling.runs.artifact import (
+from mixling.runs.files import (
     COMPLETE,
     CORPUS_FOLDER,
     NEXT,
-    ONNX_FILE,
     RUN_FILE,
     TEACHER_FOLDER,
     WEIGHTS_FILE,
     WRITTEN,
     is_complete,
 )
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import sync_folder, write_atomic
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER, TRACKING_FILE
 

@@ -22,8 +22,9 @@ from mixling.data.examples import names_of
 from mixling.data.splits import few_per_label
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.model import Model
-from mixling.runs.artifact import RUN_FILE, TRAINING, Artifact, read_artifact, read_run
+from mixling.runs.artifact import TRAINING, Artifact, read_artifact
 from mixling.runs.config import RunConfig
+from mixling.runs.files import RUN_FILE, read_run
 from mixling.runs.weights import read_weights
 from mixling.tasks import task_type
 from mixling.text.labels import LabelSet

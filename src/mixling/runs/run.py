@@ -16,11 +16,13 @@ from mixling.config import Config
 from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.models.model import count_parameters
-from mixling.runs.artifact import CARD_FILE, CURVES_FILE, KINDS, METRICS_FILE, ONNX_FILE, REFIT_FOLDER
+from mixling.runs.artifact import KINDS
+from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.config import TrainConfig
@@ -182,61 +184,18 @@ def execute(
     Returns:
         The run; None in processes other than the main one.
     """
-    distributed, user_callback = distributed or DistributedContext(), callback
+    distributed = distributed or DistributedContext()
     resuming = command_line("mixling", command or KINDS[kind].command, "--resume", "-o", folder)
     with open_run(folder, resume=resume, distributed=distributed, command=resuming) as location:
-        recorded = resume or not distributed.is_main
-
-        def begin() -> None:
-            nonlocal recorded
-            if not recorded:
-                begin_run(location, config, kind=kind, first=first)
-                recorded = True
-
-        begun = resume and (location / CHECKPOINT).exists()
-        with beginning(location, resume=resume, is_main=distributed.is_main) as first:
-            stage = Stage(
-                home=folder, folder=location, first=first, resume=resume, begun=begun,
-                distributed=distributed, begin=begin, log=log,
-            )  # fmt: skip
-            parts = prepare(stage)
-            distributed.barrier()  # until the others have read the files that are moved next
-        begin()
-        if distributed.is_main:
-            parts.begin(location)
-            callback = CallbackList(user_callback or Callback(), Curves(location, log))
-        fingerprint, again = _fingerprint(config, elsewhere, parts.content()), parts.all_examples()
-        initial = {} if again is None else weights_of(parts.model)
-        trainer = Trainer(
-            parts.model, parts.data, parts.training,
-            folder=location,
-            command=resuming,
-            fingerprint=fingerprint,
-            distributed=distributed,
-            callback=callback,
-            log=log,
+        course = _Course(
+            kind, config,
+            home=folder, folder=location, resume=resume, command=resuming,
+            distributed=distributed, callback=callback, log=log,
         )  # fmt: skip
-        history = trainer.fit(resume=begun)
-        chosen: _Chosen[_M] | None = None
-        if again is not None:
-            parts.model.cpu()
-            best = best_evaluation(history)
-            found = None
-            if distributed.is_main:
-                parts.calibrate()
-                (location / REFIT_FOLDER).mkdir(exist_ok=True)
-                found = parts.evaluate(location / REFIT_FOLDER, best, log)
-            refitted = refit(
-                parts, again,
-                initial=initial, first=trainer, step=best["step"],
-                folder=location, fingerprint=fingerprint, command=resuming, distributed=distributed,
-                callback=user_callback, log=log,
-            )  # fmt: skip
-            chosen = None if found is None else _Chosen(*found, refitted)
+        parts = course.prepare(prepare)
+        history, chosen = course.train(parts, _fingerprint(config, elsewhere, parts.content()))
         if not distributed.is_main:
             return None
-        parts.model.cpu()
-        parts.calibrate()
         metrics, report = _save(kind, parts, location, history, chosen, log)
         track_model(parts.training.track, location, location / ONNX_FILE, log)
         finish_run(location, config, kind=kind)
@@ -252,6 +211,82 @@ class _Chosen(Generic[_M]):
     refit: dict[str, Any]
 
 
+class _Course:
+    """The steps of a run from its begin to the trained model; see `execute` and `Stage` for the arguments."""
+
+    def __init__(
+        self,
+        kind: str,
+        config: Config,
+        *,
+        home: Path,
+        folder: Path,
+        resume: bool,
+        command: str,
+        distributed: DistributedContext,
+        callback: Callback | None,
+        log: Log,
+    ) -> None:
+        self.kind, self.config, self.home, self.folder = kind, config, home, folder
+        self.resume, self.command, self.distributed = resume, command, distributed
+        self.callback, self.log = callback, log
+        self.begun = resume and (folder / CHECKPOINT).exists()
+        self._recorded = resume or not distributed.is_main
+
+    def prepare(self, make: Callable[[Stage], Parts[_M]]) -> Parts[_M]:
+        """Make the parts, and record that the run begins."""
+        is_main = self.distributed.is_main
+        with beginning(self.folder, resume=self.resume, is_main=is_main) as first:
+            stage = Stage(
+                home=self.home, folder=self.folder, first=first, resume=self.resume, begun=self.begun,
+                distributed=self.distributed, begin=lambda: self._begin(first), log=self.log,
+            )  # fmt: skip
+            parts = make(stage)
+            self.distributed.barrier()  # until the others have read the files that are moved next
+        self._begin(first)
+        if is_main:
+            parts.begin(self.folder)
+        return parts
+
+    def _begin(self, first: Path) -> None:
+        if not self._recorded:
+            begin_run(self.folder, self.config, kind=self.kind, first=first)
+            self._recorded = True
+
+    def train(self, parts: Parts[_M], fingerprint: str) -> tuple[list[dict[str, Any]], _Chosen[_M] | None]:
+        """Train the model, once more if there are `all_examples`; return the history of the first training."""
+        again = parts.all_examples()
+        initial = {} if again is None else weights_of(parts.model)
+        callback, is_main = self.callback, self.distributed.is_main
+        if is_main:
+            callback = CallbackList(callback or Callback(), Curves(self.folder, self.log))
+        trainer = Trainer(
+            parts.model, parts.data, parts.training,
+            folder=self.folder,
+            command=self.command,
+            fingerprint=fingerprint,
+            distributed=self.distributed,
+            callback=callback,
+            log=self.log,
+        )  # fmt: skip
+        history = trainer.fit(resume=self.begun)
+        if again is None:
+            return history, None
+        parts.model.cpu()
+        best, found = best_evaluation(history), None
+        if is_main:
+            parts.calibrate()
+            (self.folder / REFIT_FOLDER).mkdir(exist_ok=True)
+            found = parts.evaluate(self.folder / REFIT_FOLDER, best, self.log)
+        refitted = refit(
+            parts, again,
+            initial=initial, first=trainer, step=best["step"],
+            folder=self.folder, fingerprint=fingerprint, command=self.command, distributed=self.distributed,
+            callback=self.callback, log=self.log,
+        )  # fmt: skip
+        return history, None if found is None else _Chosen(*found, refitted)
+
+
 def _save(
     kind: str,
     parts: Parts[_M],
@@ -260,10 +295,12 @@ def _save(
     chosen: _Chosen[_M] | None,
     log: Log,
 ) -> tuple[_M, dict[str, Any]]:
-    """Write all files of a trained model except run.json, and evaluate the saved model.
+    """Calibrate a trained model, write all files except run.json, and evaluate the saved model.
 
     After a refit, the metrics are those of the first training.
     """
+    parts.model.cpu()
+    parts.calibrate()
     best, parameters = best_evaluation(history), parts.parameters
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
     metrics, own = parts.evaluate(folder, best, log)

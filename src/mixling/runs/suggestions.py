@@ -24,7 +24,7 @@ class Suggestion:
 
     Attributes:
         index: of the text.
-        label: the most probable label, or the labels joined by `|` (multi-label).
+        label: the most probable label, or the predicted labels joined by `|` (multi-label).
         margin: how sure the model is, from 0 to 1: the difference of the two highest probabilities; of several labels,
             twice the distance of the most uncertain one from .5.
     """
@@ -63,17 +63,18 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
         size = _CANDIDATES * count
         part, order = np.array(order[:size]), order[size:]
         chosen += _spread(part, sure, probabilities, words, chosen, count - len(chosen))
-    names = np.array(task.labels.names)
     return [
-        Suggestion(
-            index=index,
-            label=names[probabilities[index].argmax()]
-            if task.exclusive
-            else "|".join(names[probabilities[index] >= 0.5]),
-            margin=float(sure[index]),
-        )
-        for index in chosen
+        Suggestion(index=index, label=_label(task, probabilities[index]), margin=float(sure[index])) for index in chosen
     ]
+
+
+def _label(task: Task, probabilities: Float64) -> str:
+    """Return what the model predicts, given the probabilities (C,) of a text."""
+    names = task.labels.names
+    if task.exclusive:
+        return names[int(probabilities.argmax())]
+    thresholds = task.thresholds()
+    return "|".join(name for name, p in zip(names, probabilities.tolist(), strict=True) if p >= thresholds[name])
 
 
 def margins(task: Task, probabilities: Float64) -> Float64:

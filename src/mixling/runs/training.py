@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
 from mixling.errors import ConfigError
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
@@ -22,10 +24,12 @@ from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.runs.adjustments import Adjustments
-from mixling.runs.artifact import CONFUSION_FILE, DESCRIPTIONS, ONNX_FILE, TEACHER_FOLDER, TRAINING
+from mixling.runs.artifact import TRAINING
 from mixling.runs.config import RunConfig
+from mixling.runs.cross_fitting import OutOfFold, Predict, choose_folds, predict_out_of_fold
 from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS, TEACHER_FOLDER
 from mixling.runs.initialization import make_vectors
 from mixling.runs.ngrams import LinearData
 from mixling.runs.pretrained import load_pretrained
@@ -37,6 +41,7 @@ from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import LabeledValidation, Outputs, QuestionValidation, Validation
+from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks import task_type
@@ -132,6 +137,7 @@ class _Examples:
     weights: npt.NDArray[np.float32] | None
     vectors: WordVectors | None
     held_out: Dataset | None
+    folds: npt.NDArray[np.int64] | None
 
 
 def _examples(
@@ -156,8 +162,9 @@ def _examples(
         if stage.distributed.is_main and stage.folder != stage.home:
             link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what follows may take long
+    folds = choose_folds(config, train, validation, weighted=weights is not None, world=stage.distributed.world)
     self_distilled = config.distill is not None and config.distill.teacher == SELF
-    if vectors is None and (not stage.begun or config.refit or self_distilled):
+    if vectors is None and (not stage.begun or config.refit or folds is not None or self_distilled):
         vectors = make_vectors(config, train, stage.log, shared)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, stage)
@@ -174,6 +181,7 @@ def _examples(
         weights=weights,
         vectors=vectors,
         held_out=held_out,
+        folds=folds,
     )
 
 
@@ -206,17 +214,19 @@ class _Labeled(Parts[Metrics]):
             distilled=config.distill is not None,
             augmented=not task.windows,
             single=not (task.per_word or self.pairs),
+            cross_fitted=examples.folds is not None,
         )
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = _training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
-        self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
+        self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
+        self.model = self._build(stage.log)
         smoothing = config.train.loss.label_smoothing if task.smooths else 0
         if smoothing and config.distill is None:
             stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
 
     def all_examples(self) -> LabeledData | None:
-        if not self.config.refit:
+        if not self.config.refit and self.examples.folds is None:
             return None
         assert isinstance(self.data, LabeledData), "a configuration with refit has another task"
         return with_validation(self.data, self.examples.validation, self.examples.task)
@@ -229,12 +239,7 @@ class _Labeled(Parts[Metrics]):
     def content(self) -> Iterator[bytes]:
         yield json.dumps(self.vocabulary.serialize()).encode()
         for part in (self.examples.texts, self.examples.validation):
-            yield part.text_hashes().tobytes()
-            yield json.dumps(part.label_counts(), sort_keys=True).encode()
-            ids = part.class_ids()
-            yield b"" if ids is None else np.ascontiguousarray(ids).tobytes()
-            if part.schema.targets == "answers":
-                yield from (repr(answers).encode("utf-8", "surrogatepass") for answers in part.answers)
+            yield from part.content()
         if self.examples.weights is not None:
             yield self.examples.weights.tobytes()
         if self.config.distill is not None:
@@ -288,8 +293,14 @@ class _Labeled(Parts[Metrics]):
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and return its outputs for the validation data."""
-        content = export_onnx(
-            self.model,
+        write_atomic(folder / ONNX_FILE, self._exported(self.model, precision))
+        outputs = self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        release()  # what the predictor had
+        return outputs
+
+    def _exported(self, model: Model, precision: Literal["int8", "float32"]) -> bytes:
+        return export_onnx(
+            model,
             text=self.model_config.text,
             task=self.config.task,
             labels=self.labels,
@@ -298,10 +309,6 @@ class _Labeled(Parts[Metrics]):
             pairs=self.pairs,
             reading=self.validation.reading,
         )
-        write_atomic(folder / ONNX_FILE, content)
-        outputs = self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
-        release()  # what the predictor had
-        return outputs
 
     def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
         examples = self.examples
@@ -315,7 +322,26 @@ class _Labeled(Parts[Metrics]):
             text=self.model_config.text,
             vocabulary=self.vocabulary,
             augmentation=self.training.augmentation or NO_AUGMENTATION,
+            out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
         )
+
+    def _out_of_fold(self, folds: npt.NDArray[np.int64]) -> OutOfFold:
+        examples, joined = self.examples, self.all_examples()
+        assert joined is not None
+        known = np.arange(len(folds))
+        if examples.task.has_labels:
+            new = unseen(examples.validation, examples.task.labels.names)
+            known = np.setdiff1d(known, new + len(examples.train))
+
+        def finish(model: Model) -> Predict:
+            self.adjustments.calibrate(model)
+            return Predictor(self._exported(model, self.config.precision)).text_logits
+
+        return predict_out_of_fold(
+            folds, joined, known, [*examples.train.texts, *examples.validation.texts], self.training,
+            build=lambda: self._build(lambda message: None),
+            finish=finish,
+        )  # fmt: skip
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):

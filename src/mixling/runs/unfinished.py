@@ -11,8 +11,9 @@ from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import SETUP_FILE, Unfinished, read_file
 from mixling.runs.config import RunConfig
+from mixling.runs.files import SETUP_FILE, read_file
+from mixling.runs.resume import Unfinished
 from mixling.runtime.session import Precision
 from mixling.storage import write_sealed
 from mixling.tasks import task_type
@@ -51,7 +52,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         raise TrainingError(f"{run.folder}: the run has no evaluation yet; resume it with: {run.command}")
     path = run.folder / SETUP_FILE
     try:
-        saved = read_file(path)
+        saved = read_file(run.folder, SETUP_FILE)
     except FileNotFoundError:
         raise TrainingError(
             f"{path}: is missing: the run has no labeled examples or is of another version; resume it: {run.command}"

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import CONFIG_FILE, TRAINING, WEIGHTS_FILE, Artifact, read_artifact
+from mixling.runs.artifact import TRAINING, Artifact, read_artifact
+from mixling.runs.files import CONFIG_FILE, WEIGHTS_FILE
 from mixling.storage import check_sha256, sha256_of, write_atomic, write_sealed
 from mixling.tasks import task_type
 from mixling.text.encoder import TextEncoder

@@ -85,6 +85,14 @@ class NativeEngine:
         values, flags = self._model.predict(texts, to_end and self.reads_long)
         return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
+    def kept_logits(self, text: str, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32] | None:
+        """Return the logits (M, C) of the texts that keep some of the words of one, by a matrix (M, W).
+
+        What they have in common is computed once. None: not for this model, or the text has another number of words.
+        """
+        values = self._model.kept(text, np.ascontiguousarray(kept), kept.shape[1])
+        return None if values is None else np.ndarray((len(kept), len(self.labels)), np.float32, values)
+
     def predictions(self, texts: Sequence[Any], *, to_end: bool) -> list[Prediction]:
         """Return the predictions of one label each, without a threshold, for single texts.
 

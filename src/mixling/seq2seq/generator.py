@@ -57,7 +57,8 @@ class TextGenerator:
         self.model.to(self.device).eval()
 
     def _read(self, artifact: Artifact) -> None:
-        self.saved = saved = artifact.saved
+        self.saved, self.digest = artifact.saved, artifact.digest
+        saved = self.saved
         self.config = artifact.parse(EncoderDecoderConfig, saved["model"])
         self.generation = artifact.parse(GenerationConfig, saved["generation"])
         self.tasks = {str(values["name"]): artifact.parse(PairTaskConfig, values) for values in saved["tasks"]}

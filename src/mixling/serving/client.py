@@ -42,7 +42,7 @@ class RemotePredictor:
         threshold: as of `Predictor`; None: that of the model.
 
     Raises:
-        ConfigError: the URL is not one, or the server has no such model.
+        ConfigError: the URL or the key is malformed, or the server has no such model.
         ServerError: the server cannot be reached, or refuses.
     """
 
@@ -54,19 +54,15 @@ class RemotePredictor:
         key: str | None = None,
         threshold: float | Mapping[str, float] | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query or parts.fragment:
-            raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, port, timeout=_SECONDS)
+        scheme, host, port, path = _address(url)
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ConfigError("MIXLING_API_KEY: an API key has printable ASCII characters only; check for line breaks")
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(host, port, timeout=_SECONDS)
         self._options: dict[str, Any] = {}
         if threshold is not None:
             self._options["threshold"] = dict(threshold) if isinstance(threshold, Mapping) else threshold
-        self._url, self._base = url, parts.path.rstrip("/")
+        self._url, self._base = url, path
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
             models = {model["name"]: model for model in self._ask("GET", "/v1/models")["models"]}
@@ -153,6 +149,24 @@ class RemotePredictor:
             raise DataError(f"the server refuses a request: {detail}", path=self._url)
         hint = "; give a key in the variable MIXLING_API_KEY" if status == 401 else ""
         raise ServerError(f"{self._url}: answered with {status}: {detail}{hint}")
+
+
+def _address(url: str) -> tuple[str, str, int | None, str]:
+    """Return scheme, host, port and path of a server's URL, the path as it is sent.
+
+    Raises:
+        ConfigError: it is not such a URL.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # as a look-up of the name does
+        allowed = parts.scheme in ("http", "https") and host and not (parts.query or parts.fragment)
+    except ValueError:  # a bad port or name
+        allowed = ""
+    if not allowed:
+        raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
+    return parts.scheme, host, port, quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
 
 
 def _differ(first: Text, text: Text) -> bool:

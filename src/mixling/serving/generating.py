@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from mixling.errors import DataError, MissingPackage, ModelFileError, near_miss
-from mixling.runs.artifact import CONFIG_FILE, TEXT_TO_TEXT, kind_of_model
+from mixling.errors import DataError, MissingPackage, near_miss
+from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
 from mixling.serving.schemas import WHOLE, RequestType, input_fields, optional, request_model
@@ -102,7 +101,7 @@ class LoadedGenerator:
             return lambda: generator.generate_encoded(sources[first : first + _PART], config=config)
 
         parts = [encode, *(part(first) for first in range(0, len(texts), _PART))]
-        found = await scheduler.large(len(texts), parts)
+        found = await scheduler.large(len(texts), parts, kind="generation")
         return [{"answer": item.text, "score": item.score, "stopped": item.stopped} for item in found]
 
     def _task(self, name: str | None) -> PairTaskConfig:
@@ -160,11 +159,7 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
             'run pip install "mixling[serve,train]", or leave the model out'
         ) from None
     generator = TextGenerator(path)
-    try:
-        version = hashlib.sha256((path / CONFIG_FILE).read_bytes()).hexdigest()[:12]
-    except OSError as error:
-        raise ModelFileError(f"{path / CONFIG_FILE}: cannot be read: {error.strerror or error}") from None
-    return LoadedGenerator(name, version, generator, _request_type(generator, max_texts, max_chars))
+    return LoadedGenerator(name, generator.digest[:12], generator, _request_type(generator, max_texts, max_chars))
 
 
 def _request_type(generator: TextGenerator, max_texts: int, max_chars: int) -> RequestType:

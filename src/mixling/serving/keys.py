@@ -30,7 +30,7 @@ class ApiKeys:
             ConfigError: the file cannot be read or has no key, or a key is short or has spaces.
         """
         try:
-            lines = path.read_text("utf-8").splitlines()
+            lines = path.read_text("utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"{path}: the API keys cannot be read: {reason}") from None

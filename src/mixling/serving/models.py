@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import DataError, UserError
-from mixling.runs.artifact import CONFIG_FILE
+from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.serving.generating import LoadedGenerator, generates_text, open_generator
@@ -115,6 +115,9 @@ class ModelStore:
             self._loaded[name] = loaded = self._open(name)
         except UserError as error:
             _LOG.error("model %s: the new file cannot be used, the old model is kept: %s", name, error)
+            return False
+        except Exception:  # a defect; the other models must be watched nevertheless
+            _LOG.exception("model %s: the new file cannot be used, the old model is kept", name)
             return False
         _LOG.info("model %s: replaced by version %s", name, loaded.version)
         return True

@@ -70,7 +70,7 @@ def description(loaded: AnyLoaded) -> dict[str, Any]:
 async def _explain(scheduler: Scheduler, loaded: Loaded, texts: Sequence[Text]) -> list[dict[str, Any] | None]:
     if (size := sum(map(num_chars, texts))) > _EXPLAINED_CHARS:
         raise Problem(422, f"/explain: texts of at most {_EXPLAINED_CHARS:,} characters are explained, got {size:,}")
-    return await scheduler.large(len(texts), [_explanation(loaded, text) for text in texts])
+    return await scheduler.large(len(texts), [_explanation(loaded, text) for text in texts], kind="explanation")
 
 
 def _explanation(loaded: Loaded, text: Text) -> Callable[[], list[dict[str, Any] | None]]:

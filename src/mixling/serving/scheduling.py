@@ -79,7 +79,9 @@ class Scheduler:
         self._arrived: dict[Predictor, list[tuple[Sequence[Text], _Future]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mixling-predict")
         self._in_batches = self._in_large = 0  # texts that wait; large requests leave room for small ones
-        self._seconds_per_text = 0.0  # of large requests, lately
+        # Of large requests: the seconds that a text of each kind takes, lately, and that those that wait may take.
+        self._seconds_per_text: dict[str, float] = {}
+        self._expected = 0.0
 
     @property
     def waiting(self) -> int:
@@ -110,19 +112,22 @@ class Scheduler:
         finally:
             self._in_batches -= len(texts)
 
-    async def large(self, size: int, parts: Sequence[Callable[[], list[_T]]]) -> list[_T]:
+    async def large(self, size: int, parts: Sequence[Callable[[], list[_T]]], *, kind: str = "prediction") -> list[_T]:
         """Return the results of functions that take longer, called one after the other on the worker thread.
 
         Args:
             size: number of texts that they are for.
+            kind: what is done with a text, by which its time is estimated.
 
         Raises:
             Problem: too many texts are waiting, or for too long (503), or this took too long (504).
         """
         self._check_queue(self._in_large, size)
-        if (wait := self._in_large * self._seconds_per_text) > self._timeout:
+        if (wait := self._expected) > self._timeout:
             raise overloaded(f"the texts that are waiting take about {wait:.0f} s; send the request again later", wait)
+        expected = size * self._seconds_per_text.get(kind, 0.0)
         self._in_large += size
+        self._expected += expected
         stopped = False
 
         def run() -> list[_T]:
@@ -133,12 +138,12 @@ class Scheduler:
                     break
                 out += part()
             else:
-                latest = (perf_counter() - begin) / size
-                self._seconds_per_text += _RECENT * (latest - self._seconds_per_text)
+                latest, mean = (perf_counter() - begin) / size, self._seconds_per_text.get(kind, 0.0)
+                self._seconds_per_text[kind] = mean + _RECENT * (latest - mean)
             return out
 
         job = asyncio.get_running_loop().run_in_executor(self._thread, run)
-        job.add_done_callback(lambda done: self._leave(done, size))
+        job.add_done_callback(lambda done: self._leave(done, size, expected))
         try:
             async with asyncio.timeout(self._timeout):
                 return await asyncio.shield(job)
@@ -155,8 +160,9 @@ class Scheduler:
         if waiting and waiting + size > self._queue:
             raise overloaded(f"{waiting:,} texts are waiting; send the request again later")
 
-    def _leave(self, done: asyncio.Future[list[_T]], size: int) -> None:
+    def _leave(self, done: asyncio.Future[list[_T]], size: int, expected: float) -> None:
         self._in_large -= size
+        self._expected = max(self._expected - expected, 0.0) if self._in_large else 0.0
         if not done.cancelled():
             done.exception()  # whoever waited for it may have gone
 

@@ -19,16 +19,26 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mixling.errors import ConfigError
+from mixling.lazy import lazy_imports
 from mixling.registry import Registry
 
 if TYPE_CHECKING:
     from mixling.tasks.base import Sample, Task
+    from mixling.tasks.classification import Classification, fit_logistic
+    from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
+    from mixling.tasks.multi_label import MultiLabel
+    from mixling.tasks.objective import NO_TARGET, LossConfig
+    from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
+    from mixling.tasks.regression import Regression
+    from mixling.tasks.tagging import Tagging
 
 _T = TypeVar("_T", bound="type[Task]")
 
+__getattr__, __dir__ = lazy_imports(__name__)
+
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
-_NOT_TASKS = ("base", "masked_lm", "objective")
+_NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
 _SAMPLE = 100  # rows that are read to infer the task
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,10 +17,12 @@ import numpy.typing as npt
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
 from mixling.data.readers import format_of_name
-from mixling.errors import ConfigError, printable
-from mixling.metrics.base import Metrics, Score
+from mixling.errors import ConfigError
+from mixling.metrics.base import Metrics
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.tasks.baselines import Baselines
 from mixling.tasks.objective import LossConfig, Objective
+from mixling.tasks.presentation import Presentation
 from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, not_finite
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.text.conformal import ConformalSets
-    from mixling.text.predictions import Read
 
 _Floats = npt.NDArray[np.floating]
 
@@ -74,18 +75,11 @@ class Choice:
         return {"model": {"preset": self.name, **self.changes}}
 
 
-@dataclass(frozen=True)
-class LinearModel:
-    """A fitted linear baseline: scikit-learn models, and the function from their scores (R, K) to answers."""
-
-    models: Sequence[Any]
-    answers: Callable[[npt.NDArray[np.float32]], list[Target]]
-
-
-class Task(Objective):
+class Task(Objective, Presentation, Baselines):
     """A task with labeled examples, for a set of labels; each file of this package defines one task.
 
-    Targets of losses are ids, or a teacher's probabilities (..., C), which are not smoothed.
+    Its bases are how it is learned (`Objective`), put into words (`Presentation`) and compared (`Baselines`). Targets
+    of losses are ids, or a teacher's probabilities (..., C), which are not smoothed.
 
     Args:
         labels: the labels of the training examples, see `label_set`.
@@ -114,19 +108,7 @@ class Task(Objective):
         has_labels: outputs are labels named by the user, which teachers can predict and losses can weigh.
         has_probabilities: predictions of texts have a probability per label.
         has_classes: texts have one class each; the number of rows per class decides the length of training.
-        pipeline: the hub's name of the task.
-        card_metrics: the hub's names of metrics, and the corresponding ones of `evaluate`.
-        purpose: what a model does, for the title of its card; {n} is the number of labels.
-        usage: a Python expression that shows a `prediction`, for the card.
-        test_file: the name of a file with labeled rows, in examples.
-        may_be_cut: what models truncate, for the card.
-        csv_columns: columns of predictions in a CSV; empty if CSV cannot represent them.
-        baselines: keys of `mixling.comparison.benchmark.BASELINES`; the first is the reference.
         smooths: whether the loss has label smoothing.
-        headline, aside: the main and the other metrics of a comparison.
-        resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
-        linear: short and long name of the model of `fit_linear`.
-        has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
         abstains: predictions can abstain below a top probability, and have conformal sets.
         has_threshold: predictions depend on `threshold`.
         has_label_thresholds: predictions depend on `label_thresholds`.
@@ -145,20 +127,7 @@ class Task(Objective):
     has_labels: ClassVar[bool] = True
     has_probabilities: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
-    pipeline: ClassVar[str] = "text-classification"
-    card_metrics: ClassVar[Mapping[str, str]]
-    purpose: ClassVar[str]
-    usage: ClassVar[str]
-    test_file: ClassVar[str] = "test.csv"
-    may_be_cut: ClassVar[str] = "text"
-    csv_columns: ClassVar[tuple[str, ...]] = ()
-    baselines: ClassVar[tuple[str, ...]] = ()
     smooths: ClassVar[bool] = True
-    headline: ClassVar[str]
-    aside: ClassVar[tuple[str, ...]]
-    resamples: ClassVar[str] = ""
-    linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
-    has_scores: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     abstains: ClassVar[bool] = False
     has_threshold: ClassVar[bool] = False
@@ -283,14 +252,19 @@ class Task(Objective):
         Raises:
             ModelFileError: a logit is not finite.
         """
-        values = np.asarray(logits, np.float64)
+        values = np.array(np.asarray(logits).T, np.float64, order="C")  # reduced over rows, which is faster
         if not np.isfinite(values).all():
             raise not_finite()
+        own = values[label].copy()
         if not self.exclusive:
-            return values[:, label]
-        others = np.delete(values, label, axis=1)
-        highest = others.max(1)
-        return values[:, label] - highest - np.log(np.exp(others - highest[:, None]).sum(1))
+            return own
+        values[label] = -np.inf
+        highest = values.max(0)
+        return own - highest - np.log(np.exp(values - highest).sum(0))
+
+    def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
+        """Return the ids (W,) of the labels that are predicted for words, given logits (W, C)."""
+        return logits.argmax(-1)
 
     def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
         """Return the logits (C,) of a long text, given those of its windows (windows, C).
@@ -355,113 +329,6 @@ class Task(Objective):
         """
         raise NotImplementedError(f"{self.name} is not calibrated")
 
-    # Text for people
-
-    @classmethod
-    def sample_inputs(cls, *, pairs: bool) -> list[str]:
-        """Return example arguments of `mixling predict MODEL`."""
-        return ["FILE"] if pairs else ["a text"]
-
-    @classmethod
-    def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
-        """Return example inputs for the card, on the command line and in Python."""
-        return ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
-
-    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return heading and text of the card's section on outputs; None: a list of the labels."""
-        return None
-
-    @classmethod
-    def card_quantization(cls, quantization: Mapping[str, Any]) -> str:
-        """Return the card's sentence on 8-bit weights; `quantization` has the fields of a `QuantizationCheck`."""
-        drop = round(quantization["accuracy_drop"], 2)
-        change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
-        return (
-            f"With 8-bit weights, {quantization['agreement']:.2%} of the decisions on these examples equal those of "
-            f"the float model;\naccuracy is {change}."
-        )
-
-    @classmethod
-    def card_limits(cls, config: Mapping[str, Any]) -> str:
-        """Return the first items of the card's list of limitations; `config` is a `RunConfig` as JSON values."""
-        text = config["model"]["text"]
-        return f"""- It reads {text["max_len"]} {text["tokens"]} at a time; longer texts are read to the end
-  in windows, which it was not trained on."""
-
-    @classmethod
-    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
-        """Return the values of `csv_columns`; `name` is the id of the row, or None."""
-        raise NotImplementedError(f"{cls.name} has no columns")
-
-    json_of_texts: ClassVar[bool] = False
-    """Whether `json_lines` is defined."""
-
-    def json_lines(self, logits: _Floats, read: Sequence[Read]) -> list[str]:
-        """Return predictions as lines of JSON with their line ends, without making objects of them.
-
-        Args:
-            logits: (B, C).
-        """
-        raise NotImplementedError(f"{self.name} has no lines of JSON")
-
-    @classmethod
-    @abstractmethod
-    def lines(cls, prediction: Prediction) -> list[str]:
-        """Return a prediction as lines for a terminal."""
-
-    @classmethod
-    def comparison_line(cls, metrics: Metrics) -> str:
-        """Return a line with the score of always predicting the most frequent answer; "" if it is not defined."""
-        return ""
-
-    # Comparisons
-
-    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
-        """Score answers, given as labels, against the targets of the same rows; unknown labels are errors."""
-        raise NotImplementedError(f"{self.name} has no baselines")
-
-    @classmethod
-    def answer(cls, prediction: Prediction, text: Text) -> Target:
-        """Return a prediction in the form of a target."""
-        raise NotImplementedError(f"{cls.name} has no baselines")
-
-    @classmethod
-    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
-        """Fit a linear model on features (R, F).
-
-        Args:
-            strength: the inverse of the regularization.
-        """
-        raise NotImplementedError(f"{cls.name} has no linear baseline")
-
-    # A linear model that is added to the network (`mixling.text.ngram_branch`)
-
-    @property
-    def num_scores(self) -> int:
-        """K, the scores that a linear model has for a text."""
-        return len(self.labels)
-
-    def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
-    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
-
-        Args:
-            features: (B, F), sparse.
-            targets: (B, ...), as `targets` gives them.
-            weights: (B,) of the texts; None: all are 1.
-            strength: the inverse of the regularization.
-        """
-        raise NotImplementedError(f"{self.name} has no scores")
-
-    def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the logits (B, C) that scores (B, K) are."""
-        return scores
-
-    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
-        """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
-        raise NotImplementedError(f"{self.name} has no scores")
-
     def with_unknown(self, *answers: Sequence[Target]) -> Task:
         """Return the task with the labels of the answers added, or itself if it has all of them.
 
@@ -481,9 +348,3 @@ def sigmoid(value: float) -> float:
     """Return 1 / (1 + exp(-value))."""
     small = math.exp(-abs(value))
     return (1.0 if value >= 0 else small) / (1.0 + small)
-
-
-def probable(prediction: Prediction, shown: int = 5) -> list[str]:
-    """Return the most probable labels as lines for a terminal."""
-    likely = sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[:shown]
-    return [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]

@@ -15,7 +15,9 @@ from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.native.margins import fit_margins
-from mixling.tasks.base import LinearModel, Task, probable
+from mixling.tasks.base import Task
+from mixling.tasks.baselines import LinearModel
+from mixling.tasks.presentation import probable
 from mixling.text.decoding import LabelDecoder
 from mixling.text.encoder import Encoded, Text
 from mixling.text.predictions import Prediction
@@ -181,14 +183,41 @@ class Classification(Task):
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low."""
+        """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low.
+
+        On few texts logistic regression of all labels together is more accurate where labels are of different
+        frequency (experiments/README.md).
+        """
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
             fractions = fractions * self.class_weights[targets]
+        if few and len(np.unique(targets)) > 1:
+            model = fit_logistic(features, targets, strength, 0, fractions)
+            if len(model.classes_) == len(self.labels):
+                return model.coef_, model.intercept_
+            if self.num_scores > 1:
+                return self._with_absent(model)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         return fit_margins(features, targets == labels[:, None], fractions, strength)
+
+    def _with_absent(self, model: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Return the weights (K, F) and biases (K,) of a logistic regression; labels that no text has score low."""
+        coefficients, intercepts = model.coef_, model.intercept_
+        if len(model.classes_) == 2:  # one score, how much rather it is the second
+            coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
+            intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
+        weights = np.zeros((self.num_scores, coefficients.shape[1]))
+        biases = np.full(self.num_scores, intercepts.min() - 1)
+        weights[model.classes_], biases[model.classes_] = coefficients, intercepts
+        return weights, biases
 
     def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         return np.concatenate([-scores / 2, scores / 2], axis=1) if self.num_scores == 1 else scores
@@ -201,8 +230,14 @@ class Classification(Task):
         return loss, slopes / len(targets)
 
 
-def fit_logistic(features: Any, targets: Sequence[Any], strength: float, seed: int) -> Any:
-    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
+def fit_logistic(
+    features: Any, targets: Sequence[Any] | npt.NDArray, strength: float, seed: int, weights: npt.NDArray | None = None
+) -> Any:
+    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides.
+
+    Args:
+        weights: (B,) of the texts; None: all are 1.
+    """
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -210,4 +245,4 @@ def fit_logistic(features: Any, targets: Sequence[Any], strength: float, seed: i
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets)
+        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets, weights)

@@ -17,8 +17,10 @@ from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.native.margins import fit_margins
-from mixling.tasks.base import LinearModel, Sample, Task, probable, sigmoid
+from mixling.tasks.base import Sample, Task, sigmoid
+from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import fit_logistic
+from mixling.tasks.presentation import probable
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
 from mixling.text.predictions import Prediction
@@ -180,7 +182,13 @@ class MultiLabel(Task):
         return LinearModel(models, answers)
 
     def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
         fractions = np.ones(len(targets), np.float32) if weights is None else weights

@@ -64,7 +64,7 @@ class QuestionReader(RowReader):
         if name is not None:
             name = str(name)
             if name in self._ids:
-                raise row_error(row, f"the id {name!r} stands twice; give each question its own {SKIP}")
+                raise row_error(row, f"the id {name!r} occurs twice; give each question its own {SKIP}")
             self._ids.add(name)
         return Example(text, None, row.path, row.line, name, answers)
 
@@ -181,19 +181,19 @@ class QuestionAnswering(Task):
         none = (
             "It always gives one, also where there is none: no training question lacked an answer."
             if threshold is None
-            else "It says that there is none where the score of that is higher than the best answer's by more than "
+            else "It answers that there is none if the score of that exceeds the best answer's by more than "
             f"{threshold:.3g}."
         )
-        text = f"An answer is a stretch of the text, of at most {reading['max_answer']} tokens, with its place.\n{none}"
+        text = f"An answer is a span of at most {reading['max_answer']} tokens, with its character offsets.\n{none}"
         return "Answers", text
 
     @classmethod
     def card_limits(cls, config: Mapping[str, Any]) -> str:
         text, reading = config["model"]["text"], config["reading"]
         asked = min(reading["max_question"], text["max_len"] // 2)
-        return f"""- It reads the first {asked} {text["tokens"]} of a question; the answer says `truncated` where there
+        return f"""- It reads the first {asked} {text["tokens"]} of a question; `prediction.truncated` is true if there
   were more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the
-  question: an answer is judged by what stands in its window.
+  question: the score of an answer depends on the text in its window only.
 - Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
 
     @classmethod

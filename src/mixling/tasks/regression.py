@@ -17,7 +17,8 @@ from mixling.data.readers.rows import Row
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
-from mixling.tasks.base import LinearModel, Sample, Task
+from mixling.tasks.base import Sample, Task
+from mixling.tasks.baselines import LinearModel
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction
@@ -242,7 +243,13 @@ class Regression(Task):
         return LinearModel([model], lambda scores: scores[:, 0].tolist())
 
     def fit_scores(
-        self, features: Any, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, *, strength: float
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
         from sklearn.linear_model import Ridge

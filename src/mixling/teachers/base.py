@@ -75,7 +75,7 @@ class FunctionTeacher(Teacher):
 
 
 class EnsembleTeacher(Teacher):
-    """The mean of several teachers' probabilities; no prediction if one of them has none."""
+    """The mean of several teachers' probabilities; no prediction of a text or word if one of them has none."""
 
     def __init__(self, members: Sequence[Teacher]) -> None:
         self.members = members
@@ -84,11 +84,19 @@ class EnsembleTeacher(Teacher):
 
     def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
         predictions = zip(*(member.predict(texts, task) for member in self.members), strict=True)
-        return [None if any(item is None for item in of_text) else _mean(of_text) for of_text in predictions]
+        return [_mean([item for item in found if item is not None], len(self.members)) for found in predictions]
 
 
-def _mean(predictions: Sequence[Probabilities]) -> Probabilities:
-    return np.mean(np.stack([item for item in predictions if item is not None]), axis=0, dtype=np.float32)
+def _mean(predictions: Sequence[npt.NDArray[np.floating]], members: int) -> Probabilities:
+    """Return the mean of all members' predictions; zero for words without a prediction of each of them."""
+    if len(predictions) < members:
+        return None
+    if predictions[0].ndim == 1:
+        return np.mean(np.stack(predictions), axis=0, dtype=np.float32)
+    read = min(map(len, predictions))
+    stacked = np.stack([item[:read] for item in predictions])
+    predicted = (stacked > 0).any(-1, keepdims=True).all(0)
+    return np.where(predicted, stacked.mean(0, dtype=np.float32), np.float32(0))
 
 
 def label_columns(names: Sequence[str], labels: LabelSet, who: str) -> npt.NDArray[np.int64]:

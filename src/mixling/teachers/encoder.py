@@ -26,6 +26,7 @@ from mixling.text.encoder import Text
 _BATCH = 32
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
 _ITERATIONS = 200
+_POOLING_FILE = "1_Pooling/config.json"  # of the sentence-transformers library
 
 
 class SentenceEncoder:
@@ -49,7 +50,7 @@ class SentenceEncoder:
         self.model.eval()
         self.max_len = longest(self.tokenizer, self.model, max_len)
         self.pooling = "mean"
-        if folder is not None and (file := folder / "1_Pooling" / "config.json").is_file():
+        if folder is not None and (file := folder / _POOLING_FILE).is_file():
             modes = {name.removeprefix("pooling_mode_") for name, on in read_json(file).items() if on is True}
             modes &= {"cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens"}
             if modes not in ({"mean_tokens"}, {"cls_token"}):

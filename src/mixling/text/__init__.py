@@ -1,1 +1,39 @@
 """Raw text -> `Encoded`, with NumPy and tokenizers only."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.text.answers import Answers, Found
+    from mixling.text.clean import normalize
+    from mixling.text.conformal import Method, conformal_scores, fit_conformal
+    from mixling.text.decoding import softmax
+    from mixling.text.encoder import Encoded, Text, train_vocabulary
+    from mixling.text.fingerprint import (
+        AveragedEmbedding,
+        Binary,
+        CharNgrams,
+        MinHash,
+        Projection,
+        Projector,
+        SimHash,
+        SubwordEmbedding,
+        Ternary,
+        Tsp,
+    )
+    from mixling.text.labels import LabelSet
+    from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+    from mixling.text.ngrams import Distinct, Words, pair_hashes
+    from mixling.text.noise import NOISES, NoiseLevel, noisy_texts
+    from mixling.text.splitting import splitting_workers
+    from mixling.text.subwords import SubwordTokenizer
+    from mixling.text.table import FIRST, SEPARATOR
+    from mixling.text.tsp import tsp_features
+    from mixling.text.unicode import tables
+    from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+    from mixling.text.vocabulary import UNKNOWN
+    from mixling.text.windows import ReadingConfig, WindowEncoder
+    from mixling.text.words import split_words, word_spans
+
+__getattr__, __dir__ = lazy_imports(__name__)

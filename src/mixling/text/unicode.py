@@ -24,7 +24,7 @@ _NUM_MIDDLE, _NUM_CLOSING, _NUM_SYLLABLES = 21, 28, 11172
 
 @dataclass(frozen=True)
 class Tables:
-    """What the file says.
+    """The content of the file.
 
     runs: first code point, one beyond the last, and properties (see the file's description), of all code points.
     lower: lower case, of the characters that have another one.

@@ -1,1 +1,20 @@
 """The training loop, with its optimizers, checkpoints and distributed processes."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter
+    from mixling.training.checkpoint import load_checkpoint, save_checkpoint
+    from mixling.training.config import NgramConfig
+    from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets
+    from mixling.training.dataset_adapter import LabeledData, predict_logits
+    from mixling.training.distributed import DistributedContext
+    from mixling.training.files import CHECKPOINT, HISTORY
+    from mixling.training.interrupts import Interrupts
+    from mixling.training.loop import Trainer
+    from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+    from mixling.training.questions import WindowSet
+
+__getattr__, __dir__ = lazy_imports(__name__)

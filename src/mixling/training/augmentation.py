@@ -151,7 +151,7 @@ class Augmenter:
         return out
 
     def _draw(self, chosen: Indices, size: int, seed: int, step: int, texts: int = 1) -> npt.NDArray[np.float64]:
-        """Return a number for each word of the chosen texts: below `rate` it changes, and the number says how."""
+        """Return a number for each word of the chosen texts: below `rate` it changes, as the number determines."""
         width = self.encoder.config.max_len * texts
         return np.random.default_rng([seed, 2, step]).random((size, width))[chosen]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -11,6 +12,8 @@ from mixling.tasks.objective import LossConfig
 from mixling.training.augmentation import MILD_AUGMENTATION, NO_AUGMENTATION, AugmentationConfig
 from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
+
+_FEWEST_STEPS = 150  # of a training on few examples
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
@@ -86,6 +89,7 @@ class TrainConfig(Config):
         distilled: bool,
         augmented: bool = True,
         single: bool = True,
+        cross_fitted: bool = False,
     ) -> TrainConfig:
         """Return the configuration with epochs, embedding rate, augmentation and token dropout resolved.
 
@@ -102,6 +106,7 @@ class TrainConfig(Config):
             distilled: whether the examples are distillation data.
             augmented: whether the task allows changes of the words of its texts.
             single: whether an example is one text with one target, not a pair of texts or words with labels.
+            cross_fitted: whether the examples are few and all of them are trained on in the end, by the last epoch.
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
@@ -110,6 +115,9 @@ class TrainConfig(Config):
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if init == "text" else 560) / rows_per_label**0.5), 3), 25)
+        if self.epochs is None and cross_fitted:
+            steps_per_epoch = math.ceil(num_examples / self.batch_size)
+            epochs = min(max(epochs, math.ceil(_FEWEST_STEPS / steps_per_epoch)), 60)
         embedding_lr = self.optim.embedding_lr
         if embedding_lr is None:
             embedding_lr = 0.3 if init == "text" and not distilled else 1.0
@@ -118,11 +126,15 @@ class TrainConfig(Config):
         if augmentation is None:
             measured = single and init in ("random", "rows") and not distilled
             augmentation = AugmentationConfig() if measured else MILD_AUGMENTATION
+            if cross_fitted and measured:
+                augmentation = AugmentationConfig(typos=0.2)
             augmentation = augmentation if augmented else NO_AUGMENTATION
         dropout = self.token_dropout
         if dropout is None:
-            dropout = 0.05 if augmentation.typos >= 0.2 else 0.2
+            dropout = 0.05 if augmentation.typos >= 0.2 and not cross_fitted else 0.2
         changes = {"epochs": epochs, "optim": optim, "augmentation": augmentation, "token_dropout": dropout}
+        if cross_fitted:
+            changes["load_best_at_end"] = False
         return self.model_copy(update=changes)
 
 
@@ -139,6 +151,12 @@ class NgramConfig(Config):
     max_n: int = Field(4, ge=1, le=8, description="characters of the longest n-gram")
     strength: float | None = Field(
         None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
+    )
+
+    cross_fit: bool | None = Field(
+        None,
+        description="choose the weights of network and branch by networks that each leave out a fold of all labeled "
+        "examples, and train on all of them; None: with up to 2,000 examples, unless the length of training is given",
     )
 
     @model_validator(mode="after")

@@ -31,6 +31,7 @@ from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
+from mixling.training.plan import affordable
 from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
 from mixling.training.tracking import remove_tracking, tracking
 
@@ -278,33 +279,17 @@ class Trainer:
         return TrainingState(total_steps=total, eval_interval=interval)
 
     def _affordable(self, seconds: float) -> tuple[int, int]:
-        """Return the number of steps and the minimum of evaluations that fit into the time.
+        def evaluate() -> None:
+            self._metrics(0)
 
-        Decided before the first step, so that a resumed run has the same plan.
-        """
-        evaluation = self._evaluation_seconds()
-        if evaluation < 0.1 * seconds:  # the first one also loads libraries; repeat it unless it is expensive
-            evaluation = self._evaluation_seconds()
-        steps = min(self.steps_per_epoch, 24)
-        chosen = np.linspace(0, self.steps_per_epoch - 1, steps).astype(int)
-        spent = []
-        for number in chosen:
-            begin = time.monotonic()
-            self._backward(self._batch(int(number)), int(number))
-            spent.append(time.monotonic() - begin)
+        def step(number: int) -> None:
+            self._backward(self._batch(number), number)
+
+        found = affordable(
+            seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=self.config.evaluations
+        )
         self.optimizer.zero_grad(set_to_none=True)
-        # Ignore the first steps, which warm caches; add 10% for the optimizer, and reserve 10% of the time for noise.
-        per_step = float(np.mean(spent[len(spent) // 4 :])) * 1.1
-        seconds *= 0.9
-        # There is one evaluation per epoch, but at least `fewest`, which may take a fifth of the time.
-        fewest = min(self.config.evaluations, max(1, int(0.2 * seconds / max(evaluation, 1e-9))))
-        by_epochs = (seconds - evaluation) / (per_step + evaluation / self.steps_per_epoch)
-        return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
-
-    def _evaluation_seconds(self) -> float:
-        begin = time.monotonic()
-        self._metrics(0)
-        return time.monotonic() - begin
+        return found
 
     def _save(self, state: TrainingState) -> None:
         if self.folder is None:

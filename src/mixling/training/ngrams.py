@@ -187,6 +187,7 @@ def fit_branch(
     *,
     strength: float,
     max_bytes: int | None,
+    few: bool = False,
 ) -> NgramBranch:
     """Fit the linear model and store it in 8 bits, with as many weights as fit into a number of bytes.
 
@@ -194,10 +195,11 @@ def fit_branch(
         targets: of all texts, as the task has them as numbers; `weights` (B,) are the user's of the texts.
         strength: the inverse of the regularization.
         max_bytes: None: all weights are kept.
+        few: as of `Task.fit_scores`.
     """
     chosen = features.chosen
     fitted, bias = task.fit_scores(
-        features.matrix, targets[chosen], None if weights is None else weights[chosen], strength=strength
+        features.matrix, targets[chosen], None if weights is None else weights[chosen], strength=strength, few=few
     )
     return compress(features, fitted * features.factors, bias, max_bytes=max_bytes)
 

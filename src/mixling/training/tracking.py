@@ -1,7 +1,7 @@
 """Send the course of a training to trackers: TensorBoard, trackio, Weights & Biases, MLflow; several at once.
 
-A tracker works in a thread of its own. If it raises, or does not answer, that is logged once and the training goes on
-without it: everything is in metrics.jsonl as well.
+A tracker works in a thread of its own. If it raises, or does not answer, that is logged once and the training
+continues without it: everything is in metrics.jsonl as well.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Trackio(_WandbLike):
 
 
 class Mlflow(Tracker):
-    """MLflow, where MLFLOW_TRACKING_URI says; the experiment is MLFLOW_EXPERIMENT_NAME or `mixling`."""
+    """MLflow, at MLFLOW_TRACKING_URI; the experiment is MLFLOW_EXPERIMENT_NAME or `mixling`."""
 
     package = "mlflow"
 
@@ -222,7 +222,7 @@ class Guard:
     def _fail(self, reason: str) -> None:
         if not self._failed:
             self._failed = True
-            self._log(f"tracking by {self._name} {reason}; the run goes on without it, metrics.jsonl has all metrics")
+            self._log(f"tracking by {self._name} {reason}; the run continues without it; metrics.jsonl has all metrics")
 
 
 class Tracking(Callback):

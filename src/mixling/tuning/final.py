@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mixling.data.dataset import Dataset
 from mixling.metrics.base import Metrics
-from mixling.runs.artifact import RUN_FILE, folder_to_resume
 from mixling.runs.config import RunConfig, resumed_config
+from mixling.runs.files import RUN_FILE, folder_to_resume
 from mixling.runs.run import Run
 from mixling.runs.training import fit
 from mixling.tasks import task_type

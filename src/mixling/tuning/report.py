@@ -227,9 +227,9 @@ def search_summary(search: Search, chosen: Result, *, metric: str, examples: int
         lines.append(f"  {trial_line(chosen)}")
     states = [result.state for result in results]
     if count := states.count("failed"):
-        lines.append(f"{count} trials failed; see {TABLE_FILE}")
+        lines.append(f"{count} trial{'s' * (count != 1)} failed; see {TABLE_FILE}")
     if count := states.count("stopped"):
-        lines.append(f"{count} trials were stopped early")
+        lines.append(f"{count} trial{'s were' if count != 1 else ' was'} stopped early")
     if plan.independent and (table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better)):
         lines += [f"expected best validation {metric} of n random trials:", *table]
     lines.append(

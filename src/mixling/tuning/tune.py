@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -82,8 +81,8 @@ def data_hash(train: Dataset, validation: Dataset) -> str:
     """Return a hash of the texts and labels, by which a resumed search recognizes its data."""
     out = hashlib.sha256()
     for part in (train, validation):
-        out.update(part.text_hashes().tobytes())
-        out.update(json.dumps(part.label_counts(), sort_keys=True).encode())
+        for content in part.content():
+            out.update(content)
     return out.hexdigest()
 
 
@@ -272,8 +271,10 @@ class Search:
         self._workers.remove(worker)
         if not (code := worker.process.exitcode):
             raise TrainingError(f"the process of {self._name(worker.trial)} was interrupted; resume the search")
+        if code > 0:
+            return Failed(message=f"its process ended with exit code {code}; its error is printed above")
         return Failed(
-            message=f"its process ended with exit code {code}, perhaps for lack of memory; fewer --jobs need less"
+            message=f"its process was killed by signal {-code}, perhaps for lack of memory; fewer --jobs need less"
         )
 
     def _end(self) -> None:

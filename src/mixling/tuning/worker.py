@@ -146,8 +146,8 @@ def _failure(folder: Path, message: str, text: str) -> Failed:
 
 def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tuple[float, float]:
     """Train a trial, or continue it, or read its result if it was already finished."""
-    from mixling.runs.artifact import METRICS_FILE, RUN_FILE, read_file
     from mixling.runs.config import RunConfig, resumed_config
+    from mixling.runs.files import RUN_FILE, read_metrics
     from mixling.runs.training import fit
     from mixling.tasks import task_type
     from mixling.training.files import CHECKPOINT
@@ -158,7 +158,7 @@ def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tup
         config, finished = resumed_config(job.folder)
         resume = not finished and (job.folder / CHECKPOINT).exists()
         if finished:
-            report = read_file(job.folder / METRICS_FILE)
+            report = read_metrics(job.folder)
             return _result(report["validation"], metric, report["best"]["val_loss"])
     run = fit(
         config, train, validation,

@@ -1,30 +1,23 @@
 """Image classifiers of gMLP, MLP-Mixer, ResMLP and ViT, whose tokens are patches, and their training."""
 
-from mixling.vision.augmentation import ImageAugmentationConfig
-from mixling.vision.classifier import ImageClassifier
-from mixling.vision.config import ImageDataConfig, ImageRunConfig
-from mixling.vision.model import (
-    IMAGE_PRESETS,
-    ImageModel,
-    ImageModelConfig,
-    ImagePreset,
-    PatchEmbedding,
-    build_image_model,
-)
-from mixling.vision.run import fit_images
-from mixling.vision.timm_weights import from_timm
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "IMAGE_PRESETS",
-    "ImageAugmentationConfig",
-    "ImageClassifier",
-    "ImageDataConfig",
-    "ImageModel",
-    "ImageModelConfig",
-    "ImagePreset",
-    "ImageRunConfig",
-    "PatchEmbedding",
-    "build_image_model",
-    "fit_images",
-    "from_timm",
-]
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.vision.augmentation import ImageAugmentationConfig
+    from mixling.vision.classifier import ImageClassifier
+    from mixling.vision.config import IMAGE_RUNS, ImageDataConfig, ImageRunConfig
+    from mixling.vision.images import ImageShape, read_labeled
+    from mixling.vision.model import (
+        IMAGE_PRESETS,
+        ImageModel,
+        ImageModelConfig,
+        ImagePreset,
+        PatchEmbedding,
+        build_image_model,
+    )
+    from mixling.vision.run import fit_images
+    from mixling.vision.timm_weights import from_timm
+
+__getattr__, __dir__ = lazy_imports(__name__)

@@ -12,6 +12,7 @@ import torch
 
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
+from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES, Artifact, read_artifact
 from mixling.tasks.classification import Classification
@@ -21,6 +22,7 @@ from mixling.vision.images import ImageShape, LabeledImages, Pixels, image_pixel
 from mixling.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.vision.training import image_logits
 
+_COLORS = ((), (3,), (4,))  # what follows height and width in the shape of an array
 _HINT = "`mixling train IMAGES --task image_classification` makes one that classifies images"
 
 
@@ -137,9 +139,22 @@ class ImageClassifier:
             return read_image(image, self.shape)
         from PIL import Image
 
+        where = f"image {number}"
         if isinstance(image, np.ndarray):
+            if (
+                image.dtype != np.uint8
+                or image.ndim not in (2, 3)
+                or 0 in image.shape
+                or image.shape[2:] not in _COLORS
+            ):
+                raise DataError(
+                    f"{where}: got an array {image.shape} of {image.dtype}; allowed: (height, width) or "
+                    "(height, width, 3) of uint8"
+                )
             image = Image.fromarray(image)
-        return image_pixels(image, self.shape, where=f"image {number}")
+        elif not isinstance(image, Image.Image):
+            raise DataError(f"{where}: got {type(image).__name__}; allowed: a path, an image of Pillow, or an array")
+        return image_pixels(image, self.shape, where=where)
 
 
 def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
@@ -149,11 +164,6 @@ def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     mixers = " and ".join(dict.fromkeys(mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]))
     colors = "gray" if model["channels"] == 1 else "RGB"
     changes = ", ".join(f"{name} {value:g}" for name, value in augment.items()) or "none"
-    rows = "\n".join(
-        f"| {row['label'].replace('|', chr(92) + '|')} | {row['precision']:.4f} | {row['recall']:.4f} | "
-        f"{row['f1']:.4f} | {row['support']} |"
-        for row in found["per_class"]
-    )
     return f"""# An image classifier with {len(data["labels"])} labels
 
 {report["parameters"]:,} parameters; token mixing by {mixers} between patches of {model["patch_size"]} x
@@ -178,11 +188,7 @@ prediction.label, prediction.probabilities
 
 Accuracy {found["accuracy"]:.4f}, macro F1 {found["macro_f1"]:.4f}, log-loss {found["log_loss"]:.4f} on
 {found["n"]:,} validation images (epoch {best["epoch"]:g}).
-
-| label | precision | recall | F1 | images |
-|---|---|---|---|---|
-{rows}
-
+{label_table(found, data)}
 ## Training
 
 {data["training"]:,} images; changes while training: {changes}. The complete configuration is in `run.json`, the metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import re
@@ -99,7 +100,7 @@ def read_labeled(
 
 
 def first_shape(source: str) -> ImageShape | None:
-    """Return the form in which the images of a source are best read, by its first image; None if there is none.
+    """Return the form in which the images of a source are best read, by the first that can be; None if none can.
 
     The height and width are the shorter side, or 64 if that is longer.
     """
@@ -109,8 +110,8 @@ def first_shape(source: str) -> ImageShape | None:
                 _, height, width = _idx_header(file, Path(source), rank=3)
             return ImageShape(size=min(height, width, _LARGEST), channels=1)
         for path, _ in _labeled_files(Path(source)):
-            with _open_image(path) as image:
-                gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
+            with contextlib.suppress(DataError), _open_image(path) as image:
+                gray = image.mode in ("1", "L", "LA", "F") or image.mode.startswith("I")
                 return ImageShape(size=min(*image.size, _LARGEST), channels=1 if gray else 3)
     except DataError:  # reported when all images are read
         pass
@@ -141,8 +142,8 @@ def image_pixels(image: Any, shape: ImageShape, *, where: str) -> Pixels:
     from PIL import Image
 
     try:
-        if image.mode == "I;16":  # Pillow cuts 16 bits off at 255
-            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        if image.mode.startswith("I"):  # 16 bits, also in the 32 of "I", which Pillow would cut off at 255
+            image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
         if image.has_transparency_data:  # on white, not on whatever is stored below it
             image = image.convert("RGBA")
             image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -12,7 +12,8 @@ import numpy as np
 from mixling.errors import DataError
 from mixling.export.plots import confusion_matrix
 from mixling.metrics.base import ClassificationMetrics
-from mixling.runs.artifact import CONFUSION_FILE, IMAGES, WEIGHTS_FILE
+from mixling.runs.artifact import IMAGES
+from mixling.runs.files import CONFUSION_FILE, WEIGHTS_FILE
 from mixling.runs.run import Parts, Run, Stage, execute
 from mixling.tasks.classification import Classification
 from mixling.text.labels import LabelSet

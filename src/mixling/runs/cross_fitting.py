@@ -1,0 +1,122 @@
+"""Choose the mixture of a network and its n-gram branch by cross-fitting, where labeled examples are few.
+
+A tenth of a few examples cannot show how much each of the two should count, and a network that was trained on the rest
+cannot be judged on it. So networks are trained that each leave out one fold of all labeled examples, in the same way as
+the one that is exported, and branches are fitted that leave out the same fold; the mixture and the strength of the
+regularization minimize the loss of what these predict for the examples that they left out (out-of-fold predictions, as
+in D. Wolpert, "Stacked generalization", 1992). The exported network and branch are trained on all examples.
+
+The branch has no misspelled copies here, which made it worse (experiments/README.md), and its n-grams may weigh more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
+from mixling.data.splits import assign_folds
+from mixling.models.model import Model
+from mixling.runs.config import RunConfig
+from mixling.tasks import task_type
+from mixling.text.encoder import Text
+from mixling.text.labels import Targets
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
+from mixling.training.loop import Trainer
+
+FOLDS = 4
+FEW_EXAMPLES = 2_000  # with more, a tenth of them shows as much, and the trainings would take minutes
+
+Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfFold:
+    """Predictions of networks for the examples that they were not trained on.
+
+    Attributes:
+        folds: (R,) of the training and then the validation examples.
+        logits: (R, C).
+    """
+
+    folds: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.floating]
+
+
+def choose_folds(
+    config: RunConfig, train: Dataset, validation: Dataset, *, weighted: bool, world: int
+) -> npt.NDArray[np.int64] | None:
+    """Return the folds (R,) of the training and then the validation examples; None: there is no cross-fitting.
+
+    Args:
+        weighted: whether the training examples have weights.
+        world: number of processes that train.
+    """
+    chosen, task, training = config.ngrams.cross_fit, task_type(config.task), config.train
+    number = len(train) + len(validation)
+    possible = task.has_scores and config.ngrams.use != "never" and config.distill is None and world == 1
+    if chosen is False or not possible:
+        return None
+    if chosen is None:
+        planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
+        usual = config.initialization.kind in ("random", "rows") and not weighted and config.conformal is None
+        if number > FEW_EXAMPLES or planned or not usual:
+            return None
+    joined = Dataset.from_examples((one for part in (train, validation) for one in part), pairs=train.schema.pairs)
+    if len(np.unique(joined.group_hashes())) < 2 * FOLDS:
+        return None
+    return assign_folds(joined, FOLDS, training.seed)
+
+
+def predict_out_of_fold(
+    folds: npt.NDArray[np.int64],
+    data: LabeledData,
+    known: npt.NDArray[np.int64],
+    texts: Sequence[Text],
+    training: TrainConfig,
+    *,
+    build: Callable[[], Model],
+    finish: Callable[[Model], Predict],
+) -> OutOfFold:
+    """Train a network for each fold on the others.
+
+    Args:
+        folds: (R,) of all examples, whose texts are `texts`.
+        data: the examples with known labels.
+        known: (R',) the indices of these among all.
+        build: returns the model with its initial weights.
+        finish: returns what predicts with a trained model.
+    """
+    logits: list[npt.NDArray[np.floating]] = [np.empty(0)] * len(folds)
+    for fold in range(int(folds.max()) + 1):
+        part = _part(data, np.flatnonzero(folds[known] != fold))
+        model, epochs = build(), training.epochs or 1
+        changes = {"steps": None, "time_budget": None, "patience": None, "track": ()}
+        total = epochs * math.ceil(len(part) / training.batch_size)
+        Trainer(model, part, training.model_copy(update=changes), last_step=total).fit()
+        held = np.flatnonzero(folds == fold)
+        for index, row in zip(held, finish(model.cpu())([texts[int(i)] for i in held]), strict=True):
+            logits[index] = row
+    return OutOfFold(folds=folds, logits=np.stack(logits))
+
+
+def _part(data: LabeledData, chosen: npt.NDArray[np.int64]) -> LabeledData:
+    """Return some of the training examples."""
+    targets: Targets = data.train_targets
+    return LabeledData(
+        objective=data.objective,
+        train=TextSet(data.train.dataset.subset(chosen), data.train.encoder),
+        train_targets=targets[chosen] if isinstance(targets, np.ndarray) else [targets[int(i)] for i in chosen],
+        validation=data.validation,
+        validation_task=data.validation_task,
+        validation_targets=data.validation_targets,
+        token_dropout=data.token_dropout,
+        augmenter=data.augmenter,
+        weights=None if data.weights is None else data.weights[chosen],
+    )

@@ -1,0 +1,86 @@
+"""Check the texts that a model is given, and divide a stream of them into parts that fit into memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mixling.errors import DataError
+
+if TYPE_CHECKING:
+    from mixling.text.encoder import Text
+
+# Texts that are sorted together, to form batches of similar length.
+PART_TEXTS = 4096
+CHECKED = 256  # texts that are checked together
+
+
+class TextInputs:
+    """The texts that a model accepts.
+
+    Args:
+        pairs: whether the model was trained on pairs of texts; None: unknown.
+        questions: it answers questions: an item is a pair (question, context).
+        part_chars: the characters from which a part is complete.
+    """
+
+    def __init__(self, *, pairs: bool | None, questions: bool, part_chars: int) -> None:
+        self.questions = questions
+        self._pairs = True if questions else pairs
+        self._part_chars = part_chars
+
+    def are_few(self, texts: object) -> bool:
+        """Return whether texts are a list that can be predicted at once; raise as `check` does."""
+        return type(texts) is list and 0 < len(texts) <= CHECKED and self.check(texts) < self._part_chars
+
+    def parts(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
+        """Yield texts in lists of up to `PART_TEXTS`, checked; they may be endless.
+
+        Raises:
+            DataError: `texts` is a single text, or an item is no text that the model accepts.
+        """
+        if type(texts) is not list:
+            from mixling.text.clean import check_many
+
+            check_many(texts, "texts")
+        part: list[Text] = []
+        num_chars = number = 0
+        left = iter(texts)
+        while chunk := list(itertools.islice(left, min(CHECKED, PART_TEXTS - len(part)))):
+            num_chars += self.check(chunk, number)
+            number += len(chunk)
+            part += chunk
+            if len(part) >= PART_TEXTS or num_chars >= self._part_chars:
+                yield part
+                part, num_chars = [], 0
+        if part:
+            yield part
+
+    def check(self, texts: Sequence[Text], first: int = 0) -> int:
+        """Return the number of characters of texts, of which the first has this number.
+
+        Raises:
+            DataError: an item is not a text, or not of the kind that the model was trained on.
+        """
+        if not self._pairs and set(map(type, texts)) == {str}:
+            return sum(map(len, texts))
+        return sum(self._check(text, number) for number, text in enumerate(texts, first))
+
+    def _check(self, text: object, number: int) -> int:
+        from mixling.text.clean import count_chars
+
+        size = count_chars(text, number)
+        if self._pairs is None or isinstance(text, tuple) == self._pairs:
+            return size
+        if self.questions:
+            raise DataError(
+                f"item {number} is one text; this model answers questions: pass (question, context), or on the "
+                "command line --question and --context, or a file with both"
+            )
+        if self._pairs:
+            raise DataError(
+                f"item {number} is one text; this model was trained on pairs: pass (first, second), "
+                "or on the command line a file and its columns with --text and --text-pair"
+            )
+        raise DataError(f"item {number} is a pair of texts; this model was trained on single texts: pass one text")

@@ -1,0 +1,97 @@
+"""What a task is compared with: the baselines that fit it, and linear models, also as part of a network."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.examples import Target
+from mixling.metrics.base import Score
+from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
+from mixling.text.predictions import Prediction
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted linear baseline: scikit-learn models, and the function from their scores (R, K) to answers."""
+
+    models: Sequence[Any]
+    answers: Callable[[npt.NDArray[np.float32]], list[Target]]
+
+
+class Baselines(ABC):
+    """The baselines of a task, and the linear model that is added to its networks (`mixling.text.ngram_branch`).
+
+    Attributes:
+        baselines: keys of `mixling.comparison.benchmark.BASELINES`; the first is the reference.
+        headline, aside: the main and the other metrics of a comparison.
+        resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
+        linear: short and long name of the model of `fit_linear`.
+        has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
+    """
+
+    name: ClassVar[str]
+    labels: LabelSet
+    baselines: ClassVar[tuple[str, ...]] = ()
+    headline: ClassVar[str]
+    aside: ClassVar[tuple[str, ...]]
+    resamples: ClassVar[str] = ""
+    linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")
+    has_scores: ClassVar[bool] = False
+
+    def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
+        """Score answers, given as labels, against the targets of the same rows; unknown labels are errors."""
+        raise NotImplementedError(f"{self.name} has no baselines")
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> Target:
+        """Return a prediction in the form of a target."""
+        raise NotImplementedError(f"{cls.name} has no baselines")
+
+    @classmethod
+    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+        """Fit a linear model on features (R, F).
+
+        Args:
+            strength: the inverse of the regularization.
+        """
+        raise NotImplementedError(f"{cls.name} has no linear baseline")
+
+    @property
+    def num_scores(self) -> int:
+        """K, the scores that a linear model has for a text."""
+        return len(self.labels)
+
+    def fit_scores(
+        self,
+        features: Any,
+        targets: npt.NDArray,
+        weights: npt.NDArray[np.float32] | None,
+        *,
+        strength: float,
+        few: bool = False,
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
+
+        Args:
+            features: (B, F), sparse.
+            targets: (B, ...), as `targets` gives them.
+            weights: (B,) of the texts; None: all are 1.
+            strength: the inverse of the regularization.
+            few: whether the texts are few, for which a slower model may be better.
+        """
+        raise NotImplementedError(f"{self.name} has no scores")
+
+    def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the logits (B, C) that scores (B, K) are."""
+        return scores
+
+    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
+        raise NotImplementedError(f"{self.name} has no scores")

@@ -1,0 +1,48 @@
+"""How many steps fit into a time budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+_MEASURED = 24  # steps
+_OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to that of the gradients
+_RESERVED = 0.1  # part of the time for noise
+_EVALUATIONS = 0.2  # part of the time that the evaluations within an epoch may take
+
+
+def affordable(
+    seconds: float,
+    step: Callable[[int], None],
+    evaluate: Callable[[], None],
+    *,
+    steps_per_epoch: int,
+    evaluations: int,
+) -> tuple[int, int]:
+    """Return the number of steps and the minimum of evaluations that fit into the time.
+
+    Decided before the first step, so that a resumed run has the same plan.
+
+    Args:
+        step: computes the gradients of the step with this number.
+        evaluations: the most that a training has if it has less than as many epochs.
+    """
+    evaluation = _seconds(evaluate)
+    if evaluation < 0.1 * seconds:  # the first one also loads libraries; repeat it unless it is expensive
+        evaluation = _seconds(evaluate)
+    numbers = np.linspace(0, steps_per_epoch - 1, min(steps_per_epoch, _MEASURED)).astype(int)
+    spent = [_seconds(lambda number=int(number): step(number)) for number in numbers]  # type: ignore[misc]
+    per_step = float(np.mean(spent[len(spent) // 4 :])) * _OPTIMIZER  # the first steps warm caches
+    seconds *= 1 - _RESERVED
+    # There is one evaluation per epoch, but at least `fewest`.
+    fewest = min(evaluations, max(1, int(_EVALUATIONS * seconds / max(evaluation, 1e-9))))
+    by_epochs = (seconds - evaluation) / (per_step + evaluation / steps_per_epoch)
+    return max(1, int(min(by_epochs, (seconds - fewest * evaluation) / per_step))), fewest
+
+
+def _seconds(run: Callable[[], None]) -> float:
+    begin = time.monotonic()
+    run()
+    return time.monotonic() - begin
