@@ -117,7 +117,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
 def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None) -> dict[str, Any]:
     """Return the fields that may hold texts, for `request_model`; the schema has the pattern, which is not checked."""
     described = {} if pattern is None else {"json_schema_extra": {"pattern": pattern}}
-    text = Annotated[str, Field(max_length=max_chars, **described)]  # type: ignore[call-overload]
+    text = Annotated[str, Field(max_length=max_chars, **described)]
     kinds: dict[str, Any] = {
         "texts": text,
         "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mixling.errors import ConfigError
 from mixling.hub import fetch_folder, on_hub
-from mixling.runs.artifact import CONFIG_FILE, fetch_run
+from mixling.runs.artifact import fetch_run
+from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.onnx_file import ONNX_FILE
 
