@@ -9,20 +9,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TrainConfig, fit, model_config
 from mixling.config import parse
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.models.presets import model_config
-from mixling.runs.config import RunConfig
+from mixling.runs import LABELS, LinearData, fit_ngrams, resolve
 from mixling.runs.cross_fitting import OutOfFold, choose_folds
-from mixling.runs.ngrams import Fitted, LinearData, fit_ngrams
-from mixling.runs.spec import LABELS, resolve
-from mixling.runs.training import fit
-from mixling.runtime.predictor import Predictor
+from mixling.runs.ngrams import Fitted
 from mixling.tasks import task_type
-from mixling.text.config import TextConfig
-from mixling.text.encoder import train_vocabulary
-from mixling.training.config import NgramConfig, TrainConfig
+from mixling.text import train_vocabulary
+from mixling.training import NgramConfig
 
 WORDS = ("balan", "kopert", "misim", "tugor", "zelan", "bapert", "kosim", "migor")
 
@@ -99,6 +93,7 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
     assert run.report["refit"]["examples"] == 80
     assert run.report["ngrams"]["folds"] == 4
     assert run.metrics.n == 21
+    assert any(line.startswith("few examples: training 4 networks") for line in lines)
     assert any("80 examples by models that had not seen them" in line for line in lines)
     predictor, test = Predictor(tmp_path / "m"), rows(100, 2)
     right = [

@@ -6,7 +6,7 @@ fitted for the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.unlabeled import read_unlabeled
-from mixling.errors import DataError
+from mixling.errors import ConfigError, DataError
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention, choose_abstention
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
@@ -206,3 +206,21 @@ def _top_probabilities(path: Path, config: RunConfig) -> npt.NDArray[np.float64]
     if not texts:
         raise DataError("has no texts; out-of-scope texts are needed", path=config.out_of_scope[0])
     return Predictor(path).predict_proba(texts).max(1)
+
+
+def check_abstention(found: Mapping[str, Any] | None, folder: Path) -> None:
+    """Check that a wanted threshold to abstain was found.
+
+    Args:
+        found: the entry "abstention" of metrics.json; None: none was wanted.
+        folder: of the run.
+
+    Raises:
+        ConfigError: no threshold has the accuracy.
+    """
+    if found is not None and found["threshold"] is None:
+        raise ConfigError(
+            f"abstain_at: no threshold gives an accuracy of {found['wanted']:g} on the validation examples; the most "
+            f"that can be had is {found['accuracy']:.4f}, answering {found['coverage']:.1%} of them. The model in "
+            f"{folder} is complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
+        )

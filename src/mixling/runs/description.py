@@ -70,10 +70,8 @@ def _describe(model: str) -> dict[str, Any]:
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
     saved = _read(folder, CONFIG_FILE, lambda saved: (_body(saved["model"]), saved["parameters"]))
     metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
-    weights = folder / WEIGHTS_FILE
     return {
-        "file": str(weights),
-        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        **_file(folder),
         "task": "none yet; fine-tune the pretrained model with: mixling train FILE --from DIR",
         "parameters": saved["parameters"],
         "text": saved["model"]["text"],
@@ -85,10 +83,8 @@ def _describe_pretraining(folder: Path) -> dict[str, Any]:
 def _describe_generator(folder: Path) -> dict[str, Any]:
     saved = _read(folder, CONFIG_FILE, lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
     metrics = _read(folder, METRICS_FILE, lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"])))
-    weights = folder / WEIGHTS_FILE
     return {
-        "file": str(weights),
-        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        **_file(folder),
         "task": "text to text; use it with mixling generate",
         "parameters": saved["parameters"],
         "tasks": saved["tasks"],
@@ -103,16 +99,19 @@ def _describe_images(folder: Path) -> dict[str, Any]:
         folder, CONFIG_FILE, lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
     )
     metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
-    weights = folder / WEIGHTS_FILE
     return {
-        "file": str(weights),
-        "file_bytes": weights.stat().st_size if weights.exists() else 0,
+        **_file(folder),
         "task": "image classification",
         "parameters": saved["parameters"],
         "labels": saved["labels"]["names"],
         "image_model": saved["model"],
         **{name: metrics[name] for name in ("data", "validation", "best") if name in metrics},
     }
+
+
+def _file(folder: Path) -> dict[str, Any]:
+    weights = folder / WEIGHTS_FILE
+    return {"file": str(weights), "file_bytes": weights.stat().st_size if weights.exists() else 0}
 
 
 _DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mixling.text.encoder import Text
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
-TAGGING, QUESTIONS = "tagging", "question_answering"  # tasks with logits of words
+TAGGING = "tagging"  # a task with logits of words
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
 
 

@@ -128,9 +128,12 @@ class Network:
 
     def _look_up(self, encoded: Sequence[Encoded]) -> tuple[list[Float32], Float32 | None]:
         """Return the rows (N, R) of each text's words, and the branch's logits (B, C); the caller holds the lock."""
+        words = [item.words for item in encoded]
+        scores = None if self.branch is None else self.branch.logits(words)
         known = self._rows.known()
-        scores = None if self.branch is None else self.branch.logits([item.words for item in encoded])
-        return [known[item.words] for item in encoded], scores
+        if len(words) < 2:
+            return [known[item] for item in words], scores
+        return np.split(known[np.concatenate(words)], np.cumsum([len(item) for item in words])[:-1]), scores
 
     def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], scores: Float32 | None) -> list[Float32]:
         """Return the model's logits for texts, or for their words, given the graph's and the branch's."""
@@ -142,6 +145,8 @@ class Network:
 
     def _run(self, rows: list[Float32], batch_size: int) -> list[Float32]:
         """Return the logits of texts, given the rows (N, R) of their words, in batches of similar length."""
+        if len(rows) == 1:  # without the cost of sorting and padding
+            return [self.model.logits(rows[0], np.arange(1, len(rows[0]) + 1, dtype=np.int32)[None])[0]]
         out: list[Float32] = [np.zeros(0, np.float32)] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         first = 0

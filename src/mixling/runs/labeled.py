@@ -1,0 +1,253 @@
+"""What a run on labeled examples trains, saves and evaluates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mixling.data.splits import unseen
+from mixling.export.card import model_card
+from mixling.export.onnx import export_onnx
+from mixling.export.plots import confusion_matrix
+from mixling.export.quantize import quantization_problem
+from mixling.metrics.base import ClassificationMetrics, Metrics
+from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.runs.adjustments import Adjustments
+from mixling.runs.config import RunConfig
+from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
+from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
+from mixling.runs.labeled_data import LabeledExamples, training_data
+from mixling.runs.ngrams import LinearData
+from mixling.runs.pretrained import load_pretrained
+from mixling.runs.refit import with_validation
+from mixling.runs.replay import load_head, replayed_run
+from mixling.runs.run import Parts, Stage
+from mixling.runs.shared import Shared
+from mixling.runs.unfinished import write_setup
+from mixling.runs.validation import Outputs
+from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.predictor import Predictor
+from mixling.storage import write_atomic
+from mixling.tasks.base import Task
+from mixling.text.encoder import TextEncoder, train_vocabulary
+from mixling.text.vectors import WordVectors
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import NO_AUGMENTATION
+from mixling.training.callbacks import Log
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
+from mixling.training.initialization import init_bottleneck
+from mixling.training.memory import release
+
+_VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
+
+
+class LabeledParts(Parts[Metrics]):
+    """A model and the labeled examples or questions that it is trained on."""
+
+    model: Model
+
+    def __init__(self, examples: LabeledExamples, shared: Shared, stage: Stage) -> None:
+        config, task, texts = examples.config, examples.task, examples.texts
+        self.examples, self.config, self.labels = examples, config, task.labels
+        text = config.model.text
+        self.vocabulary = (
+            Vocabulary.load(text.vocabulary)
+            if text.vocabulary is not None
+            else shared.get(
+                lambda: train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, config.train.seed), text),
+                *("vocabulary", text.model_dump_json()),
+                # A sample of all texts is the same with every seed.
+                *((config.train.seed,) if texts.text_bytes().sum() > _VOCABULARY_BYTES else ()),
+                of=(texts,),
+            )
+        )
+        text = text.for_vocabulary(self.vocabulary)
+        self.model_config: ModelConfig = config.model.model_copy(update={"text": text})
+        self.training: TrainConfig = config.train.resolved(
+            len(texts),
+            rows_per_label=len(examples.train) / len(self.labels) if task.has_classes else None,
+            init=config.initialization.kind,
+            distilled=config.distill is not None,
+            augmented=not task.windows,
+            single=not (task.per_word or self.pairs),
+            cross_fitted=examples.folds is not None,
+        )
+        encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
+        self.data, self.validation = training_data(examples, self.training, encoder, shared, stage.log)
+        self.adjustments = Adjustments(task, self.validation, stage.log)
+        self._log = stage.log
+        self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
+        self.model = self._build(stage.log)
+        smoothing = config.train.loss.label_smoothing if task.smooths else 0
+        if smoothing and config.distill is None:
+            stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
+
+    def all_examples(self) -> LabeledData | None:
+        if not self.config.refit and self.examples.folds is None:
+            return None
+        assert isinstance(self.data, LabeledData), "a configuration with refit has another task"
+        return with_validation(self.data, self.examples.validation, self.examples.task)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the training texts are pairs."""
+        return self.examples.train.schema.pairs
+
+    def content(self) -> Iterator[bytes]:
+        yield json.dumps(self.vocabulary.serialize()).encode()
+        for part in (self.examples.texts, self.examples.validation):
+            yield from part.content()
+        if self.examples.weights is not None:
+            yield self.examples.weights.tobytes()
+        if self.config.distill is not None:
+            yield from (target.tobytes() for target in self.examples.targets)
+
+    def begin(self, folder: Path) -> None:
+        write_setup(folder, self.config, self.model_config, self.labels, self.vocabulary, pairs=self.pairs)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        name, content = self.vocabulary.serialize()
+        write_atomic(folder / name, content)
+        saved = {"task": self.config.task, "model": self.model_config.to_dict(), "labels": self.labels.to_dict()}
+        return {**saved, "vocabulary": name}
+
+    def calibrate(self) -> None:
+        self.adjustments.calibrate(self.model)
+
+    def evaluate(
+        self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
+    ) -> tuple[Metrics, dict[str, Any]]:
+        float_outputs = self.validation.of_model(self.model)
+        quantization, precision, outputs = None, self.config.precision, self._export(folder, self.config.precision)
+        if precision == "int8":
+            quantization = self.validation.compare_quantized(float_outputs, outputs)
+            if (problem := quantization_problem(quantization)) is not None:
+                log(f"{problem}; model.onnx holds float32 weights")
+                precision, outputs = "float32", self._export(folder, "float32")
+        outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
+        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config)
+        self.adjustments.choose_label_thresholds(folder / ONNX_FILE, outputs, self.config.label_thresholds)
+        if self.examples.held_out is not None:
+            self.adjustments.fit_sets(folder / ONNX_FILE, self.examples.held_out, self.config)
+        metrics = self.validation.metrics(outputs)
+        return metrics, {
+            "validation": metrics.to_dict(),
+            "data": self._data_report(),
+            "epochs": self.training.epochs,
+            "precision": precision,
+            "quantization": None if quantization is None else asdict(quantization),
+            **self.adjustments.to_dict(),
+            "reading": None if self.validation.reading is None else self.validation.reading.to_dict(),
+            "file_bytes": (folder / ONNX_FILE).stat().st_size,
+        }
+
+    def _data_report(self) -> dict[str, Any]:
+        """Return the numbers of examples, and of training examples by label where each has one or several."""
+        train, task = self.examples.train, self.examples.task
+        counts = train.label_counts() if task.has_labels else {}
+        labels = {name: counts[name] for name in self.labels.names if name in counts}
+        return {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
+
+    def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
+        """Write model.onnx and return its outputs for the validation data."""
+        write_atomic(folder / ONNX_FILE, self._exported(self.model, precision))
+        outputs = self.validation.of_file(Predictor(folder / ONNX_FILE, num_threads=torch.get_num_threads()))
+        release()  # what the predictor had
+        return outputs
+
+    def _exported(self, model: Model, precision: Literal["int8", "float32"]) -> bytes:
+        return export_onnx(
+            model,
+            text=self.model_config.text,
+            task=self.config.task,
+            labels=self.labels,
+            vocabulary=self.vocabulary,
+            precision=precision,
+            pairs=self.pairs,
+            reading=self.validation.reading,
+        )
+
+    def _linear_data(self, path: Path, outputs: Outputs) -> LinearData:
+        examples = self.examples
+        return LinearData(
+            task=examples.task,
+            train=examples.train,
+            validation=examples.validation,
+            network=np.stack(outputs),
+            predict=Predictor(path, num_threads=torch.get_num_threads()).text_logits,
+            weights=examples.weights if self.config.distill is None else None,
+            text=self.model_config.text,
+            vocabulary=self.vocabulary,
+            augmentation=self.training.augmentation or NO_AUGMENTATION,
+            out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
+        )
+
+    def _out_of_fold(self, folds: npt.NDArray[np.int64]) -> OutOfFold:
+        examples, joined = self.examples, self.all_examples()
+        assert joined is not None
+        known = np.arange(len(folds))
+        if examples.task.has_labels:
+            new = unseen(examples.validation, examples.task.labels.names)
+            known = np.setdiff1d(known, new + len(examples.train))
+
+        self._log(
+            f"few examples: training {folds.max() + 1} networks that each leave out a fold of the {len(folds):,}, to "
+            "choose how much the n-gram branch counts (--set ngrams.cross_fit=false omits this)"
+        )
+
+        def finish(model: Model) -> Predict:
+            self.adjustments.calibrate(model)
+            return Predictor(self._exported(model, self.config.precision)).text_logits
+
+        return predict_out_of_fold(
+            folds, joined, known, [*examples.train.texts, *examples.validation.texts], self.training,
+            build=lambda: self._build(lambda message: None),
+            finish=finish,
+        )  # fmt: skip
+
+    def draw(self, folder: Path, metrics: Metrics) -> None:
+        if isinstance(metrics, ClassificationMetrics):
+            names = [row.label for row in metrics.per_class]
+            confusion_matrix(np.array(metrics.confusion), names, folder / CONFUSION_FILE)
+
+    def card(self, report: dict[str, Any]) -> str:
+        used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}
+        used |= {"init": self.config.initialization.to_dict(), "reading": report["reading"]}
+        values = {**self.config.to_dict(), **used}
+        return model_card(values, report, self.examples.task, folder_files=DESCRIPTIONS, pairs=self.pairs)
+
+
+def _build(
+    config: RunConfig,
+    model_config: ModelConfig,
+    task: Task,
+    encoder: TextEncoder,
+    vectors: WordVectors | None,
+    log: Log,
+) -> Model:
+    """Return the model with its initial weights."""
+    model = build_model(model_config, num_outputs=len(task.labels), output=task.output, seed=config.train.seed)
+    if model.embedding.embeddings is not None:
+        model.embedding.load_embeddings(config.model.embedding.embeddings)
+    if config.init.pretrained is not None:
+        load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
+        if replayed_run(config) is not None:
+            load_head(model, task.labels, config.init.pretrained)
+    counted = f"{len(task.labels)} labels, " if task.has_labels else ""
+    log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
+    if vectors is not None:
+        fitted = init_bottleneck(model.embedding, encoder, vectors)
+        log(
+            f"initialization: the embeddings of {fitted.words:,} words reproduce {fitted.explained:.0%} of the "
+            "variance of their vectors"
+        )
+    return model

@@ -1,0 +1,178 @@
+"""The labeled examples of a run, and what distillation makes of them, as training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
+from mixling.metrics.base import Metrics
+from mixling.runs.config import RunConfig
+from mixling.runs.cross_fitting import choose_folds
+from mixling.runs.data import hold_out, log_truncated
+from mixling.runs.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.files import TEACHER_FOLDER
+from mixling.runs.initialization import make_vectors
+from mixling.runs.replacement import link_folder
+from mixling.runs.run import Run, Stage
+from mixling.runs.shared import Shared
+from mixling.runs.teacher import SELF, check_distill
+from mixling.runs.validation import LabeledValidation, QuestionValidation, Validation
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
+from mixling.teachers.base import Teacher
+from mixling.text.encoder import Text, TextEncoder
+from mixling.text.labels import Targets
+from mixling.text.vectors import WordVectors
+from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
+from mixling.training.callbacks import Log
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
+from mixling.training.questions import QuestionData, question_data
+
+FitFunction = Callable[..., Run[Metrics] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledExamples:
+    """The data of a run; `texts` and `targets` are what is trained on, in distillation with the unlabeled texts."""
+
+    config: RunConfig
+    task: Task
+    train: Dataset
+    validation: Dataset
+    texts: Dataset
+    targets: Targets
+    weights: npt.NDArray[np.float32] | None
+    vectors: WordVectors | None
+    held_out: Dataset | None
+    folds: npt.NDArray[np.int64] | None
+
+
+def prepare_examples(
+    config: RunConfig,
+    train: Dataset,
+    validation: Dataset,
+    weights: npt.NDArray[np.float32] | None,
+    teacher: Teacher | None,
+    unlabeled: Iterable[Text],
+    vectors: WordVectors | None,
+    shared: Shared,
+    stage: Stage,
+    *,
+    fit: FitFunction,
+) -> LabeledExamples:
+    """Return what a run is trained on; see `mixling.runs.training.fit` for the arguments.
+
+    Args:
+        fit: trains the models of the teacher "self".
+    """
+    validation, held_out = hold_out(config, validation)
+    counts, labels = train.label_counts(), task_type(config.task).label_set(train)
+    numbers = np.array([counts.get(name, 0) for name in labels.names])
+    task = task_type(config.task)(labels, config.train.loss, numbers)
+    texts, targets = train, task.targets(train.targets)
+    if config.distill is not None:
+        if teacher is None:
+            check_distill(config.distill, task=type(task), data=config.data, world=stage.distributed.world)
+        if stage.distributed.is_main and stage.folder != stage.home:
+            link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
+        stage.begin()  # what follows may take long
+    folds = choose_folds(config, train, validation, weighted=weights is not None, world=stage.distributed.world)
+    self_distilled = config.distill is not None and config.distill.teacher == SELF
+    if vectors is None and (not stage.begun or config.refit or folds is not None or self_distilled):
+        vectors = make_vectors(config, train, stage.log, shared)
+    if config.distill is not None:
+        distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, stage)
+        texts, targets = distillation.texts, distillation.targets
+        if weights is not None:
+            weights = np.where(distillation.rows < 0, 1, weights[distillation.rows]).astype(np.float32)
+    return LabeledExamples(
+        config=config,
+        task=task,
+        train=train,
+        validation=validation,
+        texts=texts,
+        targets=targets,
+        weights=weights,
+        vectors=vectors,
+        held_out=held_out,
+        folds=folds,
+    )
+
+
+def training_data(
+    examples: LabeledExamples, training: TrainConfig, encoder: TextEncoder, shared: Shared, log: Log
+) -> tuple[LabeledData | QuestionData, Validation]:
+    """Return the encoded examples, and the evaluation of models on the validation examples."""
+    config, task, validation = examples.config, examples.task, examples.validation
+    dropout, changes = training.token_dropout or 0.0, training.augmentation
+    if task.windows:
+        assert examples.weights is None, "weights are not supported for questions"
+        questions = question_data(
+            task, examples.train, validation, encoder, config.reading, token_dropout=dropout, log=log
+        )
+        return questions, QuestionValidation(questions)
+    augmenter = None
+    if changes is not None and changes.rate:
+        augmenter = Augmenter.of_texts(changes, encoder, examples.texts.sample_texts(WORD_SAMPLE_BYTES, training.seed))
+
+    # Few steps read few of the texts; to encode these when they are read takes less time than to encode all.
+    few = training.steps is not None and 2 * training.steps * training.batch_size < len(examples.texts)
+
+    def encoded(texts: Dataset, *, keep: bool = True) -> TextSet:
+        keep = keep and not texts.spooled
+        return shared.get(lambda: TextSet(texts, encoder, keep=keep), "encoded", keep, of=(texts, encoder))
+
+    validation_task = task.with_unknown(validation.targets)
+    data = LabeledData(
+        objective=task,
+        train=encoded(examples.texts, keep=not few),
+        train_targets=examples.targets,
+        validation=encoded(validation),
+        validation_task=validation_task,
+        validation_targets=validation_task.targets(validation.targets),
+        token_dropout=dropout,
+        augmenter=augmenter,
+        weights=examples.weights,
+    )
+    log_truncated(data.train, encoder.config.max_len, log)
+    if len(validation) > MAX_EVALUATED:
+        log(f"evaluations during training are on {MAX_EVALUATED:,} of the {len(validation):,} validation examples")
+    return data, LabeledValidation(data, validation)
+
+
+def _distillation_data(
+    config: RunConfig,
+    train: Dataset,
+    validation: Dataset,
+    task: Task,
+    teacher: Teacher | None,
+    unlabeled: Iterable[Text],
+    vectors: WordVectors | None,
+    fit: FitFunction,
+    stage: Stage,
+) -> DistillationData:
+    """Return the distillation data; the main process runs the teacher, the others read the stored probabilities."""
+    distill = config.distill
+    assert distill is not None
+    return stage.in_turn(
+        lambda: make_distillation_data(
+            distill,
+            train,
+            validation,
+            task,
+            data=config.data,
+            smoothing=config.train.loss.label_smoothing,
+            seed=config.train.seed,
+            folder=stage.folder / TEACHER_FOLDER,
+            teacher=teacher,
+            unlabeled=unlabeled,
+            train_member=Member(config, train, validation, vectors, fit, stage.log),
+            log=stage.log if stage.distributed.is_main else lambda message: None,
+        )
+    )
