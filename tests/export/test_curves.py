@@ -48,3 +48,11 @@ def test_the_most_confused_pairs_are_named(figures: list[Any], tmp_path: Path) -
     assert figures[0].axes[0].get_xlabel().splitlines() == ["predicted", "7 of $c as a", "3 of a as b"]
     plots.confusion_matrix(np.diag([1, 2]), ["a", "b"], tmp_path / "confusion.png")
     assert figures[1].axes[0].get_xlabel() == "predicted"
+
+
+def test_the_names_of_curves_that_end_close_together_do_not_overlap(figures: list[Any], tmp_path: Path) -> None:
+    losses = [{"epoch": epoch, "train_loss": 1 / epoch + 1e-3, "val_loss": 1 / epoch} for epoch in (1.0, 2.0)]
+    plots.training_curves(losses, tmp_path / "c.png")
+    figures[-1].canvas.draw()
+    upper, lower = (text.get_window_extent() for text in figures[-1].axes[0].texts)
+    assert upper.y0 > lower.y1 - 1  # pixels

@@ -115,12 +115,14 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
 
 def _draw_panel(axes: Any, title: str, curves: Mapping[str, list[tuple[float, float]]], best: float | None) -> None:
     """Draw one quantity, its best evaluation, and its curves' names at their ends if there are several."""
+    highest = max(curves, key=lambda key: curves[key][-1][1])
     for (key, points), color in zip(curves.items(), _COLORS, strict=False):
         xs, ys = zip(*points, strict=True)
         axes.plot(xs, ys, color=color, marker=".", markersize=4, label=key)
         if len(curves) > 1:
             name = "training" if key.startswith("train") else "validation"
-            axes.annotate(f" {name}", (xs[-1], ys[-1]), color=color, fontsize=9, va="center", annotation_clip=False)
+            side = "bottom" if key == highest else "top"  # names of curves that end close together are apart
+            axes.annotate(f" {name}", (xs[-1], ys[-1]), color=color, fontsize=9, va=side, annotation_clip=False)
         elif best is not None and best in xs and key.startswith("val_"):
             value = ys[xs.index(best)]
             axes.plot([best], [value], color=color, marker="o", markersize=7, fillstyle="none")

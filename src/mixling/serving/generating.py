@@ -13,7 +13,7 @@ from mixling.errors import DataError, MissingPackage, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
 from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
-from mixling.serving.schemas import WHOLE, RequestType, input_fields, request_model, without_default
+from mixling.serving.schemas import WHOLE, RequestType, input_fields, optional, request_model
 from mixling.serving.settings import GENERATION
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PART = 8  # texts that are generated without a pause
 _MAX_BEAMS = 16
+NOT_EMPTY = r"\S"  # what texts match; others have no subwords
 _MAX_SOURCE = 512  # subwords, if neither the model nor its training has a higher limit
 
 
@@ -63,10 +64,15 @@ class LoadedGenerator:
         """The keys of a request that hold texts."""
         return self.requests.inputs
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The keys of a request that are no texts."""
+        return tuple(name for name in self.requests.model.model_fields if name not in self.inputs)
+
     def description(self) -> dict[str, Any]:
         """Return what is specific to a model of this kind in its description."""
         generator = self.generator
-        out: dict[str, Any] = {"options": ["num_beams", "max_len", "task_name"]}
+        out: dict[str, Any] = {"options": list(self.options)}
         if generator.tasks:
             out["tasks"] = list(generator.tasks)
         return out | {
@@ -158,12 +164,15 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
 
 def _request_type(generator: TextGenerator, max_texts: int, max_chars: int) -> RequestType:
     longest = generator.model.max_target_len or max(generator.generation.max_len, 512)
-    options: dict[str, tuple[Any, str]] = {
-        "num_beams": (Annotated[int, Field(ge=1, le=_MAX_BEAMS), WHOLE], "Width of the beam search; 1 is greedy."),
-        "max_len": (Annotated[int, Field(ge=1, le=longest), WHOLE], "Maximum number of subwords of an answer."),
-        "task_name": (str, "The task, if the model has several."),
+    tasks = list(generator.tasks)
+    options: dict[str, tuple[Any, str, dict[str, Any]]] = {
+        "num_beams": (Annotated[int, Field(ge=1, le=_MAX_BEAMS), WHOLE], "Width of the beam search; 1 is greedy.", {}),
+        "max_len": (Annotated[int, Field(ge=1, le=longest), WHOLE], "Maximum number of subwords of an answer.", {}),
     }
-    fields: dict[str, Any] = input_fields(("texts",), max_texts, max_chars)
-    for name, (kind, meaning) in options.items():
-        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=without_default))
-    return RequestType(("texts",), request_model(("texts",), fields), GenerationOptions())
+    if tasks:
+        options["task_name"] = (str, "The task; needed if the model has several.", {"enum": tasks})
+    fields: dict[str, Any] = input_fields(("texts",), max_texts, max_chars, pattern=NOT_EMPTY)
+    for name, (kind, meaning, schema) in options.items():
+        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=optional(schema)))
+    needed = {"task_name": tasks[0]} if len(tasks) > 1 else {}
+    return RequestType(("texts",), request_model(("texts",), fields, needed), GenerationOptions())

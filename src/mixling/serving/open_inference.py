@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mixling.serving.generating import LoadedGenerator
+from mixling.serving.generating import GenerationOptions, LoadedGenerator
 from mixling.serving.models import AnyLoaded, Loaded
 from mixling.serving.predicting import find_model
 from mixling.serving.problems import JsonResponse, Problem
@@ -49,6 +49,7 @@ class InferRequest(_Base):
     id: Annotated[str, Field(max_length=1000)] | None = None
     inputs: Annotated[list[_Tensor], Field(min_length=1, max_length=2)]
     outputs: list[_Requested] | None = None
+    parameters: dict[str, Any] | None = None
 
 
 def inference_handlers(service: Service) -> dict[str, Handler]:
@@ -66,7 +67,7 @@ def inference_handlers(service: Service) -> dict[str, Handler]:
         wanted = _wanted(request, loaded)
         predictions: Sequence[Any]
         if isinstance(loaded, LoadedGenerator):
-            predictions = await loaded.predict(scheduler, cast(Sequence[str], texts))
+            predictions = await loaded.predict(scheduler, cast(Sequence[str], texts), _options(request, loaded))
         else:
             predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
@@ -156,6 +157,16 @@ def _texts(request: InferRequest, loaded: AnyLoaded, max_texts: int, max_chars: 
     if len({len(column) for column in columns}) > 1:
         raise Problem(422, f"/inputs: {' and '.join(names)} have different numbers of texts")
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _options(request: InferRequest, loaded: LoadedGenerator) -> GenerationOptions:
+    """Return the options among the parameters; others, which clients may add, are ignored.
+
+    Raises:
+        Problem: a value is not allowed (422).
+    """
+    options = {name: value for name, value in (request.parameters or {}).items() if name in loaded.options}
+    return loaded.requests.parse(to_json({"texts": ["a"], **options}))[1]
 
 
 def _wanted(request: InferRequest, loaded: AnyLoaded) -> list[_Output]:

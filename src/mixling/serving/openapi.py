@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixling.serving.generating import LoadedGenerator
+from mixling.serving.generating import NOT_EMPTY, LoadedGenerator
 from mixling.serving.models import AnyLoaded, ModelStore
 from mixling.serving.open_inference import InferRequest, input_names
 from mixling.serving.schemas import input_keys
@@ -71,6 +71,8 @@ class OpenApiDocument:
         limits = self._settings
         tensor = schema["properties"]["inputs"]["items"]
         text: _Json = {"type": "string", "maxLength": limits.max_chars}
+        if generates := isinstance(loaded, LoadedGenerator):
+            text["pattern"] = NOT_EMPTY
         tensors = [
             {
                 **tensor,
@@ -94,6 +96,16 @@ class OpenApiDocument:
         ]
         schema["properties"].pop("outputs")
         schema["examples"] = [{"inputs": example}]
+        if generates:
+            schema["properties"]["parameters"] = parameters = _inline(loaded.requests.model.model_json_schema())
+            del parameters["properties"]["texts"], parameters["additionalProperties"]
+            parameters["required"] = [name for name in parameters["required"] if name != "texts"]
+            (values,) = parameters.pop("examples")
+            if parameters["required"]:
+                schema["required"] = [*schema["required"], "parameters"]
+                schema["examples"][0]["parameters"] = {name: values[name] for name in parameters["required"]}
+            else:
+                parameters["type"] = ["object", "null"]  # some clients send what they have not
         return self._operation(f"Predictions of {loaded.name}, in the Open Inference Protocol", _INFERRED, body=schema)
 
     def _operation(

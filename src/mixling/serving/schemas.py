@@ -114,9 +114,10 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     return RequestType(keys, request_model(keys, fields))
 
 
-def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[str, Any]:
-    """Return the fields that may hold texts, for `request_model`."""
-    text = Annotated[str, Field(max_length=max_chars)]
+def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None) -> dict[str, Any]:
+    """Return the fields that may hold texts, for `request_model`; the schema has the pattern, which is not checked."""
+    described = {} if pattern is None else {"json_schema_extra": {"pattern": pattern}}
+    text = Annotated[str, Field(max_length=max_chars, **described)]
     kinds: dict[str, Any] = {
         "texts": text,
         "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],
@@ -137,9 +138,18 @@ def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[st
     return fields
 
 
-def request_model(keys: Sequence[str], fields: dict[str, Any]) -> type[BaseModel]:
-    """Return the pydantic model of requests with these fields, of which exactly one of `keys` is given."""
-    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key]} for key in keys]}
+def request_model(
+    keys: Sequence[str], fields: dict[str, Any], needed: Mapping[str, Any] | None = None
+) -> type[BaseModel]:
+    """Return the pydantic model of requests with these fields, of which exactly one of `keys` is given.
+
+    Args:
+        needed: examples of options that the schema requires; that they are there is not checked.
+    """
+    needed = needed or {}
+    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key], **needed} for key in keys]}
+    if needed:
+        extra["required"] = [*keys, *needed]
     if len(keys) > 1:
         extra["oneOf"] = [{"required": [key]} for key in keys]
     base: type[BaseModel] = type(
@@ -223,6 +233,16 @@ def _pointer(location: Sequence[int | str]) -> str:
 
 def without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
+
+
+def optional(extra: Mapping[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Return what removes the default from a field's schema, and adds to it."""
+
+    def change(schema: dict[str, Any]) -> None:
+        without_default(schema)
+        schema.update(extra)
+
+    return change
 
 
 _EXAMPLES: dict[str, list[Any]] = {
