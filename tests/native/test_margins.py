@@ -38,6 +38,8 @@ def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) 
     marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
     weights[0, :7] = 0
     slopes, biases = fit_margins(features, marks, weights, strength, tolerance=1e-8, passes=100_000)
+    again, _ = fit_margins(features, marks, weights, strength, tolerance=1e-8, passes=100_000, threads=2)
+    np.testing.assert_array_equal(again, slopes)
     for label in range(2):
         expected = by_scikit_learn(features, marks[label], strength * weights[label])
         np.testing.assert_allclose(np.append(slopes[label], biases[label]), expected, atol=2e-5)

@@ -16,9 +16,11 @@ from mixling.cli.main import run
 from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.runs import LinearData, budget, fit_ngrams, load_model
+from mixling.runs import ngrams as module
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
+from mixling.training.ngrams import fit_branch
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 
@@ -150,6 +152,31 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
+
+
+def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    text, seen, lines = TextConfig(), [], []
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((120, 2)), predict=silent, weights=None,
+        text=text, vocabulary=train_vocabulary(list(train.texts), text),
+    )  # fmt: skip
+
+    def fitted(task: Any, features: Any, *args: Any, **options: Any) -> Any:
+        seen.append((len(features.chosen), options["strength"]))
+        return fit_branch(task, features, *args, **options)
+
+    monkeypatch.setattr(module, "fit_branch", fitted)
+    monkeypatch.setattr(module, "_MAX_CLIMB_CELLS", 1_000)
+    assert fit_ngrams(NgramConfig(use="always"), data, max_bytes=50_000, log=lines.append) is not None
+    *climbed, (last, strength), (everything, again) = seen
+    assert len(climbed) >= 2
+    assert all(number < 80 for number, _ in climbed)
+    assert (last, everything) == (160, 280)
+    assert strength == again
+    assert strength in {tried for _, tried in climbed}
+    assert "on a part of the texts" in lines[0]
 
 
 def test_where_nothing_can_be_learned_the_answer_is_the_most_frequent_label() -> None:

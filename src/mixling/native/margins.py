@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ def fit_margins(
     *,
     tolerance: float = _TOLERANCE,
     passes: int = _PASSES,
+    threads: int = 1,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Fit a linear support vector machine with squared hinge loss for each label.
 
@@ -33,6 +35,7 @@ def fit_margins(
         strength: inverse of the regularization.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
         passes: over the texts at most.
+        threads: number of labels that are fitted at the same time; the result does not depend on it.
 
     Returns:
         Weights (K, F) and biases (K,).
@@ -44,7 +47,9 @@ def fit_margins(
     found = np.zeros((len(marks), features.shape[1] + 1))
     arrays = features.indptr.astype(np.int32, copy=False), features.indices.astype(np.int32, copy=False)
     values = features.data.astype(np.float32, copy=False)
-    for out, mine, cost in zip(found, marks, costs, strict=True):
+
+    def fit(label: int) -> None:
+        out, mine, cost = found[label], marks[label], costs[label]
         if mine.all() or not mine.any():
             out[-1] = 1 if mine.all() else -1
         elif native is None:
@@ -52,6 +57,10 @@ def fit_margins(
         else:
             signs = np.where(mine, 1, -1).astype(np.int8)
             native.fit_margins(*arrays, values, signs, np.ascontiguousarray(cost), out, tolerance, passes)
+
+    # The native module works without the interpreter's lock; LIBLINEAR's warnings are not safe in threads.
+    with ThreadPoolExecutor(threads if native is not None else 1) as pool:
+        list(pool.map(fit, range(len(marks))))
     return found[:, :-1], found[:, -1]
 
 

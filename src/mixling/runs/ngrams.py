@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = 100_000  # that a branch is fitted on
+_MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -140,7 +142,15 @@ def fit_ngrams(
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
         return _Attempt(strength, logits[: len(data.validation)], mixture)
 
-    best = attempt(config.strength) if config.strength is not None else climb(attempt)
+    if config.strength is not None:
+        best = attempt(config.strength)
+    elif features.matrix.nnz * task.num_scores <= _MAX_CLIMB_CELLS:
+        best = climb(attempt)
+    else:
+        log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
+        of_part = partial(attempt, features=features.sample(_MAX_CLIMB_CELLS // task.num_scores))
+        best = attempt(climb(of_part).strength)
+        del of_part
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "

@@ -196,6 +196,8 @@ class Classification(Task):
         On few texts logistic regression of all labels together is more accurate where labels are of different
         frequency (experiments/README.md).
         """
+        import torch
+
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
             fractions = fractions * self.class_weights[targets]
@@ -206,7 +208,8 @@ class Classification(Task):
             if self.num_scores > 1:
                 return self._with_absent(model)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
-        return fit_margins(features, targets == labels[:, None], fractions, strength)
+        threads = torch.get_num_threads()
+        return fit_margins(features, targets == labels[:, None], fractions, strength, threads=threads)
 
     def _with_absent(self, model: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Return the weights (K, F) and biases (K,) of a logistic regression; labels that no text has score low."""

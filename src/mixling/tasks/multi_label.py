@@ -191,11 +191,13 @@ class MultiLabel(Task):
         few: bool = False,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
+        import torch
+
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         marks = targets.T > 0
         if self.class_weights is not None:
             fractions = np.where(marks, fractions * np.asarray(self.class_weights)[:, None], fractions)
-        return fit_margins(features, marks, fractions, strength)
+        return fit_margins(features, marks, fractions, strength, threads=torch.get_num_threads())
 
     def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = self.probabilities(logits)

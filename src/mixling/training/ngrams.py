@@ -10,7 +10,7 @@ on the terms that pruning leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,12 @@ class Features:
     spread: npt.NDArray[np.float32]
     matrix: csr_array
     chosen: npt.NDArray[np.int64]
+
+    def sample(self, nonzeros: int) -> Features:
+        """Return the features of evenly spaced texts, about so many that are not zero."""
+        number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
+        rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
+        return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
 
 
 def make_features(
