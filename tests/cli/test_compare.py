@@ -93,7 +93,7 @@ MISTAKES = [
     (["compare", "x.csv", "--few", "1,5"], ["--few: got '1,5'", "such as 5,10,50"]),
     (["compare", "x.csv", "--few", "5,5"], ["--few: got '5,5'"]),
     (["compare", "x.csv", "--refit"], ["--refit", "name other rows with --test"]),
-    (["compare", "x.csv", "--encoder", "no-encoder"], ["no-encoder: cannot be read"]),
+    (["compare", "x.csv", "--encoder", "no-encoder"], ["--encoder: there is no folder no-encoder", "hf:NAME"]),
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
     (["compare", "x.csv", "--model", "gmlp-18", "--unlabeled", "z.txt"], ["--model gmlp-18", "needs hashed"]),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mixling import Dataset, Example, RunConfig, fit
-from mixling.runs import LABELS, initialization, resolve, training
+from mixling.runs import LABELS, initialization, labeled, labeled_data, resolve
 from mixling.runs.shared import Shared
 
 COLORS = ("red", "green", "blue")
@@ -46,7 +46,7 @@ def test_a_training_that_shares_writes_the_bytes_of_one_that_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: dict[str, int] = {}
-    for module, name in ((initialization, "train_vectors"), (training, "train_vocabulary"), (training, "TextSet")):
+    for module, name in ((initialization, "train_vectors"), (labeled, "train_vocabulary"), (labeled_data, "TextSet")):
         made = getattr(module, name)
 
         def count(*args: Any, made: Any = made, name: str = name, **options: Any) -> Any:
@@ -71,10 +71,10 @@ def test_a_training_that_shares_writes_the_bytes_of_one_that_does_not(
 def test_texts_that_few_steps_read_are_encoded_when_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, kept: bool
 ) -> None:
-    made: list[training.TextSet] = []
-    original = training.TextSet
+    made: list[labeled_data.TextSet] = []
+    original = labeled_data.TextSet
     monkeypatch.setattr(
-        training, "TextSet", lambda *args, **options: (made.append(original(*args, **options)), made[-1])[1]
+        labeled_data, "TextSet", lambda *args, **options: (made.append(original(*args, **options)), made[-1])[1]
     )
     few = config(0).model_copy(update={"train": config(0).train.model_copy(update={"steps": steps})})
     fit(few, examples(200, "train"), examples(30, "validation"), folder=tmp_path / "run")

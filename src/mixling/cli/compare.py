@@ -132,7 +132,9 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.training.progress import TrainingProgress
 
     seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
-    few = read_counts(options.few)
+    few, encoder = read_counts(options.few), options.encoder
+    if encoder is not None and not encoder.startswith("hf:") and not Path(encoder).is_dir():
+        raise ConfigError(f"--encoder: there is no folder {encoder}; allowed: the folder of an encoder, or hf:NAME")
     for path in (options.out, options.markdown):
         if path is not None and path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
@@ -166,7 +168,7 @@ def compare_command(options: CompareOptions) -> None:
                     callback=callback,
                     noise=noise,
                     few=few,
-                    encoder=None if options.encoder is None else options.encoder.removeprefix("hf:"),
+                    encoder=None if encoder is None else encoder.removeprefix("hf:"),
                 )
         except Interrupted as error:
             kept = f"; finished runs are in {keep}" if keep is not None else "; nothing was kept"
