@@ -93,3 +93,12 @@ def test_what_breaks_the_rules_is_red(
     drawn = ElementTree.fromstring(script.picture(found)).iter("{http://www.w3.org/2000/svg}path")
     assert sum(path.get("stroke") == script.BAD for path in drawn) == len(forbidden)
     assert f"{len(forbidden)} against the direction" in script.page(found)
+
+
+@pytest.mark.parametrize(("folders", "most"), [(["experiments", "benchmarks"], 40), (["tests"], 400)])
+def test_names_are_imported_from_packages(
+    load_script: Callable[[str], ModuleType], folders: list[str], most: int
+) -> None:
+    # A name that others use is offered by its package (mixling/lazy.py); few tests need more than that.
+    counted = load_script("benchmarks/architecture.py").private_doors(*(ROOT / folder for folder in folders))
+    assert counted <= most, "import from mixling or from its packages, which offer names lazily (CONTRIBUTING.md)"

@@ -117,7 +117,8 @@ class Adjustments:
             if config.abstain_at is None:
                 lowest = choose_rejection(right, inside, outside)
                 answered = inside >= lowest
-                found = Abstention(None, lowest, float(answered.mean()), float(right[answered].mean()))
+                accuracy = float(right[answered].mean()) if answered.any() else 0.0
+                found = Abstention(None, lowest, float(answered.mean()), accuracy)
             else:
                 joined = np.concatenate([right, np.zeros(len(outside), bool)])
                 found = choose_abstention(joined, np.concatenate([inside, outside]), wanted=config.abstain_at)

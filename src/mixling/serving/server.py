@@ -185,7 +185,7 @@ class _Workers:
             while not self._stopping and not self._started.acquire(timeout=0.1):
                 if any(worker.exitcode is not None for worker in workers):
                     break
-        if not self._stopping:
+        if not self._stopping and all(worker.exitcode != _FAILED for worker in workers):
             _announce(self._listener, service)
         self._keep(workers)
         for worker in workers:
