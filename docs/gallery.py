@@ -121,7 +121,7 @@ def voice() -> str:
 
 def sentences() -> str:
     """Return the project of SST-2 with a teacher."""
-    (alone,), (taught,) = (
+    (alone,), (student,) = (
         results("own_models", set="sst2", start=True, teacher=name) for name in (None, "all-MiniLM-L6-v2")
     )
     return section(
@@ -133,13 +133,13 @@ def sentences() -> str:
         [
             (
                 f"accuracy on GLUE's {alone['rows']['test']} validation sentences, with the teacher",
-                percent(test(taught, "accuracy")),
+                percent(test(student, "accuracy")),
             ),
             ("without it", percent(test(alone, "accuracy"))),
-            ("TF-IDF with logistic regression", f"{100 * taught['baselines']['tf-idf']['test']:.1f}%"),
-            ("file", megabytes(taught)),
+            ("TF-IDF with logistic regression", f"{100 * student['baselines']['tf-idf']['test']:.1f}%"),
+            ("file", megabytes(student)),
         ],
-        source("own_models", [taught]) + " More: [distillation](tutorials/distillation.md).",
+        source("own_models", [student]) + " More: [distillation](tutorials/distillation.md).",
     )
 
 

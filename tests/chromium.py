@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +37,23 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=PATH, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Yield the address of a plain server of the files in a folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 @contextmanager

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +12,13 @@ import pytest
 from mixling import Predictor
 from mixling.browser.site import write_site
 
-from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from ..chromium import NEEDS_CHROMIUM, chromium, served, watched_page
 
 pytestmark = NEEDS_CHROMIUM
 MODELS = Path(__file__).parents[1] / "serving" / "models"
 READY = "#status:text-is('Ready')"
 HARD = "play <b>🫨</b> e\u0301te\u0301 שלום in paris <script>alert(1)</script>"
 NAMES = ("intents", "pairs", "stars", "slots", "answers")
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
     """The address of the page, which a plain server of files has in a folder."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/below/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(folder) as address:
+        yield f"{address}below/"
 
 
 @pytest.fixture(scope="module")

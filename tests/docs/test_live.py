@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,16 +13,11 @@ import pytest
 
 from mixling import Predictor
 
-from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from ..chromium import NEEDS_CHROMIUM, chromium, served, watched_page
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "tests" / "serving" / "models" / "intents.onnx"
 FORM = re.search(r"(?s)<form id=\"live\">.*?</form>", (ROOT / "docs" / "live.md").read_text("utf-8"))
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +37,8 @@ def folder(load_script: Callable[[str], ModuleType], tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
