@@ -2,7 +2,7 @@
 
     python benchmarks/bulk.py speed --model RUN --rows 1000000 --out benchmarks/results/bulk_speed.json
     python benchmarks/bulk.py kills --model RUN --kills 100 --out benchmarks/results/bulk_kills.json
-    python benchmarks/bulk.py memory --model RUN --data ../shared/data --out benchmarks/results/bulk_memory.json
+    python benchmarks/bulk.py memory --model RUN --megabytes 100 5000 --formats jsonl --out FILE   # an hour of one core
 
 RUN is the folder of a saved model of SNIPS, as `mixling train` makes it by default.
 
@@ -44,6 +44,8 @@ import pyarrow.parquet as pq
 from mixling.cost import provenance
 from mixling.storage import write_json
 
+FORMATS = ("jsonl", "csv", "parquet", "one_row_group")
+
 
 def main() -> None:
     """Measure and write."""
@@ -55,6 +57,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--megabytes", type=int, nargs="*", default=[100, 300, 1000])
+    parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -192,7 +195,7 @@ def memory(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         texts = [json.loads(line)["text"] for line in lines]
     draw, found = random.Random(options.seed), []
     for megabytes in options.megabytes:
-        for kind in ("jsonl", "csv", "parquet", "one_row_group"):
+        for kind in options.formats:
             path = folder / ("rows." + kind.replace("one_row_group", "parquet"))
             rows = write_reviews(path, texts, megabytes * 1_000_000, draw, one_group=kind == "one_row_group")
             figures = timed(command(options.model, str(path), folder / "out", 2))
@@ -203,7 +206,7 @@ def memory(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             shutil.rmtree(folder / "out")
             path.unlink()
     slopes = {}
-    for kind in ("jsonl", "csv", "parquet", "one_row_group"):
+    for kind in options.formats:
         own = [row for row in found if row["format"] == kind]
         first, last = own[0], own[-1]
         more = last["peak_resident_mb"] - first["peak_resident_mb"]

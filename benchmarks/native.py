@@ -176,7 +176,7 @@ def opened(content: bytes, engine: str, module: Any = None) -> Predictor:
     finally:
         del os.environ["MIXLING_ENGINE"]
     if module is not None:
-        predictor._native = NativeEngine(module.Model(content, CACHE_BYTES, 1))
+        predictor._inference.native = NativeEngine(module.Model(content, CACHE_BYTES, 1))
     return predictor
 
 

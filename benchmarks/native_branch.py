@@ -117,8 +117,11 @@ def agreement(content: bytes, folder: Path) -> dict[str, Any]:
     out: dict[str, Any] = {"texts": len(texts)}
     for name, data in (("whole", content), ("branch alone", changed(content, without_network))):
         native, onnx = opened(data, "native"), opened(data, "onnx")
-        assert native._native is not None
-        logits = {"native": native._native.logits(texts)[0], "onnx": np.stack(onnx.logits(onnx.encode(texts)))}
+        assert native._inference.native is not None
+        logits = {
+            "native": native._inference.native.logits(texts)[0],
+            "onnx": np.stack(onnx.logits(onnx.encode(texts))),
+        }
         best = {engine: rows.argmax(1) for engine, rows in logits.items()}
         truth = np.array([onnx.labels.names.index(label) for label in labels])
         out[name] = {

@@ -48,6 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("train", "validation", "test"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--text", default="text", help="the column of the texts")
+    parser.add_argument("--label", default="label", help="the column of the labels")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", default="0,1,2")
@@ -56,7 +58,7 @@ def main() -> None:
     origin = provenance(seed=0, packages=("optuna",))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "search"
-        data = [options.train, "--validation", options.validation]
+        data = [options.train, "--validation", options.validation, "--text", options.text, "--label", options.label]
         seconds = run("tune", *data, "--trials", options.trials, "--jobs", options.jobs, "-o", folder)
         best, plan = best_trial(folder), read_plan(folder)
         found: dict[str, list[float]] = {}

@@ -5,9 +5,9 @@ Names are loaded when they are first used: importing the package imports neither
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mixling.lazy import lazy_imports
 from mixling.version import __version__
 
 if TYPE_CHECKING:
@@ -36,47 +36,6 @@ if TYPE_CHECKING:
     from mixling.training.config import TrainConfig
 
 # The public API: everything else is private, or documented in CONTRIBUTING.md as an extension point.
-_HOMES = {
-    "PRESETS": "models.presets",
-    "Answer": "text.predictions",
-    "Callback": "training.callbacks",
-    "CallbackList": "training.callbacks",
-    "ConfigError": "errors",
-    "DataConfig": "data.examples",
-    "DataError": "errors",
-    "Dataset": "data.dataset",
-    "Example": "data.examples",
-    "Mixer": "layers.mixer",
-    "MixerConfig": "layers.mixer",
-    "ModelConfig": "models.model",
-    "ModelFileError": "errors",
-    "Prediction": "text.predictions",
-    "Predictor": "runtime.predictor",
-    "PretrainConfig": "runs.pretrain",
-    "RunConfig": "runs.config",
-    "Span": "text.predictions",
-    "Step": "training.callbacks",
-    "Task": "tasks.base",
-    "TextClassifier": "estimators",
-    "TextConfig": "text.config",
-    "TextEncoder": "text.encoder",
-    "TextGenerator": "seq2seq.generator",
-    "TextRegressor": "estimators",
-    "TokenClassifier": "estimators",
-    "TrainConfig": "training.config",
-    "UserError": "errors",
-    "Vocabulary": "text.vocabulary",
-    "build_model": "models.model",
-    "fit": "runs.training",
-    "load": "runs.artifact",
-    "model_config": "models.presets",
-    "pretrain": "runs.pretrain",
-    "read_data": "runs.data",
-    "read_examples": "data.examples",
-    "register_mixer": "mixers",
-    "register_task": "tasks",
-}
-
 __all__ = [
     "PRESETS",
     "Answer",
@@ -119,21 +78,4 @@ __all__ = [
     "register_task",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'mixling' has no attribute {name!r}")
-    home = f"mixling.{_HOMES[name]}"
-    try:
-        return getattr(importlib.import_module(home), name)
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "sklearn", "jaxtyping"):
-            raise ModuleNotFoundError(
-                f'mixling.{name} needs {error.name}, which is not installed: pip install "mixling[train]"',
-                name=error.name,
-            ) from None
-        raise
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_imports(__name__)

@@ -22,7 +22,7 @@ import pytest
 from mixling import Predictor
 from mixling.bulk import engines, files, run, work
 from mixling.bulk import plan as cutting
-from mixling.bulk.files import Folder, TransferError
+from mixling.bulk.files import Folder, TransferError, find_files
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
@@ -162,6 +162,17 @@ def test_a_resumed_job_has_the_bytes_of_an_undisturbed_one(
         predict(rows / "a.parquet", out)
     assert predict(rows / "a.parquet", out, resume=True).kept == done.parts
     assert content(out) == content(tmp_path / "whole")
+
+
+def test_paths_of_windows_have_names_without_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.csv", "deep/b.csv"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text("text\ngood\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "sep", "\\")  # fsspec then reads paths as on Windows
+    assert [(file.path, file.name) for file in find_files("in\\a.csv")] == [("in/a.csv", "a.csv")]
+    found = [(file.path, file.name) for file in find_files("in\\**\\*.csv")]
+    assert found == [("in/a.csv", "a.csv"), ("in/deep/b.csv", "deep/b.csv")]
 
 
 def test_new_and_changed_inputs_are_predicted_on_resuming(rows: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_skipped_rows_keep_their_line(call: Call, model: Path, tmp_path: Path) -
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert [answer.get("label", "?") for answer in answers] == ["good", "?", "?", "bad", "?"]
     assert answers[1]["error"].startswith(f"{file}:3: ")
-    assert answers[4]["error"].startswith(f"{file}:6: ")
+    assert answers[4]["error"] == f"{file}:6: column 'review' is empty; enter a text"  # it is skipped already
     assert "3 bad rows" in done.err
     done = call("predict", model, file, "--on-bad-row", "skip", "--format", "csv")
     rows = list(csv.reader(done.out.splitlines()))
@@ -122,6 +122,7 @@ def test_a_line_that_is_not_utf_8_is_named(call: Call, model: Path) -> None:
     done = call("predict", model, "-", stdin="gut\nschön\n".encode("latin-1"))
     assert done.code == 2
     assert "<stdin>:2: byte 0xf6" in done.err
+    assert "iconv -f cp1252" in done.err
 
 
 def test_bad_lines_that_are_skipped_keep_their_line(call: Call, model: Path, tmp_path: Path) -> None:
@@ -141,6 +142,8 @@ def test_bad_lines_that_are_skipped_keep_their_line(call: Call, model: Path, tmp
         assert answers[1]["error"].startswith(f"{name}:2: byte 0xf6 (byte 4 of the line) is not UTF-8")
         assert answers[4]["error"].startswith(f"{name}:5: byte 0xff")
         assert "2 bad rows" in done.err
+    (tmp_path / "lines.txt").write_bytes("schön\n".encode("utf-16-le"))
+    assert "UTF-16" in call("predict", model, tmp_path / "lines.txt", "--on-bad-row", "skip").err
 
 
 def test_good_rows_before_a_bad_one_are_answered(call: Call, model: Path, tmp_path: Path) -> None:
@@ -185,6 +188,16 @@ def test_a_misspelt_file_is_no_text(call: Call, model: Path, reviews: Path) -> N
     done = call("predict", model, reviews / "test.csv", "a text")
     assert done.code == 2
     assert "several kinds" in done.err
+
+
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_columns_are_those_of_files(call: Call, model: Path, reviews: Path, command: str) -> None:
+    done = call(command, model, "--text", "review", "a great film")
+    assert (done.code, done.out) == (2, "")
+    assert "--text: got the column 'review' for texts; name a file, or leave it out" in done.err
+    done = call(command, model, "--text-pair", "other", "-", stdin=b"a great film")
+    assert (done.code, done.out) == (2, "")
+    assert "--text-pair: got the column 'other' for lines of standard input" in done.err
 
 
 def test_an_output_never_replaces_an_input(call: Call, model: Path, reviews: Path) -> None:

@@ -24,10 +24,8 @@ from mixling.training import CHECKPOINT, load_checkpoint, loop
 SMALL = ("--model", "pnlp-mixer-x-small", "--set", "model.dim=8", "--set", "model.num_layers=1")
 
 
-@pytest.fixture(scope="module")
-def unfinished(call: Any, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was interrupted in its third epoch of four."""
-    folder = tmp_path_factory.mktemp("unfinished") / "my model"
+def interrupted(call: Any, reviews: Path, folder: Path, *options: str) -> Path:
+    """Interrupt a run in its third epoch of four."""
     with pytest.MonkeyPatch.context() as patch:
         step = loop.Trainer._step
 
@@ -37,12 +35,29 @@ def unfinished(call: Any, reviews: Path, tmp_path_factory: pytest.TempPathFactor
             return step(self, state, interrupts)
 
         patch.setattr(loop.Trainer, "_step", signalled)
-        arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "--epochs", 4]
+        arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "--epochs", 4, *options]
         done = call(*arguments, *SMALL, "--set", "train.batch_size=32", "-o", folder)
     assert done.code == 143
     (line,) = [line for line in done.err.splitlines() if line.startswith("interrupted at step")]
     assert shlex.split(line.partition("resume with: ")[2]) == ["mixling", "train", "--resume", "-o", str(folder)]
     return folder
+
+
+@pytest.fixture(scope="module")
+def unfinished(call: Any, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return interrupted(call, reviews, tmp_path_factory.mktemp("unfinished") / "my model")
+
+
+def test_the_latest_evaluation_stands_for_one_that_will_be_kept_as_the_last(
+    call: Any, reviews: Path, tmp_path: Path
+) -> None:
+    folder = interrupted(call, reviews, tmp_path / "run", "--set", "train.load_best_at_end=false")
+    run = unfinished_run(folder)
+    assert run is not None
+    assert run.best is not None
+    assert not run.best["best"]
+    assert run.best == load_checkpoint(folder / CHECKPOINT)[1]["history"][-1]
+    assert call("export", folder, "-o", tmp_path / "latest.onnx").code == 0
 
 
 def test_it_is_shown(call: Any, unfinished: Path) -> None:

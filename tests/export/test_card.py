@@ -146,6 +146,20 @@ def test_data_and_labels_have_their_numbers_and_nothing_of_a_label_is_markup() -
     assert "](confusion.png)" not in card("tagging")
 
 
+def test_only_an_epoch_that_was_selected_is_called_so() -> None:
+    ngrams = {"terms": 9, "mixture_network": 0.5, "mixture_loss": 0.25, "loss_scaled": 0.5}
+    refit = {"examples": 60}
+    text = card("classification", ngrams=ngrams, refit=refit)
+    assert "used\nto select the epoch (7.5)" in text
+    assert "for as many epochs as were best;" in text
+    assert "fitted on the validation examples, with" in text
+    last = {"train": {"load_best_at_end": False}}
+    text = card("classification", last, ngrams={**ngrams, "folds": 4}, refit=refit)
+    assert "ended after\nepoch 7.5, as it was planned to; no epoch was selected" in text
+    assert "as were best" not in text
+    assert "cross-fitting, on the predictions of 4 pairs of models" in text
+
+
 def test_label_sets_and_thresholds_are_described() -> None:
     validation = {**VALIDATION["classification"], "set_coverage": 0.9625, "set_size": 1.5}
     sets = {"method": "aps", "coverage": 0.95, "quantile": 0.8, "examples": 321}

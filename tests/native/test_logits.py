@@ -26,8 +26,8 @@ def both(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> tuple[
     expected = np.stack(other.logits(encoded))
     monkeypatch.setenv("MIXLING_ENGINE", "native")
     predictor = Predictor(content)
-    assert predictor._native is not None
-    got, read = predictor._native.logits(texts)
+    assert predictor._inference.native is not None
+    got, read = predictor._inference.native.logits(texts)
     assert [(item.truncated, item.is_empty) for item in read] == [(item.truncated, item.is_empty) for item in encoded]
     return got, expected, predictor
 
@@ -35,7 +35,7 @@ def both(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> tuple[
 def check(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch, atol: float = 1e-5) -> None:
     got, expected, predictor = both(content, texts, monkeypatch)
     assert np.ptp(expected, axis=0).max() > 0.05, "all texts have the same answer: nothing is compared"
-    alone = np.concatenate([predictor._native.logits([text])[0] for text in texts])  # type: ignore[union-attr]
+    alone = np.concatenate([predictor._inference.native.logits([text])[0] for text in texts])  # type: ignore[union-attr]
     assert np.array_equal(alone, got), "an answer depends on the texts beside it"
     if predictor.metadata.precision == "int8":  # the hidden layers have 8 bits as well, except with plain instructions
         np.testing.assert_allclose(got, expected, rtol=0, atol=0.015 * np.ptp(expected))

@@ -55,7 +55,7 @@ def test_long_texts_are_read_in_the_windows_of_the_other_engine(
     content = export("mixling-tiny", text={"max_len": MAX_LEN, "contractions": contractions})
     native, other = engines(with_branch(content, PLAIN, 3) if branch else content, monkeypatch)
     chosen = long_texts(texts)
-    assert native._native is not None
+    assert native._inference.native is not None
     np.testing.assert_allclose(native.text_logits(chosen), other.text_logits(chosen), rtol=0, atol=1e-5)
     found, expected = native.predict(chosen), other.predict(chosen)
     assert [(item.truncated, item.empty) for item in found] == [(item.truncated, item.empty) for item in expected]
@@ -119,7 +119,7 @@ def test_long_texts_are_tagged_in_windows(
 
 def test_predictions_are_those_of_the_decoder(export: Callable[..., bytes], texts: list[str]) -> None:
     predictor = Predictor(export("mixling-tiny"))
-    native = predictor._native
+    native = predictor._inference.native
     assert native is not None
     logits, read = native.logits(texts, to_end=True)
     decoder = LabelDecoder(native.labels)

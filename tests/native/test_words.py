@@ -35,8 +35,8 @@ def predictors(content: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Predict
 
 
 def native_of(predictor: Predictor) -> NativeEngine:
-    assert predictor._native is not None
-    return predictor._native
+    assert predictor._inference.native is not None
+    return predictor._inference.native
 
 
 @pytest.mark.parametrize("precision", ["int8", "float32"])

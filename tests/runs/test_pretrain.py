@@ -285,3 +285,12 @@ def test_a_pretraining_is_replaced_when_the_new_one_is_finished(text: Path, tmp_
     found = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     assert found.pop("run.json") != files["new"].pop("run.json")  # it records how often checkpoints were written
     assert found == files["new"]
+
+
+def test_misspelled_and_missing_options_of_a_run_are_refused(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(TypeError, match="resum"):
+        pretrain(config("linear-transformer", text), folder=folder, resum=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="folder"):
+        pretrain(config("linear-transformer", text))  # type: ignore[call-arg]
+    assert not folder.exists()

@@ -51,7 +51,7 @@ def test_a_pickle_keeps_threads_and_shared_encoders() -> None:
     one, two, three = pickle.loads(pickle.dumps((first, second, third)))
     assert two.encoder is three.encoder is not one.encoder
     assert [answer(item) for item in (one, two, three)] == [answer(item) for item in (first, second, third)]
-    assert [item._network.model.engine.num_threads for item in (one, two)] == [2, 1]
+    assert [item._inference.network.model.engine.num_threads for item in (one, two)] == [2, 1]
     with pytest.raises(DataError, match="encode them again"):  # rows of another table
         two.logits(encoded)
 

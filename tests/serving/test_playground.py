@@ -83,6 +83,29 @@ def test_a_label_follows_the_last_key(page: Any, predictors: dict[str, Predictor
     assert "<b>table</b>" in probabilities(page)  # a label is text
 
 
+def test_doubt_is_shown(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    from mixling.export import amend
+
+    plain, path = Predictor(paths["intents"]), tmp_path / "model.onnx"
+    likely, middle, unlikely = sorted(plain.predict_one(HARD).probabilities.values(), reverse=True)
+    shown = {}
+    for name, quantile in (("two", (middle + unlikely) / 2), ("none", (1 + likely) / 2)):
+        conformal = {"method": "lac", "coverage": 0.9, "quantile": 1 - quantile}
+        path.write_bytes(amend(paths["intents"].read_bytes(), threshold=(1 + likely) / 2, conformal=conformal))
+        expected = Predictor(path).predict_one(HARD)
+        assert expected.abstained
+        page = browser.new_page()
+        with serving(path) as served:
+            open_page(page, served)
+            page.fill("#text", HARD)
+            page.wait_for_selector("text=The model abstains")
+            shown[name] = page.locator("article .note").all_text_contents()
+        assert f"Conformal set: {', '.join(expected.label_set) or 'no label'}" in shown[name]
+        page.close()
+    assert shown["two"] != shown["none"]
+
+
 def test_generated_text_is_shown(browser: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs torch")
     from mixling import TextGenerator

@@ -153,6 +153,7 @@ def test_the_last_evaluation_is_kept_where_that_is_asked_for(trainer: MakeTraine
     accuracies = [record["val_accuracy"] for record in history]
     assert accuracies[-1] < max(accuracies), "the case must have a best evaluation that is not the last"
     assert weights_of(made) == callback.at_evaluation[history[-1]["step"]]
+    assert [record["best"] for record in history] == [False] * 11 + [True]
     with pytest.raises(ValueError, match="patience waits for a better evaluation"):
         TrainConfig(load_best_at_end=False, patience=2)
 

@@ -125,6 +125,16 @@ def test_the_logits_are_those_of_the_model_of_mixling(tokenizer: Any) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_no_texts_are_an_empty_batch() -> None:
+    for projection in (MinHash(num_features=64, num_hashes=8), CharNgrams(num_features=64)):
+        config = mt.MixlingConfig(model=ModelConfig(text=TextConfig(projection=projection)).to_dict())
+        extract = mt.MixlingFeatureExtractor.train(TEXTS, config)
+        one, none = extract(TEXTS[:1]), extract([])
+        assert none.keys() == one.keys()
+        for name, values in none.items():
+            assert (len(values), values.shape[2:], values.dtype) == (0, one[name].shape[2:], one[name].dtype)
+
+
 def test_what_a_checkpoint_does_not_have_is_initialized(tokenizer: Any, tmp_path: Path) -> None:
     config = on_ids("transformer", tokenizer, num_labels=5)
     base = seeded(lambda: mt.MixlingModel(config))

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ def find_files(pattern: str) -> list[InputFile]:
         ConfigError: the URL has an unknown scheme, or its package is not installed.
         TransferError: the store cannot be read.
     """
+    if not is_remote(pattern):
+        pattern = pattern.replace(os.sep, "/")  # as fsspec writes it, so that names begin after the same sign
     with transfers(pattern, DataError):
         fs, path = url_to_fs(pattern)
         fs.invalidate_cache()

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixling.bulk.files import count_lines, line_start, open_slice
-from mixling.data.examples import SKIP, ColumnsConfig, RowReader
+from mixling.data.examples import ColumnsConfig, RowReader
 from mixling.data.inputs import WINDOW, Item
 from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
-from mixling.data.readers.rows import OnBadRow, Row, read_lines
+from mixling.data.readers.rows import SKIP, OnBadRow, Row, read_lines
 from mixling.errors import DataError
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
                 first, stop = max(at, part.start), min(end, part.stop)
                 reason = " ".join(str(error).split())
                 message = f"row group {group} cannot be read from here to row {end}: {reason}; write the file again"
-                problem = DataError(f"{message} {SKIP}", path=part.path, line=first + 1)
-                texts.bad(problem)
-                texts.bad.messages.clear()
-                yield from _lost_rows(file.schema_arrow, stop - first, str(problem))
+                texts.bad(DataError(f"{message} {SKIP}", path=part.path, line=first + 1))
+                yield from _lost_rows(file.schema_arrow, stop - first, texts.bad.messages.pop())
 
 
 def _batch_window(batch: Any, texts: _Texts, path: str, first: int) -> Window:

@@ -74,7 +74,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import input_kind, keep_inputs
+        from mixling.cli.inputs import input_kind, keep_inputs, refuse_columns
         from mixling.cli.predictions import open_output
         from mixling.data.inputs import Item, file_items, stream_items
         from mixling.explain.render import explanation_lines, explanation_page
@@ -83,6 +83,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
 
     name = _format(output)
     kind = input_kind(output.inputs)
+    refuse_columns(options, kind)
     if output.out is not None and kind == "files":
         keep_inputs(output.inputs, output.out)
     refuse_unfinished(model)

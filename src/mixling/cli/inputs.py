@@ -50,6 +50,7 @@ def read_request(options: PredictionOptions, *, kind: str | None = None) -> Requ
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     inputs = options.inputs or []
     kind = kind or input_kind(inputs)
+    refuse_columns(options, kind)
     if options.out_file is not None and kind == "files":
         keep_inputs(inputs, options.out_file)
     typed = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
@@ -123,6 +124,25 @@ def input_kind(inputs: Sequence[str]) -> str:
     if any(files) or "-" in inputs:
         raise ConfigError("inputs of several kinds; give either texts, or files, or - for standard input")
     return "text"
+
+
+def refuse_columns(options: Any, kind: str) -> None:
+    """Refuse options that name columns where the inputs have none.
+
+    Args:
+        options: of a command.
+        kind: see `input_kind`.
+
+    Raises:
+        ConfigError: a column is named, and the inputs are not files.
+    """
+    if kind == "files":
+        return
+    for name in ("text", "text_pair", "tokens", "source"):
+        if (column := getattr(options, name, None)) is not None:
+            option = f"--{name.replace('_', '-')}"
+            got = "lines of standard input" if kind == "stdin" else "texts"
+            raise ConfigError(f"{option}: got the column {column[:40]!r} for {got}; name a file, or leave it out")
 
 
 def _is_readable(name: str) -> bool:

@@ -211,6 +211,8 @@ def train_command(options: TrainOptions) -> None:
 
     kind = _kind(options)
     if kind == IMAGES:
+        if options.workers != 1:
+            raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
         train_images(options, {} if options.resume else options.image_values(), started)
         return
     with splitting_workers(options.workers):

@@ -17,6 +17,7 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
     from mixling.runs.config import RunConfig
+    from mixling.runs.parts import RunOptions
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.run import Run
     from mixling.runs.spec import Resolved, Spec
@@ -42,7 +43,7 @@ class Session(Generic[_C]):
     config: _C
     resolved: Resolved[_C] | None
     terminal: TrainingProgress
-    arguments: Mapping[str, Any]
+    arguments: RunOptions
 
 
 @contextlib.contextmanager
@@ -88,7 +89,7 @@ def session(
                 terminal.log(remark)
         if (seconds := config.train.time_budget) is not None:
             terminal.log(time_budget_line(seconds))
-        arguments = {
+        arguments: RunOptions = {
             "folder": out,
             "resume": options.resume,
             "distributed": ranks,
@@ -196,7 +197,7 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
                 return
             terminal = opened.terminal
             terminal.metric = "exact_match" if opened.config.tasks else "perplexity"
-            run = fit_pairs(opened.config, command=started.command, **opened.arguments)
+            run = fit_pairs(opened.config, **opened.arguments)
     if run is not None:
         _report_pairs(run, terminal, started)
 

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
+from mixling.data.readers.rows import SKIP
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
@@ -20,7 +21,6 @@ from mixling.text.encoder import Text
 Target = str | tuple[str, ...] | float | None
 """A label; a set of labels, or the IOB slots of a sentence; a number; None if unlabeled."""
 
-SKIP = "or pass --on-bad-row skip"
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
 _SLOT = re.compile(r"O|[BI]-\S.*")

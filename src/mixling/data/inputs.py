@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mixling.data.readers.rows import MAX_LINE, OnBadRow, open_file, read_lines
+from mixling.data.readers.rows import CONVERT, MAX_LINE, OnBadRow, is_utf16, open_file, read_lines
 from mixling.errors import DataError
 from mixling.text.encoder import Text
 
@@ -97,7 +97,7 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
     """Yield the lines of a plain text file, empty ones included."""
     with ExitStack() as stack:
         file = open_file(Path(source), stack)
-        if skip and cast(io.BufferedReader, file).peek(2)[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        if skip and not is_utf16(cast(io.BufferedReader, file).peek(4)[:4]):
             yield from itertools.chain.from_iterable(stream_items(file, source, skip=True))
             return
         for line in read_lines(file, source):
@@ -178,4 +178,4 @@ def _decoded(line: bytes, name: str, number: int) -> str:
         return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         got = f"byte 0x{line[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
-        raise DataError(f"{got}; convert the text, for example with iconv", path=name, line=number) from None
+        raise DataError(f"{got}; {CONVERT}", path=name, line=number) from None

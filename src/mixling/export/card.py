@@ -37,7 +37,9 @@ def model_card(
     decisions = calibration_section(report.get("calibration")) + abstention_section(report.get("abstention"))
     sets = conformal_section(report.get("conformal"), validation)
     sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
-    refit, ngrams = _refit(report.get("refit")), _ngrams(config, report.get("ngrams"))
+    selects, refit = config["train"]["load_best_at_end"], report.get("refit")
+    selection, again = _selection(report["best"], selects=selects), _refit(refit, selects=selects)
+    ngrams = _ngrams(config, report.get("ngrams"))
     return f"""---
 {_front_matter(task, validation)}
 ---
@@ -70,8 +72,7 @@ print({task.usage})
 {data_section(config, report.get("data"))}
 ## Results
 
-Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. These were also used
-to select the epoch ({report["best"]["epoch"]:g}), so expect slightly lower values on new text.{refit}
+Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. {selection}{again}
 
 | metric | value |
 |---|---|
@@ -138,27 +139,39 @@ def _labels(labels: LabelSet) -> str:
     return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
 
 
-def _refit(refit: Mapping[str, Any] | None) -> str:
+def _selection(best: Mapping[str, Any], *, selects: bool) -> str:
+    """Return how the epoch was chosen; `selects`: on the validation examples."""
+    if not selects:
+        return f"""The training ended after
+epoch {best["epoch"]:g}, as it was planned to; no epoch was selected on them."""
+    return f"""These were also used
+to select the epoch ({best["epoch"]:g}), so expect slightly lower values on new text."""
+
+
+def _refit(refit: Mapping[str, Any] | None, *, selects: bool) -> str:
     if refit is None:
         return ""
     return f"""
 
 These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
-labeled examples, including the validation examples, for as many epochs as were best; it can no longer be evaluated on
-them."""
+labeled examples, including the validation examples, for as many epochs{" as were best" if selects else ""}; it can no
+longer be evaluated on them."""
 
 
 def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     if ngrams is None:
         return ""
     characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
+    fitted = "on the validation examples, with misspelled copies if the training has them"
+    if folds := ngrams.get("folds"):
+        fitted = f"by cross-fitting, on the predictions of {folds} pairs of models for examples that they had not seen"
     return f"""
 Beside the network there is a linear model of {ngrams["terms"]:,} n-grams (words 1-2, characters {characters}). The
 logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and biases
-were fitted on the validation examples, with misspelled copies if the training has them. The loss there is
-{ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported linear model was then
-fitted again on training and validation examples together; the metrics above are those of the first one. It is in
-`model.onnx` only: `model.safetensors` holds the network.
+were fitted {fitted}.
+The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported
+linear model was then fitted again on training and validation examples together; the metrics above are those of one that
+was not fitted on the validation examples. It is in `model.onnx` only: `model.safetensors` holds the network.
 """
 
 

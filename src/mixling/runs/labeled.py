@@ -26,10 +26,10 @@ from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
 from mixling.runs.labeled_data import LabeledExamples, training_data
 from mixling.runs.ngrams import LinearData
+from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
 from mixling.runs.replay import load_head, replayed_run
-from mixling.runs.run import Parts, Stage
 from mixling.runs.shared import Shared
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import Outputs

@@ -17,8 +17,9 @@ from mixling.runs.data import hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.files import TEACHER_FOLDER
 from mixling.runs.initialization import make_vectors
+from mixling.runs.parts import Stage
 from mixling.runs.replacement import link_folder
-from mixling.runs.run import Run, Stage
+from mixling.runs.run import Run
 from mixling.runs.shared import Shared
 from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.validation import LabeledValidation, QuestionValidation, Validation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from mixling.config import Config
 from mixling.data.documents import WordReader
@@ -16,8 +16,9 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import PRETRAINING, Artifact
 from mixling.runs.files import CONFIG_FILE, read_config
+from mixling.runs.parts import Parts, RunOptions, Stage
 from mixling.runs.record import run_corpus
-from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.run import Run, execute
 from mixling.storage import write_atomic
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.tasks.objective import UNSMOOTHED
@@ -25,10 +26,8 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.callbacks import Callback
 from mixling.training.config import TokenTraining, TrainConfig
 from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets, word_targets
-from mixling.training.distributed import DistributedContext
 from mixling.training.optim import OptimConfig
 
 SPECIALS = ("[SEP]", MASK_WORD)
@@ -51,22 +50,15 @@ class PretrainConfig(Config):
     train: TokenTraining = PRETRAINING_DEFAULTS
 
 
-def pretrain(
-    config: PretrainConfig,
-    *,
-    folder: Path,
-    resume: bool = False,
-    distributed: DistributedContext | None = None,
-    callback: Callback | None = None,
-    log: Callable[[str], None] = lambda message: None,
-) -> Run[dict[str, float]] | None:
+def pretrain(config: PretrainConfig, **options: Unpack[RunOptions]) -> Run[dict[str, float]] | None:
     """Train a masked language model and write its folder.
 
     Text and vocabulary are read once and stored in the folder until the run is finished, so that resuming it needs no
-    other file. A model in the folder is kept until the new one is finished.
+    other file.
 
     Args:
         config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        folder, resume, distributed, callback, log: as for `fit`.
 
     Returns:
         The run, with the validation metrics of the best evaluation; None in processes other than the main one.
@@ -74,11 +66,7 @@ def pretrain(
     Raises:
         UserError: see `prepare` and `Trainer.fit`.
     """
-    return execute(
-        PRETRAINING, config, lambda stage: _MaskedLM(config, stage),
-        elsewhere=frozenset({"corpus"}), folder=folder, resume=resume,
-        distributed=distributed, callback=callback, log=log,
-    )  # fmt: skip
+    return execute(PRETRAINING, config, lambda stage: _MaskedLM(config, stage), **options)
 
 
 class _MaskedLM(Parts[dict[str, float]]):

@@ -5,31 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.runs.files import REFIT_FOLDER
+from mixling.runs.parts import Parts
 from mixling.tasks.base import Task
 from mixling.text.labels import Targets
 from mixling.training.callbacks import Callback, Log
-from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData, TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.state import restore_weights
-
-
-class _Trained(Protocol):
-    """The attributes of `mixling.runs.run.Parts` that a refit needs."""
-
-    model: nn.Module
-    training: TrainConfig
 
 
 def with_validation(data: LabeledData, validation: Dataset, task: Task) -> LabeledData:
@@ -64,7 +57,7 @@ def _joined(first: Targets, second: Targets) -> Targets:
 
 
 def refit(
-    parts: _Trained,
+    parts: Parts[Any],
     data: TrainingData,
     *,
     initial: Mapping[str, Tensor],

@@ -23,7 +23,8 @@ class Unfinished:
         folder: where its files are.
         step: the last step of `total_steps` with a checkpoint; 0 before the first checkpoint.
         total_steps: None before the first checkpoint.
-        best: the best evaluation so far, a record of metrics.jsonl.
+        best: the evaluation whose weights the checkpoint keeps, a record of metrics.jsonl: the best so far, or the
+            latest if the run keeps the last one.
         command: the command line that resumes the run.
     """
 
@@ -52,7 +53,8 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
     try:
         with safe_open(location / CHECKPOINT, framework="np") as file:
             state = json.loads(file.metadata()["state"])
-        best = [item for item in state["history"] if item["best"]]
+        # None is marked where the last evaluation will be kept: the latest is what there is.
+        best = [item for item in state["history"] if item["best"]] or state["history"][-1:]
         step, total_steps = int(state["step"]), int(state["total_steps"])
     except FileNotFoundError:
         best, step, total_steps = [], 0, None

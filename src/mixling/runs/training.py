@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,12 @@ from mixling.runs.artifact import TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.labeled import LabeledParts
 from mixling.runs.labeled_data import prepare_examples
-from mixling.runs.run import Run, Stage, execute
+from mixling.runs.parts import RunOptions, Stage
+from mixling.runs.run import Run, execute
 from mixling.runs.shared import Shared
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text
 from mixling.text.vectors import WordVectors
-from mixling.training.callbacks import Callback, Log
-from mixling.training.distributed import DistributedContext
 
 
 def fit(
@@ -29,32 +28,26 @@ def fit(
     train: Dataset,
     validation: Dataset,
     *,
-    folder: Path,
     weights: npt.NDArray[np.float32] | None = None,
     teacher: Teacher | None = None,
     unlabeled: Iterable[Text] = (),
     vectors: WordVectors | None = None,
-    resume: bool = False,
-    distributed: DistributedContext | None = None,
-    callback: Callback | None = None,
     shared: Shared | None = None,
-    log: Log = lambda message: None,
+    **options: Unpack[RunOptions],
 ) -> Run[Metrics] | None:
     """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
 
-    A model in the folder is kept until the new one is finished.
-
     Args:
         config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
-        folder: the run folder.
         weights: one for each training example.
         teacher, unlabeled: for distillation, see `make_distillation_data`; by default those that the configuration
             names.
         vectors: initial word vectors, instead of those that `config.init` names.
+        shared: for several trainings on the same examples in one process.
+        folder: the run folder; a model in it is kept until the new one is finished.
         resume: continue from the folder's checkpoint.
         distributed: this process among all; by default the only one.
         callback: called during training.
-        shared: for several trainings on the same examples in one process.
         log: receives messages.
 
     Returns:
@@ -72,11 +65,7 @@ def fit(
         )
         return LabeledParts(examples, known, stage)
 
-    run = execute(
-        TRAINING, config, prepare,
-        elsewhere=frozenset({"data"}), folder=folder, resume=resume,
-        distributed=distributed, callback=callback, log=log,
-    )  # fmt: skip
+    run = execute(TRAINING, config, prepare, **options)
     if run is not None:
-        check_abstention(run.report["abstention"], folder)
+        check_abstention(run.report["abstention"], run.folder)
     return run

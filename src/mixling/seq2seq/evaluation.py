@@ -13,7 +13,7 @@ from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, encode_documents
-from mixling.data.readers.rows import OnBadRow
+from mixling.data.readers.rows import SKIP, OnBadRow
 from mixling.errors import DataError
 from mixling.seq2seq.batches import SubwordIds
 from mixling.seq2seq.generator import TextGenerator
@@ -51,7 +51,7 @@ def evaluate_task(
     sources: list[SubwordIds] = []
     for pair, source in zip(pairs, generator.encode([pair.source for pair in pairs], cut=cut), strict=True):
         if message := generator.problem(source):
-            bad(DataError(f"the source {message}, or pass --on-bad-row skip", path=pair.path, line=pair.line))
+            bad(DataError(f"the source {message}, {SKIP}", path=pair.path, line=pair.line))
             continue
         normal = generator.coder.normal
         target = None if pair.target is None else normal(pair.target)

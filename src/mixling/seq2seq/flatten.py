@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mixling.data.readers.rows import Row
+from mixling.data.readers.rows import SKIP, Row
 from mixling.errors import DataError
 
 _MULTIRC = '{"passage": {"text": ..., "questions": [{"question": ..., "answers": [{"text": ..., "label": ...}]}]}}'
@@ -33,7 +33,7 @@ class FlatPart:
 
 def problem(row: Row, message: str) -> DataError:
     """Return an error about a row."""
-    return DataError(f"{message}; correct the row or pass --on-bad-row skip", path=row.path, line=row.line)
+    return DataError(f"{message}; correct the row {SKIP}", path=row.path, line=row.line)
 
 
 def identity(row: Row) -> Iterator[FlatPart]:

@@ -11,13 +11,12 @@ from pydantic import Field
 
 from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
+from mixling.data.readers.rows import SKIP
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq.pair import Pair
 from mixling.seq2seq.templates import Template, find_template
 
 __all__ = ["Pair", "PairColumns", "read_pairs"]
-
-_SKIP = "or pass --on-bad-row skip"
 
 
 class PairColumns(Config):
@@ -99,7 +98,7 @@ class _Plain:
                 known = near_miss(name, row.values) if row.values else "there are none"
                 message = f"no column {name!r}; {known}; choose a column with --{option}"
                 if row.own_columns:
-                    raise DataError(f"{message}, give the row one, {_SKIP}", path=row.path, line=row.line)
+                    raise DataError(f"{message}, give the row one, {SKIP}", path=row.path, line=row.line)
                 raise DataError(message, path=row.path)
 
     def pairs(self, row: Row, *, labeled: bool, training: bool) -> list[Pair]:
@@ -117,10 +116,10 @@ class _Plain:
 def _text(row: Row, column: str) -> str:
     value = row.values.get(column)
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise DataError(f"column {column!r} is empty; give a text {_SKIP}", path=row.path, line=row.line)
+        raise DataError(f"column {column!r} is empty; give a text {SKIP}", path=row.path, line=row.line)
     if not isinstance(value, str):
         got = f"{type(value).__name__} ({str(value)[:40]})"
-        message = f"column {column!r} is not text but {got}; write it as a string {_SKIP}"
+        message = f"column {column!r} is not text but {got}; write it as a string {SKIP}"
         raise DataError(message, path=row.path, line=row.line)
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor
 
@@ -14,8 +14,9 @@ from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
 from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
+from mixling.runs.parts import Parts, RunOptions, Stage
 from mixling.runs.record import run_corpus
-from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.run import Run, execute
 from mixling.runs.weights import load_weights, read_weights
 from mixling.seq2seq.config import SPANS, PairRunConfig
 from mixling.seq2seq.evaluation import evaluate_task
@@ -30,29 +31,17 @@ from mixling.seq2seq.training import PairData, PairPart, Part
 from mixling.storage import write_atomic
 from mixling.text.subwords import FILE as TOKENIZER_FILE
 from mixling.text.subwords import SubwordTokenizer
-from mixling.training.callbacks import Callback
-from mixling.training.distributed import DistributedContext
 
 _REMEDY = "; leave out changes to model.* and tokenizer.*"
 _ASCII = tuple(map(chr, range(33, 127)))
 
 
-def fit_pairs(
-    config: PairRunConfig,
-    *,
-    folder: Path,
-    resume: bool = False,
-    command: str = "train",
-    distributed: DistributedContext | None = None,
-    callback: Callback | None = None,
-    log: Callable[[str], None] = lambda message: None,
-) -> Run[dict[str, TextMetrics]] | None:
-    """Train an encoder-decoder and write its folder; a model in it is kept until the new one is finished.
+def fit_pairs(config: PairRunConfig, **options: Unpack[RunOptions]) -> Run[dict[str, TextMetrics]] | None:
+    """Train an encoder-decoder and write its folder.
 
     Args:
         config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
-        resume: resume the run in the folder; pairs are read again, unlabeled text is not.
-        command: the subcommand that resumes the run.
+        options: as of `fit`; to resume a run, pairs are read again, unlabeled text is not.
 
     Returns:
         The run, with the validation metrics of each task, computed with the saved model; None in processes other than
@@ -61,13 +50,7 @@ def fit_pairs(
     Raises:
         UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    if config.pretrained is not None and not resume and Path(config.pretrained).resolve() == folder.resolve():
-        raise ConfigError(f"{config.pretrained}: a run cannot replace its pretrained model; give another folder")
-    return execute(
-        TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage),
-        elsewhere=frozenset({"tasks", "corpus", "pretrained"}), folder=folder, resume=resume, command=command,
-        distributed=distributed, callback=callback, log=log,
-    )  # fmt: skip
+    return execute(TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage), **options)
 
 
 class _Pairs(Parts[dict[str, TextMetrics]]):
@@ -78,6 +61,9 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
 
     def __init__(self, config: PairRunConfig, stage: Stage) -> None:
         self.config, self.training = config, config.train
+        source = config.pretrained
+        if source is not None and not stage.resume and Path(source).resolve() == stage.home.resolve():
+            raise ConfigError(f"{source}: a run cannot replace its pretrained model; give another folder")
         tasks = [read_task(task, seed=config.train.seed, log=stage.log) for task in config.tasks]
         self.prepared: Prepared | None = None
 

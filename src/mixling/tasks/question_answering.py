@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import SKIP, Example, RowReader, row_error, shown_value, string_of
-from mixling.data.readers.rows import Row
+from mixling.data.examples import Example, RowReader, row_error, shown_value, string_of
+from mixling.data.readers.rows import SKIP, Row
 from mixling.data.readers.squad import read_answers
 from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import SKIP, Target, TextReader, row_error, shown_value
-from mixling.data.readers.rows import Row
+from mixling.data.examples import Target, TextReader, row_error, shown_value
+from mixling.data.readers.rows import SKIP, Row
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import (
-    SKIP,
     Example,
     RowReader,
     Target,
@@ -23,7 +22,7 @@ from mixling.data.examples import (
     string_of,
     words_of,
 )
-from mixling.data.readers.rows import Row
+from mixling.data.readers.rows import SKIP, Row
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized

@@ -250,7 +250,8 @@ class Trainer:
         else:
             state.stale += 1
         state.stopped = config.patience is not None and state.stale >= config.patience
-        record["best"] = state.best_step == state.step
+        last = state.step == state.total_steps
+        record["best"] = state.best_step == state.step and (config.load_best_at_end or last)
         if self.folder is not None and self.distributed.is_main:
             append(self.folder / HISTORY, json.dumps(record) + "\n")
         self._callbacks.evaluated(record)

@@ -69,7 +69,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
         """Return the tensors of a batch, padded to its longest text.
 
         Args:
-            texts: texts, pairs of texts (tuples), or sentences as lists of words.
+            texts: texts, pairs of texts (tuples), or sentences as lists of words; there may be none.
 
         Returns:
             input_ids: (B, N, P) features of the words; attention_mask: (B, N); and feature_weights: (B, N, P), unless
@@ -78,7 +78,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
         batch: Sequence[Text] = [texts] if isinstance(texts, str | tuple) else texts
         rows = [encoded.words for encoded in self._encoder.encode(batch)]
         mask = real_tokens(rows)
-        bags = self._encoder.bags(np.concatenate(rows))
+        bags = self._encoder.bags(np.concatenate([np.empty(0, np.int32), *rows]))
         out = {"input_ids": _scattered(bags.positions.astype(np.int64), mask), "attention_mask": mask.astype(np.int64)}
         if bags.weights is not None:
             out["feature_weights"] = _scattered(bags.weights, mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from mixling.export.plots import confusion_matrix
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES
 from mixling.runs.files import CONFUSION_FILE, WEIGHTS_FILE
-from mixling.runs.run import Parts, Run, Stage, execute
+from mixling.runs.parts import Parts, RunOptions, Stage
+from mixling.runs.run import Run, execute
 from mixling.tasks.classification import Classification
 from mixling.text.labels import LabelSet
-from mixling.training.callbacks import Callback, Log
-from mixling.training.distributed import DistributedContext
+from mixling.training.callbacks import Log
 from mixling.vision.classifier import ImageClassifier, image_card
 from mixling.vision.config import ImageRunConfig
 from mixling.vision.images import ImageShape, LabeledImages, read_labeled
@@ -26,20 +26,12 @@ from mixling.vision.model import ImageModel, build_image_model
 from mixling.vision.training import ImageData, split_images
 
 
-def fit_images(
-    config: ImageRunConfig,
-    *,
-    folder: Path,
-    resume: bool = False,
-    distributed: DistributedContext | None = None,
-    callback: Callback | None = None,
-    log: Log = lambda message: None,
-) -> Run[ClassificationMetrics] | None:
-    """Train an image classifier and write its folder; a model in it is kept until the new one is finished.
+def fit_images(config: ImageRunConfig, **options: Unpack[RunOptions]) -> Run[ClassificationMetrics] | None:
+    """Train an image classifier and write its folder.
 
     Args:
         config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
-        resume: resume the run in the folder; the images are read again.
+        options: as of `fit`; to resume a run, the images are read again.
 
     Returns:
         The run, with the validation metrics of the saved model; None in processes other than the main one.
@@ -47,11 +39,7 @@ def fit_images(
     Raises:
         UserError: see `read_labeled` and `Trainer.fit`.
     """
-    return execute(
-        IMAGES, config, lambda stage: _Images(config, stage),
-        elsewhere=frozenset({"data"}), folder=folder, resume=resume,
-        distributed=distributed, callback=callback, log=log,
-    )  # fmt: skip
+    return execute(IMAGES, config, lambda stage: _Images(config, stage), **options)
 
 
 class _Images(Parts[ClassificationMetrics]):

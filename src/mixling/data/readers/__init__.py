@@ -21,8 +21,7 @@ from mixling.hub import HUB
 
 __all__ = ["DELIMITERS", "HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
 
-_FORMATS = {
-    ".txt": "text",  # a document on each line, without rows: read by `mixling.data.corpora`
+_TABLES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -33,7 +32,7 @@ _FORMATS = {
     ".iob": "conll",
     ".bio": "conll",
 }
-_TABLES = {suffix: name for suffix, name in _FORMATS.items() if name != "text"}
+_FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
 DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
 _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")

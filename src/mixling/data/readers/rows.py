@@ -9,6 +9,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -32,7 +33,13 @@ _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"\xff\xd8\xff": "is an image (JPEG); rows of text are required",
     b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
 }
+_UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte order mark
+    "utf-16le": re.compile(rb"([\t\n\r -~]\0){2}"),
+    "utf-16be": re.compile(rb"(\0[\t\n\r -~]){2}"),
+}
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
+SKIP = "or pass --on-bad-row skip"  # the end of messages about bad rows
+CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
 
 
@@ -71,7 +78,7 @@ class OnBadRow:
             raise damage_or(error) from None
         self.skipped += 1
         if len(self.messages) < self.keep:
-            self.messages.append(str(error))
+            self.messages.append(str(error).removesuffix(SKIP).rstrip(" ,"))  # it is done
 
 
 def open_file(path: Path, stack: ExitStack) -> BinaryIO:
@@ -128,7 +135,10 @@ def read_lines(data: BinaryIO, path: str, *, first_line: int = 1) -> Iterator[st
         head = cast(io.BufferedReader, data).peek(4)[:4]
         if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
             raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=first_line)
-        if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        if name := _unmarked_utf16(head):
+            message = f"is UTF-16 without a byte order mark; convert it: iconv -f {name} -t utf-8 OLD > NEW"
+            raise DataError(message, path=path, line=first_line)
+        if is_utf16(head):
             # A lone surrogate is accepted here and rejected in `_checked`, where its line is known.
             with io.TextIOWrapper(data, encoding="utf-16", errors="surrogatepass", newline="\n") as text:
                 for number in itertools.count(first_line):
@@ -150,6 +160,15 @@ def read_lines(data: BinaryIO, path: str, *, first_line: int = 1) -> Iterator[st
     except (EOFError, OSError, zlib.error) as error:
         message = describe_error(error)
     raise DataError(message, path=path, line=number or None)
+
+
+def is_utf16(head: bytes) -> bool:
+    """Return whether the first four bytes of a file are UTF-16, with a byte order mark or without one."""
+    return head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or _unmarked_utf16(head) is not None
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
+    return next((name for name, pattern in _UNMARKED.items() if pattern.fullmatch(head)), None)
 
 
 def damage_or(error: DataError) -> DataError:
@@ -195,8 +214,7 @@ def _checked(line: str | bytes, size: int, path: str, number: int) -> str:
         return line
     except UnicodeDecodeError as error:
         got = f"byte 0x{error.object[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
-        remedy = "save it as UTF-8 (in a spreadsheet: CSV UTF-8), or convert it: iconv -f latin-1 -t utf-8 OLD > NEW"
-        message = f"{got}; {remedy}"
+        message = f"{got}; save it as UTF-8 (in a spreadsheet: CSV UTF-8), or {CONVERT}"
     except UnicodeEncodeError as error:
         message = f"character {error.start + 1} is a lone UTF-16 surrogate; write the file again as UTF-8"
     raise DataError(message, path=path, line=number)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from mixling.data.readers.rows import OnBadRow, Row, describe_error, refuse_constant
+from mixling.data.readers.rows import CONVERT, OnBadRow, Row, describe_error, refuse_constant
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 
@@ -77,7 +77,7 @@ def _parsed(data: BinaryIO, path: str) -> Any:
     except (EOFError, OSError, zlib.error) as error:
         message = describe_error(error)
     except UnicodeDecodeError as error:
-        message = f"byte {error.start + 1} is not UTF-8; convert it, for example: iconv -f latin-1 -t utf-8 OLD > NEW"
+        message = f"byte {error.start + 1} is not UTF-8; {CONVERT}"
     except json.JSONDecodeError as error:
         message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the format is {_TEMPLATE}"
     except ValueError as error:  # NaN, or an integer with thousands of digits

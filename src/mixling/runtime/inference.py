@@ -1,0 +1,162 @@
+"""From texts to what was read of them and their logits, with the engine that can: native, or ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mixling.runtime.inputs import PART_TEXTS, TextInputs
+from mixling.runtime.native import NativeEngine
+from mixling.runtime.network import BATCH_SIZE, ENCODING, Network
+from mixling.runtime.quick import open_quickly
+from mixling.runtime.windows import read_in_windows, refuse_long
+
+if TYPE_CHECKING:  # imported when a model is opened in full
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from mixling.arrays import Float32
+    from mixling.tasks.base import Task
+    from mixling.text.answers import Found
+    from mixling.text.decoding import LabelDecoder
+    from mixling.text.encoder import Encoded, Text, TextEncoder
+
+_PART_CHARS = 64 << 20  # characters of texts in memory at a time, with the native engine
+
+
+class Inference:
+    """An opened model, and the engines that compute its logits.
+
+    Where the native engine answers alone, nothing else is opened until it is asked for.
+
+    Attributes:
+        inputs: checks texts, and divides a stream of them into parts.
+        decoder: makes predictions of logits.
+        native: the native engine; None if the model, or the caller's encoder, is not for it.
+        too_long: how texts are read that are longer than the model's maximum, see `windows`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | bytes,
+        *,
+        num_threads: int,
+        encoder: TextEncoder | None,
+        threshold: float | Mapping[str, float] | None,
+        too_long: str,
+    ) -> None:
+        """Open a model; for the arguments, see `Predictor`."""
+        self.too_long = too_long
+        self._num_threads, self._threshold = num_threads, threshold
+        self._network: Network | None = None
+        self._quick = open_quickly(path) if encoder is None and threshold is None else None
+        if self._quick is None:
+            self._network = self._open(path, encoder)
+            return
+        self.native: NativeEngine | None = self._quick.engine
+        self.decoder: Task | LabelDecoder = self._quick.decoder
+        self.inputs = TextInputs(pairs=self.native.pairs, questions=False, part_chars=_PART_CHARS)
+
+    @property
+    def network(self) -> Network:
+        """The model with all that it has, for ONNX Runtime and every kind of text."""
+        if self._network is None:
+            with ENCODING:
+                if self._network is None:
+                    self._network = self._open("", None)
+        return self._network
+
+    def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> Network:
+        from mixling.runtime.session import open_model, set_threshold
+
+        if (quick := self._quick) is None:
+            model = open_model(path, num_threads=self._num_threads)
+        else:
+            model = open_model(quick.data, num_threads=self._num_threads, name=quick.name, native=quick.engine)
+        if self._threshold is not None:
+            set_threshold(model.task, self._threshold)
+        network = Network(model, encoder)
+        metadata = model.metadata
+        questions = metadata.reading is not None
+        self.inputs = TextInputs(pairs=metadata.pairs, questions=questions, part_chars=network.part_chars)
+        self.decoder = model.task
+        # An encoder of the caller's may read fewer words.
+        self.native = model.native if network.encoder.config.max_len == metadata.text.max_len else None
+        return network
+
+    @property
+    def to_end(self) -> bool:
+        """Whether long texts are read to their end, in windows."""
+        return self.too_long == "windows"
+
+    def alone(self, texts: Sequence[Text]) -> NativeEngine | None:
+        """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
+        decoder: Any = self.decoder
+        if self._quick is None or self.native is None or decoder.threshold is not None or decoder.conformal is not None:
+            return None
+        if self.too_long == "error" or set(map(type, texts)) != {str}:
+            return None
+        return self.native
+
+    def read(
+        self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of checked texts, of which the first has this number, and their logits.
+
+        Raises:
+            TooLong: a text is, and `too_long` is "error".
+        """
+        read, logits = self._read_up_to_maximum(texts, batch_size, to_end=self.to_end)
+        if self.too_long == "truncate" or not any(item.truncated for item in read):
+            return read, logits
+        network = self.network
+        if self.too_long == "error":
+            for index, item in enumerate(read, number):
+                refuse_long(item, index, network.model.metadata.text.max_len)
+        elif self.native is not None and self.native.reads(texts):
+            return read, logits
+        return read_in_windows(
+            texts, read, logits,
+            encoder=network.encoder, task=network.model.task,
+            run=lambda windows: self._read_up_to_maximum(windows, batch_size),
+        )  # fmt: skip
+
+    def _read_up_to_maximum(
+        self, texts: list[Text], batch_size: int, *, to_end: bool = False
+    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits.
+
+        Args:
+            to_end: the native engine reads texts to their end, if it can.
+        """
+        if self.native is not None and self.native.reads(texts):
+            logits, read = self.native.logits(texts, to_end=to_end)
+            return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
+        return self.network.read(texts, batch_size)
+
+    def logits(self, texts: Iterable[Text]) -> list[Float32]:
+        """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.
+
+        Raises:
+            DataError: an item is not a text.
+        """
+        out: list[Float32] = []
+        for part in self.inputs.parts(texts):
+            out.extend(self.read(part, len(out))[1])  # `+=` would add numbers of an array
+        return out
+
+    def logits_of_shortened(self, texts: list[Text]) -> Sequence[Float32]:
+        """Return the logits of shortened texts, which need no checks, as one array if they are few."""
+        return self.logits(texts) if len(texts) > PART_TEXTS else self._read_up_to_maximum(texts, BATCH_SIZE)[1]
+
+    def logits_of_kept(self, text: str, kept: npt.NDArray[np.bool_]) -> Float32 | None:
+        """Return the result of `NativeEngine.kept_logits`; None without it."""
+        return None if self.native is None else self.native.kept_logits(text, kept)
+
+    def find_answers(self, pairs: Sequence[Text], batch_size: int) -> list[tuple[Found, bool]]:
+        """Return the answers to pairs (question, context), and whether anything of a pair was cut off."""
+        if self.native is not None:
+            return [self.native.answer((pair[0], pair[1])) for pair in pairs]
+        return self.network.find_answers(pairs, batch_size)
