@@ -35,13 +35,13 @@ def _vocabulary() -> Vocabulary:
 
 
 def _trained_looking(model: Model, seed: int) -> Model:
-    """A new model's norms and biases are ones and zeros, which would hide that one is taken for another."""
+    """A new model's norms are ones and its biases and transitions zeros: one could be taken for another."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim == 1:
+            if parameter.ndim == 1 or not parameter.any():
                 parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
     return model
 

@@ -83,6 +83,7 @@ static int try_model(const uint8_t *data, size_t size) {
             const mixling_word *places;
             const float *rows;
             const uint32_t *tags;
+            const float *chances;
             size_t words;
             mixling_text text = {TEXTS[i], strlen(TEXTS[i]), NULL, 0};
             mixling_text pair = {TEXTS[i], strlen(TEXTS[i]), TEXTS[0], strlen(TEXTS[0])};
@@ -91,7 +92,7 @@ static int try_model(const uint8_t *data, size_t size) {
             mixling_predict(worker, &pair, 1, logits, &flags);
             mixling_predict_long(worker, &text, 1, logits, &flags);
             mixling_predict_kept(worker, &text, *kept, 1 << KEPT, KEPT, logits);
-            mixling_tag(worker, &text, i % 2, &places, &rows, &tags, &words, &flags);
+            mixling_tag(worker, &text, i % 2, &places, &rows, &tags, &chances, &words, &flags);
             mixling_answer(worker, &pair, &span, &flags);
             if (i) continue;
             mixling_text swapped = {LONG, sizeof LONG - 1, TEXTS[0], strlen(TEXTS[0])}, alone = {LONG, sizeof LONG - 1, NULL, 0};
@@ -99,7 +100,7 @@ static int try_model(const uint8_t *data, size_t size) {
             mixling_predict_long(worker, &question, 1, logits, &flags);
             mixling_predict_long(worker, &swapped, 1, logits, &flags);
             mixling_predict_long(worker, &alone, 1, logits, &flags);
-            mixling_tag(worker, &alone, 1, &places, &rows, &tags, &words, &flags);
+            mixling_tag(worker, &alone, 1, &places, &rows, &tags, &chances, &words, &flags);
         }
         free(logits);
         mixling_stop(worker);

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, read_data
+from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, build_model, fit, read_data
 from mixling.runs import LABELS, load_model, resolve
 from mixling.runs.replay import _sample, load_head, replayed_run
 from mixling.text import LabelSet
@@ -96,6 +97,31 @@ def test_the_weights_of_known_labels_are_kept(base: Path) -> None:
     found = model.head.output.weight  # type: ignore[union-attr]
     assert torch.equal(found[[2, 0]], old.head.output.weight)  # type: ignore[union-attr, index]
     assert torch.equal(found[1], before[1])  # type: ignore[index]
+
+
+def test_the_transitions_of_known_tags_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "slots.jsonl"
+    rows = [
+        {"tokens": ["to", place, "now"], "slots": ["O", "B-city", "B-time"]}
+        for place in (f"place{i}" for i in range(40))
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = resolved(path, {}, task="tagging")
+    predictor, _ = train(config, tmp_path / "run")
+    old, _, labels, _ = load_model(tmp_path / "run")
+    assert labels.names == ("O", "B-city", "B-time", "I-city", "I-time")
+    known = old.head.transitions
+    assert isinstance(known, torch.Tensor)
+    assert known[1, 2] > known[1, 1]
+    np.testing.assert_array_equal(predictor.task.transitions, known.detach().numpy())
+    model = build_model(old.config, num_outputs=7, output="tags")
+    names = ("O", "B-a", "B-city", "B-time", "I-a", "I-city", "I-time")
+    load_head(model, LabelSet(names, "iob"), str(tmp_path / "run"))
+    found, kept = model.head.transitions, [0, 2, 3, 5, 6]
+    assert isinstance(found, torch.Tensor)
+    assert torch.equal(found[kept][:, kept], known)
+    assert not found[1].any()
+    assert not found[:, 4].any()
 
 
 def test_what_cannot_be_replayed_is_an_error_with_a_remedy(base: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def explain(
 
     def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray:
         if word is not None:
-            return parts[0].logits_of(word, kept, logits)
+            return parts[0].logits_of(word, kept, lambda texts: list(map(task.word_scores, logits(texts))))
         found = [part.logits(kept, logits, logits_of_kept, unique=len(parts) > 1) for part in parts]
         if len(parts) == 1:
             return found[0]

@@ -27,9 +27,10 @@ from mixling.errors import UserError
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
+from mixling.models.heads import TokenHead
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import BRANCH, MODEL_FORMAT, Metadata
+from mixling.runtime.session import BRANCH, MODEL_FORMAT, TRANSITIONS, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
@@ -75,7 +76,9 @@ class ExportedModel(nn.Module):
             rows = rows * self.scale
         rows = self.model.embedding.spread_rows(rows)
         known = torch.cat([torch.zeros(1, rows.shape[1]), cached, rows])
-        return self.model.from_rows(known, index, index.bool()), rows
+        logits = self.model.from_rows(known, index, index.bool())
+        assert isinstance(logits, Tensor), "transitions are returned in training only"
+        return logits, rows
 
 
 def export_onnx(
@@ -105,7 +108,7 @@ def export_onnx(
         UserError: the packages for exporting are not installed.
     """
     _require("onnx")
-    from onnx import ModelProto, OperatorSetIdProto, helper
+    from onnx import ModelProto, OperatorSetIdProto, helper, numpy_helper
 
     has_weights = text.projection.weighted
     metadata = Metadata(
@@ -128,6 +131,8 @@ def export_onnx(
     if precision == "int8":
         quantize_graph(graph)
     _strip(graph)
+    if isinstance(frozen.head, TokenHead) and frozen.head.transitions is not None:
+        graph.initializer.append(numpy_helper.from_array(frozen.head.transitions.detach().numpy(), TRANSITIONS))
     proto = ModelProto(
         ir_version=IR_VERSION,
         producer_name="mixling",

@@ -14,6 +14,7 @@ from mixling.config import Config
 from mixling.layers.dropout import dropout
 from mixling.layers.fused import Pools, can_fuse
 from mixling.layers.masks import as_mask
+from mixling.layers.transitions import TagScores
 
 
 class HeadConfig(Config):
@@ -25,6 +26,9 @@ class HeadConfig(Config):
         "before the text, as BERT's [CLS]",
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="on the input of the last linear layer")
+    transitions: bool = Field(
+        False, description="learn a score of each tag after each other one (tagging): a conditional random field"
+    )
 
 
 class PoolingHead(nn.Module):
@@ -97,12 +101,28 @@ class LMHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """logits_i = W x_i + b for every token."""
+    """logits_i = W x_i + b for every token.
 
-    def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
+    With `transitions`, tags have scores (C, C) of following each other as well, which begin at 0; in training both are
+    returned (`mixling.layers.transitions`).
+
+    Args:
+        config: the dropout.
+        dim: D, the width of the tokens.
+        num_outputs: C.
+        transitions: whether outputs are tags whose transitions are learned.
+    """
+
+    def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int, transitions: bool = False) -> None:
         super().__init__()
         self.dropout = config.dropout
         self.output = nn.Linear(dim, num_outputs)
+        self.transitions = nn.Parameter(torch.zeros(num_outputs, num_outputs)) if transitions else None
 
-    def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B N C"]:
-        return self.output(dropout(x, self.dropout, self.training))
+    def forward(
+        self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None
+    ) -> Float[Tensor, "B N C"] | TagScores:
+        logits = self.output(dropout(x, self.dropout, self.training))
+        if self.transitions is None or not self.training:
+            return logits
+        return TagScores(logits, self.transitions.clone())  # a shard's memory is freed after the forward pass

@@ -9,15 +9,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from mixling.layers.masks import as_mask
+from mixling.layers.transitions import TagScores
 from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
 from mixling.models.encoder import Encoder, EncoderConfig
 from mixling.models.heads import HeadConfig, LMHead, PoolingHead, TokenHead
 from mixling.text.config import TextConfig
 
-Output = Literal["text", "tokens", "subwords"]
+Output = Literal["text", "tags", "tokens", "subwords"]
 
 _BERT_SUBWORDS = 30_522
-_HEADS: dict[Output, type[PoolingHead] | type[TokenHead]] = {"text": PoolingHead, "tokens": TokenHead}
 
 
 class ModelConfig(EncoderConfig):
@@ -37,7 +37,8 @@ class Model(nn.Module):
     Args:
         config: the configuration of the model.
         num_outputs: C, number of labels.
-        output: "text": logits per text; "tokens": per word; "subwords": per masked token.
+        output: "text": logits per text; "tags" and "tokens": per word, of tags with transitions if the head has them;
+            "subwords": per masked token.
 
     Raises:
         ConfigError: parts of the configuration do not fit each other.
@@ -49,8 +50,7 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         projection = config.text.projection
-        head = _HEADS.get(output)
-        self.of_tokens = head is TokenHead
+        self.of_tokens = output in ("tags", "tokens")
         self.embedding = ProjectionEmbedding(
             config.embedding,
             num_features=config.text.num_rows,
@@ -60,16 +60,19 @@ class Model(nn.Module):
             embedding_dim=projection.fixed_dim,
         )
         self.class_token: nn.Parameter | None = None
-        if config.head.pooling == "class" and head is PoolingHead:
+        if config.head.pooling == "class" and output == "text":
             self.class_token = nn.Parameter(torch.empty(config.dim))
             nn.init.normal_(self.class_token, std=0.02)
         max_len = config.text.max_len + (self.class_token is not None)
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=max_len, final_norm=config.final_norm)
         self.head: PoolingHead | TokenHead | LMHead
-        if head is None:
-            self.head = LMHead(dim=config.dim, num_outputs=num_outputs, tied=projection.trained_rows)
+        sizes = {"dim": config.dim, "num_outputs": num_outputs}
+        if output == "text":
+            self.head = PoolingHead(config.head, **sizes)
+        elif self.of_tokens:
+            self.head = TokenHead(config.head, **sizes, transitions=output == "tags" and config.head.transitions)
         else:
-            self.head = head(config.head, dim=config.dim, num_outputs=num_outputs)
+            self.head = LMHead(**sizes, tied=projection.trained_rows)
 
     def forward(
         self,
@@ -78,8 +81,8 @@ class Model(nn.Module):
         index: Int[Tensor, "B N"],
         mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
-    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
-        """Return the logits of a batch.
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"] | TagScores:
+        """Return the logits of a batch, in training with the transitions of tags, if there are any.
 
         Args:
             positions: (U, P) features of the U distinct words of the batch.
@@ -97,14 +100,14 @@ class Model(nn.Module):
         index: Int[Tensor, "B N"],
         mask: Shaped[Tensor, "B N"] | None = None,
         starts: Int[Tensor, "B W"] | None = None,
-    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"]:
+    ) -> Float[Tensor, "B C"] | Float[Tensor, "B N C"] | Float[Tensor, "B W C"] | TagScores:
         """Return the logits from the summed rows of words, for instance cached ones; see `forward`."""
         mask = index != 0 if mask is None else as_mask(mask, index)
         return self._logits(self.embedding(rows, index, mask), mask, starts)
 
     def _logits(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"], starts: Int[Tensor, "B W"] | None
-    ) -> Tensor:
+    ) -> Tensor | TagScores:
         x, mask = self.with_class_token(x, mask)
         x = self.encoder(x, mask)
         if starts is not None:
@@ -144,7 +147,7 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
     Args:
         config: without a number of subwords, there are 30,522, as in BERT's vocabulary.
         num_outputs: C, number of labels.
-        output: "text": logits per text; "tokens": per word; "subwords": per masked token.
+        output: see `Model`.
 
     Raises:
         ConfigError: parts of the configuration do not fit each other.

@@ -78,7 +78,7 @@ def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None 
         embedding=EmbeddingConfig(window=1, window_type="factorized"),
         dim=dim,
         layers=(BlockConfig(mixers=mixers, feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),
-        head=HeadConfig(pooling="all"),
+        head=HeadConfig(pooling="all", transitions=True),
         **options,
     )
 

@@ -135,8 +135,10 @@ static int reserve(mixling_worker *worker, size_t n) {
     float *logits = words && room < SIZE_MAX / 4 / labels ? realloc(worker->tag_logits, room * labels * sizeof *logits) : NULL;
     if (logits) worker->tag_logits = logits;
     uint32_t *tags = logits ? realloc(worker->tags, room * sizeof *tags) : NULL;
-    if (!tags) return -1;
-    worker->tags = tags;
+    if (tags) worker->tags = tags;
+    float *probabilities = tags ? realloc(worker->probabilities, room * sizeof *probabilities) : NULL;
+    if (!probabilities) return -1;
+    worker->probabilities = probabilities;
     worker->num_tagged = room;
     return 0;
 }
@@ -164,7 +166,7 @@ static int tag_part(
 
 int mixling_tag(
     mixling_worker *worker, const mixling_text *text, int to_end, const mixling_word **words, const float **logits,
-    const uint32_t **tags, size_t *n, uint8_t *flags) {
+    const uint32_t **tags, const float **probabilities, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
     size_t counts[2] = {0}, tokens[2] = {0}, space = model->max_len;
     uint8_t cut = 0;
@@ -194,5 +196,7 @@ int mixling_tag(
     *words = worker->tagged;
     *logits = worker->tag_logits;
     *tags = worker->tags;
-    return status == MIXLING_OK ? tag_sequence(worker, worker->tag_logits, *n, worker->tags) : status;
+    *probabilities = worker->probabilities;
+    if (status != MIXLING_OK) return status;
+    return tag_sequence(worker, worker->tag_logits, *n, worker->tags, worker->probabilities);
 }

@@ -105,15 +105,15 @@ int mixling_predict_kept(
    words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags);
 
-/* Tag the words of a single text: `*n` words, their logits (n, number of labels), and their tags, which are the IOB2
-   sequence of labels with the greatest sum of logits, in which I-x follows B-x or I-x. All three are in memory of the
+/* Tag the words of a single text: `*n` words, their logits (n, number of labels), their tags, which are the most probable
+   sequence of labels in which I-x follows B-x or I-x, and the probability of each tag. All four are in memory of the
    worker, until its next call.
 
    to_end: read a text of more than `mixling_max_len` words or subwords in windows that overlap, of which each word has its
    logits from the one where it is farthest from an end; only what is beyond 1,048,576 characters is left out. */
 int mixling_tag(
     mixling_worker *worker, const mixling_text *text, int to_end, const mixling_word **words, const float **logits,
-    const uint32_t **tags, size_t *n, uint8_t *flags);
+    const uint32_t **tags, const float **probabilities, size_t *n, uint8_t *flags);
 
 /* An answer: characters from `start` up to `end` of the context. */
 typedef struct {

@@ -64,7 +64,7 @@ static int read_labels(mixling_model *model, const json *metadata, const char **
 }
 
 /* What is done with the words of a text, by the task. */
-static int read_task(mixling_model *model, const json *metadata, const char **reason) {
+static int read_task(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
     uint32_t reading = json_get(metadata, 0, "reading");
     int answers = reading != JSON_NONE && !json_null(metadata, reading);
     *reason = "its metadata has a reading configuration but no questions to answer, or vice versa";
@@ -72,7 +72,7 @@ static int read_task(mixling_model *model, const json *metadata, const char **re
     model->per_token = answers || !strcmp(model->task, "tagging");
     *reason = "it answers questions, and its tokens are subwords";
     if (answers && model->subwords) return MIXLING_UNSUPPORTED;
-    if (!answers) return model->per_token ? model_read_tags(model, reason) : MIXLING_OK;
+    if (!answers) return model->per_token ? model_read_tags(model, file, reason) : MIXLING_OK;
     uint32_t stride = json_get(metadata, reading, "stride");
     int64_t question = json_integer(metadata, json_get(metadata, reading, "max_question"), INT32_MAX);
     int64_t answer = json_integer(metadata, json_get(metadata, reading, "max_answer"), MAX_ANSWER);
@@ -158,7 +158,7 @@ static int open_parts(mixling_model *model, const onnx_file *file, const char **
     if (!(parsed = json_open(file->metadata, &metadata)) && !(parsed = json_open(file->plan, &plan))) {
         status = read_labels(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_text(model, &metadata, file, reason);
-        if (status == MIXLING_OK) status = read_task(model, &metadata, reason);
+        if (status == MIXLING_OK) status = read_task(model, &metadata, file, reason);
         if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);
         if (status == MIXLING_OK) status = model_read_ngrams(model, &metadata, file, reason);
         if (status == MIXLING_OK && model->subwords && model->branch.outputs) {

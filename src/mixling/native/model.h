@@ -50,6 +50,16 @@ typedef struct {
     float *scale, *bias;
 } ngram_branch;
 
+/* The scores of tags after others, and their exponentials, divided by the highest. */
+typedef struct {
+    size_t num_open;
+    uint32_t *open;             /* the tags that may follow any */
+    float *scores;              /* (C, open), of those */
+    double *factors, *reversed; /* (C, open) and (open, C) */
+    float *inside[2];           /* (C), of each I-x after B-x, and after itself */
+    double *inside_factors[2];
+} tag_transitions;
+
 struct mixling_model {
     size_t budget; /* bytes that may still be taken */
     /* text */
@@ -98,6 +108,7 @@ struct mixling_model {
     float *output_bias;
     int per_token;   /* logits of each token, without a pool */
     int32_t *begins; /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
+    tag_transitions *transitions; /* NULL: none */
     /* How questions are answered, where max_answer is not 0; in tokens */
     size_t stride, max_question, max_answer;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
@@ -115,7 +126,7 @@ void *model_take(mixling_model *model, size_t number, size_t size);
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason);
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
-int model_read_tags(mixling_model *model, const char **reason);
+int model_read_tags(mixling_model *model, const onnx_file *file, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
 enum { NO_UNIT = 0xFFFFFFFF };
 /* The number of the unit of `prefix` ("" or "##") and text, whose FNV-1a hash is given; NO_UNIT: there is none. */
@@ -256,8 +267,9 @@ struct mixling_worker {
     uint64_t multiplier; /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K) */
     uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
+    double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
-    double *best;     /* 2 (C) */
+    double *best;     /* 4 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;    /* (max_len, 2) logits */
     spot *spots; /* of the words of a long text, or of both of a pair; grown as needed */
@@ -265,6 +277,7 @@ struct mixling_worker {
     mixling_word *tagged; /* the words of a long text, their logits and tags; grown as needed */
     float *tag_logits;
     uint32_t *tags;
+    float *probabilities;
     size_t num_tagged;
     float *window_logits;       /* 2 (labels) */
     double *open;     /* (tokens of a window, max_answer) scores of spans */
@@ -283,8 +296,8 @@ int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *
 /* Tag the words of a text up to max_len of them, without their sequence: words, logits, their number; a status. */
 int tag_words(
     mixling_worker *worker, const mixling_text *text, mixling_word *words, float *logits, size_t *n, uint8_t *flags);
-/* The best legal sequence of tags of `n` words; a status. */
-int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags);
+/* The most probable sequence of tags of `n` words, and the probability of each tag; a status. */
+int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags, float *probabilities);
 
 /* The logits (labels) and flags of a text up to max_len words; a status. */
 int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);

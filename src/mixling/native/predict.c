@@ -48,7 +48,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->word_products = block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
-    worker->best = take(model->num_labels, 2 * sizeof *worker->best);
+    worker->best = take(model->num_labels, 4 * sizeof *worker->best);
     worker->window_logits = take(model->num_labels, 2 * sizeof *worker->window_logits);
     worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
     worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);
@@ -80,7 +80,7 @@ void mixling_stop(mixling_worker *worker) {
                      worker->both[1].words, worker->window,        worker->open,          worker->starts,
                      worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
                      worker->window_logits, worker->spots,         worker->tagged,        worker->tag_logits,
-                     worker->tags};
+                     worker->tags,          worker->probabilities, worker->forward};
     void *blocks[] = {worker->pools,     worker->logits,        worker->word_sums,
                       worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);

@@ -325,9 +325,9 @@ static PyObject *lines(Model *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-/* What `tag` returns, but for the flags: numbers of words, their places, logits and tags, of all texts. */
+/* What `tag` returns, but for the flags: numbers of words, their places, logits, tags and probabilities, of all texts. */
 typedef struct {
-    buffer counts, places, logits, tags;
+    buffer counts, places, logits, tags, probabilities;
 } tagged;
 
 static int tag_all(
@@ -335,15 +335,16 @@ static int tag_all(
     uint8_t *bits) {
     size_t labels = mixling_num_labels(model), found;
     const mixling_word *words;
-    const float *logits;
+    const float *logits, *probabilities;
     const uint32_t *tags;
     int status = MIXLING_OK;
     for (size_t i = 0; i < n && status == MIXLING_OK; i++) {
-        status = mixling_tag(worker, items + i, to_end, &words, &logits, &tags, &found, bits + i);
+        status = mixling_tag(worker, items + i, to_end, &words, &logits, &tags, &probabilities, &found, bits + i);
         if (status != MIXLING_OK) break;
         uint32_t count = (uint32_t)found;
         int failed = append(&out->counts, &count, sizeof count) | append(&out->logits, logits, found * labels * sizeof *logits) |
-                     append(&out->tags, tags, found * sizeof *tags);
+                     append(&out->tags, tags, found * sizeof *tags) |
+                     append(&out->probabilities, probabilities, found * sizeof *probabilities);
         for (size_t j = 0; j < found; j++) {
             uint32_t place[2] = {words[j].start, words[j].end};
             failed |= append(&out->places, place, sizeof place);
@@ -353,8 +354,8 @@ static int tag_all(
     return status;
 }
 
-/* tag(texts, to_end) -> (flags, numbers of words, places, logits, tags), all as bytes: uint8, uint32, uint32 (words, 2),
-   float32 (words, labels), uint32 (words) */
+/* tag(texts, to_end) -> (flags, numbers of words, places, logits, tags, their probabilities), all as bytes: uint8, uint32,
+   uint32 (words, 2), float32 (words, labels), uint32 (words), float32 (words) */
 static PyObject *tag(Model *self, PyObject *arguments) {
     PyObject *given, *flags = NULL, *out = NULL;
     int to_end;
@@ -373,10 +374,11 @@ static PyObject *tag(Model *self, PyObject *arguments) {
     give_back(self, worker);
     if (status == MIXLING_OK)
         out = Py_BuildValue(
-            "(Oy#y#y#y#)", flags, found.counts.data ? found.counts.data : "", (Py_ssize_t)found.counts.size,
+            "(Oy#y#y#y#y#)", flags, found.counts.data ? found.counts.data : "", (Py_ssize_t)found.counts.size,
             found.places.data ? found.places.data : "", (Py_ssize_t)found.places.size,
             found.logits.data ? found.logits.data : "", (Py_ssize_t)found.logits.size,
-            found.tags.data ? found.tags.data : "", (Py_ssize_t)found.tags.size);
+            found.tags.data ? found.tags.data : "", (Py_ssize_t)found.tags.size,
+            found.probabilities.data ? found.probabilities.data : "", (Py_ssize_t)found.probabilities.size);
     else
         raise_status(status, "a pair of texts, or a model that does not tag words");
 done:
@@ -384,6 +386,7 @@ done:
     free(found.places.data);
     free(found.logits.data);
     free(found.tags.data);
+    free(found.probabilities.data);
     PyMem_Free(items);
     Py_XDECREF(flags);
     Py_XDECREF(kept);
@@ -542,7 +545,7 @@ static PyMethodDef METHODS[] = {
     {"kept", (PyCFunction)kept, METH_VARARGS, "Return the logits of texts with some of the words of one."},
     {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
-    {"tag", (PyCFunction)tag, METH_VARARGS, "Return the flags, words, logits and tags of texts."},
+    {"tag", (PyCFunction)tag, METH_VARARGS, "Return the flags, words, logits, tags and their probabilities of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},

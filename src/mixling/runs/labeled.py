@@ -87,7 +87,8 @@ class LabeledParts(Parts[Metrics]):
         self._log = stage.log
         self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
         self.model = self._build(stage.log)
-        smoothing = config.train.loss.label_smoothing if task.smooths else 0
+        learned = task.per_word and self.model_config.head.transitions
+        smoothing = config.train.loss.label_smoothing if task.smooths and not learned else 0
         if smoothing and config.distill is None:
             stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
 

@@ -144,7 +144,9 @@ def load_head(model: Model, labels: LabelSet, folder: str) -> None:
         saved = weights.get(f"head.{name}")
         if saved is None:
             raise ModelFileError(f"{folder}: its head has no {name}")
-        if name.startswith("output."):
+        if name == "transitions":
+            value[rows[:, None], rows] = saved[sources[:, None], sources]
+        elif name.startswith("output."):
             value[rows] = saved[sources]
         else:
             value.copy_(saved)

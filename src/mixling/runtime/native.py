@@ -36,13 +36,15 @@ class ReadWords(NamedTuple):
 
     Attributes:
         offsets: start and end characters of each word (W, 2).
-        tags: the ids of the best legal sequence (W,).
+        tags: the ids of the most probable sequence (W,).
+        probabilities: of these tags (W,).
     """
 
     truncated: bool
     is_empty: bool
     offsets: list[tuple[int, int]]
     tags: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float32]
 
 
 _READ = tuple(ReadText(bool(flags & 1), bool(flags & 2)) for flags in range(4))  # by the flags of mixling.h
@@ -123,10 +125,11 @@ class NativeEngine:
         counts, places, tags = (np.frombuffer(parts[i], np.uint32) for i in (0, 1, 3))
         rows = np.frombuffer(parts[2], np.float32).reshape(-1, len(self.labels))
         offsets, ids = list(zip(places[::2].tolist(), places[1::2].tolist(), strict=True)), tags.astype(np.int64)
+        probabilities = np.frombuffer(parts[4], np.float32)
         ends = np.cumsum(counts, dtype=np.int64).tolist()
         bounds = list(zip([0, *ends], ends, strict=False))
         read = [
-            ReadWords(bool(bits & 1), bool(bits & 2), offsets[first:end], ids[first:end])
+            ReadWords(bool(bits & 1), bool(bits & 2), offsets[first:end], ids[first:end], probabilities[first:end])
             for bits, (first, end) in zip(flags, bounds, strict=True)
         ]
         return [rows[first:end] for first, end in bounds], read

@@ -40,6 +40,7 @@ from mixling.text.windows import MIN_WINDOW, ReadingConfig
 MODEL_FORMAT = 1
 MAX_ROW = 2**16
 BRANCH = "ngrams."  # prefix of the names of the branch's arrays
+TRANSITIONS = "tags.transitions"  # name of an array of taggers
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
@@ -191,6 +192,8 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     task.conformal = metadata.conformal
     vocabulary = _vocabulary(entries)
     branch = _branch(metadata, task, _take_branch(graph))
+    if TRANSITIONS in graph.weights:
+        task.transitions = _transitions(task, graph.weights.pop(TRANSITIONS).array())
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
@@ -274,6 +277,17 @@ def _branch(metadata: Metadata, task: Task, arrays: dict[str, npt.NDArray]) -> N
     if metadata.ngrams.min_n > metadata.ngrams.max_n:
         raise ModelFileError(f"its n-grams have {metadata.ngrams.min_n} to {metadata.ngrams.max_n} characters")
     return NgramBranch.from_arrays(arrays, task.num_scores)
+
+
+def _transitions(task: Task, scores: npt.NDArray) -> Float32:
+    number = len(task.labels)
+    if not task.per_word or task.windows:
+        raise ModelFileError(f"it has transitions between tags; models of {task.name} have none")
+    if scores.dtype != np.float32 or scores.shape != (number, number) or not np.isfinite(scores).all():
+        raise ModelFileError(
+            f"its transitions are {scores.dtype} {scores.shape}; {number} tags need finite float32 ({number}, {number})"
+        )
+    return scores
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:

@@ -95,6 +95,7 @@ class Task(Objective, Presentation, Baselines):
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
         label_thresholds: of labels that have a threshold of their own, instead of `threshold`.
         conformal: makes the sets of labels of predictions; None: they have none.
+        transitions: (C, C), the score of each tag after each other one; None: the model did not learn them.
         unseen: number of labels at the end that models do not have; see `with_unknown`.
         name: the name in configurations and model files, and of the file.
         kind: the kind of its label sets, in model files.
@@ -139,6 +140,7 @@ class Task(Objective, Presentation, Baselines):
         assert labels.kind == self.kind, f"labels of kind {labels.kind!r} for {self.name}"
         self.labels, self.loss_config = labels, loss or LossConfig()
         self.unseen = 0
+        self.transitions: npt.NDArray[np.float32] | None = None
         self.threshold: float | None = None
         self.label_thresholds: Mapping[str, float] = {}
         self.conformal: ConformalSets | None = None
@@ -262,6 +264,10 @@ class Task(Objective, Presentation, Baselines):
         highest = values.max(0)
         return own - highest - np.log(np.exp(values - highest).sum(0))
 
+    def word_scores(self, logits: npt.NDArray) -> npt.NDArray:
+        """Return logits (W, C) of words that have nothing to do with each other, given those of a text (W, C)."""
+        return logits
+
     def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
         """Return the ids (W,) of the labels that are predicted for words, given logits (W, C)."""
         return logits.argmax(-1)
@@ -340,7 +346,7 @@ class Task(Objective, Presentation, Baselines):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
         task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
-        task.conformal = self.conformal
+        task.conformal, task.transitions = self.conformal, self.transitions
         return task
 
 

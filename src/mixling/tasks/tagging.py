@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +29,17 @@ from mixling.metrics.reports import tagging_report
 from mixling.tasks.base import Sample, Task
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, Targets, iob_spans
+from mixling.text.labels import LabelSet, Targets, iob_spans, not_finite
 from mixling.text.predictions import Prediction, Span
+from mixling.text.tag_sequences import TagSequences
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mixling.layers.transitions import TagScores
     from mixling.models.model import Output
 
+_LEAST = 1e-30  # probability, for its logarithm
 _TOGETHER = 64  # texts whose probabilities are computed at a time
 _IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
 
@@ -75,7 +77,7 @@ class Tagging(Task):
     name = "tagging"
     kind = "iob"
     gives = "a tag a word"
-    output: Output = "tokens"
+    output: Output = "tags"
     metric = "word_accuracy"
     reader = TagReader
     own_columns = frozenset({"tokens", "slots"})
@@ -129,9 +131,12 @@ class Tagging(Task):
         """Return the ids (W,) of each sentence's tags."""
         return [self.labels.ids(names) for names in targets]
 
-    def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    def loss(self, logits: Tensor | TagScores, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        from torch import Tensor
         from torch.nn import functional as F
 
+        if not isinstance(logits, Tensor) or self.transitions is not None:
+            return self._sequence_loss(logits, targets, weights)
         if targets.is_floating_point():
             return self._soft_loss(logits, targets, weights)
         smoothing = self.loss_config.label_smoothing
@@ -172,6 +177,27 @@ class Tagging(Task):
             scale = scale * (targets @ self._weights_like(logits))
         return (losses * scale).sum(), scale.sum()
 
+    def _sequence_loss(
+        self, scores: Tensor | TagScores, targets: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss with transitions; a sentence counts by the mean class weight of its words."""
+        import torch
+
+        from mixling.layers.transitions import TagScores, sequence_losses
+
+        if not isinstance(scores, TagScores):
+            scores = TagScores(scores, torch.as_tensor(self.transitions).to(scores))
+        losses, words = sequence_losses(scores, targets, ignored=NO_TARGET)
+        scale = torch.ones_like(losses) if weights is None else weights
+        if self.class_weights is not None:
+            of_classes = self._weights_like(losses)
+            if targets.is_floating_point():
+                of_words = targets.to(of_classes.dtype) @ of_classes
+            else:
+                of_words = of_classes[targets.clamp_min(0)] * (targets != NO_TARGET)
+            scale = scale * of_words.sum(1) / words.clamp_min(1)
+        return (losses * scale).sum(), (words * scale).sum()
+
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         # The plain ratio would weigh a rare tag a thousand times as much as O; taggers work with its root.
         return np.sqrt(super()._balance(counts))
@@ -190,25 +216,37 @@ class Tagging(Task):
             part = slice(first, first + _TOGETHER)
             # An empty text is read as one special word, which is not a token.
             rows = [row[: len(item.offsets or ())] for row, item in zip(logits[part], encoded[part], strict=True)]
-            ends = np.cumsum([len(row) for row in rows])[:-1]
-            probabilities = np.split(self.probabilities(np.concatenate(rows)), ends)
-            out += map(self._decode, rows, probabilities, encoded[part], texts[part])
+            out += map(self._decode, self._tags(rows, encoded[part]), encoded[part], texts[part])
         return out
 
-    def _decode(
-        self, logits: npt.NDArray, probabilities: npt.NDArray[np.float64], encoded: Encoded, text: Text
-    ) -> Prediction:
+    def _tags(self, rows: Sequence[npt.NDArray], encoded: Sequence[Encoded]) -> list[tuple[list[int], list[float]]]:
+        """Return the ids of each text's tags and their probabilities, given the logits (W, C)."""
+        joined = np.concatenate(rows)
+        if hasattr(encoded[0], "tags"):  # the native engine found them
+            if not np.isfinite(joined).all():
+                raise not_finite()
+            return [(item.tags.tolist(), item.probabilities.tolist()) for item in cast(Any, encoded)]
+        ids = list(map(self.best_tags, rows))
+        if self.transitions is not None:
+            probabilities = list(map(self.probabilities, rows))
+        else:
+            probabilities = np.split(self.probabilities(joined), np.cumsum([len(row) for row in rows])[:-1])
+        return [
+            (own.tolist(), of_words[np.arange(len(own)), own].tolist())
+            for own, of_words in zip(ids, probabilities, strict=True)
+        ]
+
+    def _decode(self, found: tuple[list[int], list[float]], encoded: Encoded, text: Text) -> Prediction:
         if isinstance(text, tuple):
             raise DataError("the model labels the tokens of one text; got a pair of texts")
         offsets = encoded.offsets
         assert offsets is not None
         tokens = [text[a:b] for a, b in offsets] if isinstance(text, str) else text[: len(offsets)]
-        assert len(logits) == len(tokens), f"{len(logits)} rows of logits for {len(tokens)} tokens"
-        known = getattr(encoded, "tags", None)  # the native engine finds them
-        tag_ids = self.best_tags(logits) if known is None else known
-        tags = [self.labels.names[tag_id] for tag_id in tag_ids.tolist()]
+        tag_ids, probabilities = found
+        assert len(tag_ids) == len(tokens), f"{len(tag_ids)} tags for {len(tokens)} tokens"
+        tags = [self.labels.names[tag_id] for tag_id in tag_ids]
         return Prediction(
-            spans=_spans(tags, offsets, probabilities[np.arange(len(tags)), tag_ids].tolist()),
+            spans=_spans(tags, offsets, probabilities),
             tokens=tuple(tokens),
             tags=tuple(tags),
             truncated=encoded.truncated,
@@ -216,41 +254,23 @@ class Tagging(Task):
         )
 
     def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
-        """Return the ids (W,) of the IOB2 sequence with the greatest sum of logits (W, C).
+        """Return the ids (W,) of the most probable IOB2 sequence, given the logits (W, C) of its words."""
+        return self._sequences.best(logits)
 
-        In such a sequence I-x follows B-x or I-x. If the most probable tags are one, they are the result; else the
-        Viterbi algorithm finds it.
-        """
-        tags = logits.argmax(-1)
-        before, inside = self._begins
-        previous = np.concatenate([[-1], tags])[:-1]
-        follows = (before[tags] < 0) | (previous == tags) | (previous == before[tags])
-        if follows.all():
-            return tags
-        begins = before[inside]
-        best = logits[0].astype(np.float64)
-        best[inside] = -np.inf
-        sources = np.zeros(logits.shape, np.int64)
-        for word in range(1, len(logits)):
-            top = int(best.argmax())
-            source, value = sources[word], np.full(len(best), best[top])
-            source[:] = top
-            source[inside] = np.where(best[begins] >= best[inside], begins, inside)
-            value[inside] = best[source[inside]]
-            best = value + logits[word]
-        out = np.empty(len(logits), np.int64)
-        out[-1] = best.argmax()
-        for word in range(len(logits) - 1, 0, -1):
-            out[word - 1] = sources[word, out[word]]
-        return out
+    def _normalized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return self._sequences.probabilities(values)
 
-    @functools.cached_property
-    def _begins(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The id of B-x for each known tag I-x, -1 without one and for other tags; and the ids of those with one."""
-        known = self.labels.names[: len(self.labels) - self.unseen]
-        ids = {name: index for index, name in enumerate(known)}
-        before = np.array([ids.get(f"B-{name[2:]}", -1) if name.startswith("I-") else -1 for name in known])
-        return before, np.flatnonzero(before >= 0)
+    def word_scores(self, logits: npt.NDArray) -> npt.NDArray:
+        return logits if self.transitions is None else np.log(np.maximum(self.probabilities(logits), _LEAST))
+
+    @property
+    def transitions(self) -> npt.NDArray[np.float32] | None:
+        return self._transitions
+
+    @transitions.setter
+    def transitions(self, values: npt.NDArray[np.float32] | None) -> None:
+        self._transitions = values
+        self._sequences = TagSequences(self.labels.names[: len(self.labels) - self.unseen], values)
 
     def decode_spans(
         self, tag_ids: npt.NDArray, offsets: npt.NDArray, probabilities: npt.NDArray | None = None
@@ -281,8 +301,8 @@ class Tagging(Task):
         return tagging_report(self.labels, list(targets), predictions, confidences=confidences, tables=tables)
 
     def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
-        """Return the logits and tags of all words that the model reads."""
-        rows = [np.asarray(row)[: len(tags)] for row, tags in zip(outputs, targets, strict=True)]
+        """Return the logits, or scores with transitions, and the tags of all words that the model reads."""
+        rows = [self.word_scores(np.asarray(row))[: len(tags)] for row, tags in zip(outputs, targets, strict=True)]
         gold = np.concatenate([np.asarray(tags)[: len(row)] for row, tags in zip(rows, targets, strict=True)])
         known = gold < len(self.labels) - self.unseen
         return np.concatenate(rows)[known], gold[known]

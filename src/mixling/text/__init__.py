@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mixling.text.splitting import splitting_workers
     from mixling.text.subwords import SubwordTokenizer
     from mixling.text.table import FIRST, SEPARATOR
+    from mixling.text.tag_sequences import TagSequences
     from mixling.text.tsp import tsp_features
     from mixling.text.unicode import tables
     from mixling.text.vectors import VectorConfig, WordVectors, train_vectors

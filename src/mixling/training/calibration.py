@@ -47,6 +47,8 @@ class Calibration:
         with torch.no_grad():
             output.weight.mul_(slope[:, None])
             output.bias.mul_(slope).add_(offset)
+            if isinstance(model.head, TokenHead) and model.head.transitions is not None:
+                model.head.transitions.mul_(slope)
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,18 @@ class CalibrationReport:
 
 
 def report_calibration(task: Task, calibration: Calibration, outputs: Sequence[Any], targets: Any) -> CalibrationReport:
-    """Return the calibration and its effect on the outputs that it was fitted on."""
-    errors = [
-        task.evaluate(part, targets, tables=False).numbers()["calibration_error"]
-        for part in (outputs, [calibration.apply(item) for item in outputs])
-    ]
+    """Return the calibration and its effect on the outputs that it was fitted on.
+
+    The task then has the transitions, if there are any, of the calibrated model.
+    """
+
+    def error(part: Sequence[Any]) -> float:
+        return task.evaluate(part, targets, tables=False).numbers()["calibration_error"]
+
+    errors = [error(outputs)]
+    if task.transitions is not None:  # the slopes of labels that exclude each other are equal
+        task.transitions = task.transitions * np.float32(calibration.slope[0])
+    errors.append(error([calibration.apply(item) for item in outputs]))
     slope, offset = calibration.slope.tolist(), calibration.offset.tolist()
     if task.exclusive:
         return CalibrationReport(slope[0], None, *errors)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
 from mixling.errors import TrainingError
+from mixling.models.heads import TokenHead
 from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.tasks.objective import Objective
@@ -23,6 +24,7 @@ from mixling.text.labels import Targets
 from mixling.training.augmentation import Augmenter
 from mixling.training.long_texts import LongTexts, find_long_texts
 from mixling.training.memory import release
+from mixling.training.state import gather
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
 MAX_EVALUATED = 5_000
@@ -134,8 +136,14 @@ class LabeledData(TrainingData):
         return metrics.numbers(), mean_loss(self.objective, logits, targets)
 
     def validation_logits(self, model: Model, chosen: Indices | None = None) -> list[npt.NDArray[np.float32]]:
-        """Return the logits of the validation examples, as `predict_logits` does, with long texts read to the end."""
+        """Return the logits of the validation examples, as `predict_logits` does, with long texts read to the end.
+
+        The tasks then have the model's transitions, if it has any.
+        """
         logits = predict_logits(model, self.validation, chosen)
+        if isinstance(model.head, TokenHead) and model.head.transitions is not None:
+            transitions = gather(model.head.transitions.detach()).float().cpu().numpy().copy()
+            self.objective.transitions = self.validation_task.transitions = transitions
         return self._long.complete(
             logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers)
         )

@@ -36,7 +36,8 @@ _TAGGING = "tagging"
 def from_run(folder: str | Path) -> tuple[Classifier, MixlingFeatureExtractor]:
     """Return the model of a folder of `mixling train`, and what encodes its texts.
 
-    It is the network with its float weights: a linear n-gram branch, thresholds and the like are in model.onnx only.
+    It is the network with its float weights: a linear n-gram branch, transitions between tags, thresholds and the like
+    are in model.onnx only.
 
     Args:
         folder: the run folder, also one on the hub (`hf:NAME[@REVISION]`).
@@ -63,7 +64,7 @@ def from_run(folder: str | Path) -> tuple[Classifier, MixlingFeatureExtractor]:
         (model.mixling.encoder, network.encoder),
         (model.head, network.head),
     ):
-        part.load_state_dict(source.state_dict())
+        part.load_state_dict({name: value for name, value in source.state_dict().items() if name != "transitions"})
     if labels.numbers:  # of a regression: the network predicts standardized numbers
         with torch.no_grad():
             model.head.output.weight.mul_(labels.numbers["deviation"])

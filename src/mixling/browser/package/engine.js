@@ -99,20 +99,21 @@ export class Engine {
     return this.#found(this.#words);
   }
 
-  /** Return the words of a text, the logits (words, labels) as one array, the best tag of each word, and the flags. */
+  /** Return the words of a text, the logits (words, labels) as one array, the tags, their probabilities, and the flags. */
   tag(text) {
     this.#write(text);
     const out = this.#out;
-    const at = [4, 8, 12].map((offset) => out + offset);
-    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, 1, ...at, out, out + 16));
-    const [words, logits, tags] = at.map((place) => this.#number(place));
+    const at = [4, 8, 12, 16].map((offset) => out + offset);
+    this.#check(this.#functions.mixling_tag(this.#worker, this.#text, 1, ...at, out, out + 20));
+    const [words, logits, tags, probabilities] = at.map((place) => this.#number(place));
     const found = this.#found(words);
     const memory = this.#memory().buffer;
     return {
       words: found,
       logits: new Float32Array(memory, logits, found.length * this.labels.length),
       tags: Array.from(new Uint32Array(memory, tags, found.length)),
-      ...this.#flags(out + 16),
+      probabilities: Array.from(new Float32Array(memory, probabilities, found.length)),
+      ...this.#flags(out + 20),
     };
   }
 

@@ -32,15 +32,14 @@ export const DECODERS = {
   },
 
   tagging(engine, { first }) {
-    const { words, logits, tags, ...flags } = engine.tag(first);
+    const { words, logits, tags, probabilities, ...flags } = engine.tag(first);
+    finite(logits);
     const names = tags.map((tag) => engine.labels[tag]);
-    const size = engine.labels.length;
-    const certain = tags.map((tag, i) => softmax(logits.subarray(i * size, (i + 1) * size))[tag]);
     const spans = iobSpans(names).map(([label, from, to]) => ({
       label,
       start: words[from].start,
       end: words[to - 1].end,
-      score: certain.slice(from, to).reduce((sum, value) => sum + value, 0) / (to - from),
+      score: probabilities.slice(from, to).reduce((sum, value) => sum + value, 0) / (to - from),
     }));
     const characters = Array.from(first);
     const tokens = words.map(({ start, end }) => characters.slice(start, end).join(""));

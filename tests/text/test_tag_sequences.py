@@ -1,0 +1,79 @@
+"""The best sequence of tags, and the probabilities of tags, are those of all IOB2 sequences."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mixling.text import TagSequences
+
+NAMES = ("O", "B-city", "B-time", "I-city", "I-time", "I-of no begin")
+IDS = range(len(NAMES))
+
+
+def is_iob2(ids: tuple[int, ...]) -> bool:
+    """Whether I-x follows B-x or I-x; a type without B-x may begin with I-x."""
+    tags = [NAMES[i] for i in ids]
+    for i, tag in enumerate(tags):
+        begin = f"B-{tag[2:]}"
+        if tag.startswith("I-") and begin in NAMES and (i == 0 or tags[i - 1] not in (begin, tag)):
+            return False
+    return True
+
+
+def scores(sequences: list[tuple[int, ...]], logits: np.ndarray, transitions: np.ndarray | None) -> np.ndarray:
+    """The sum of the logits and transitions of each sequence."""
+    out = []
+    for ids in sequences:
+        total = sum(float(logits[word, tag]) for word, tag in enumerate(ids))
+        if transitions is not None:
+            total += sum(float(transitions[a, b]) for a, b in itertools.pairwise(ids))
+        out.append(total)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("words", [1, 2, 4])
+def test_both_are_those_of_brute_force(words: int, learned: bool) -> None:
+    chance = np.random.default_rng(words)
+    sequences = [ids for ids in itertools.product(IDS, repeat=words) if is_iob2(ids)]
+    changed = 0
+    for _ in range(40):
+        transitions = chance.normal(scale=2, size=(6, 6)).astype(np.float32) if learned else None
+        made = TagSequences(NAMES, transitions)
+        logits = chance.normal(size=(words, 6)).astype(np.float32)
+        logits[:, 3:] += 1  # tags within spans are likely
+        totals = scores(sequences, logits, transitions)
+        best = sequences[totals.argmax()]
+        assert tuple(made.best(logits)) == best
+        changed += tuple(logits.argmax(-1)) != best
+        expected = np.zeros((words, 6))
+        for ids, chance_of in zip(sequences, np.exp(totals - totals.max()), strict=True):
+            expected[np.arange(words), ids] += chance_of
+        if learned:
+            found = made.probabilities(logits.astype(np.float64))
+            np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), rtol=1e-9, atol=1e-12)
+    assert changed > 10
+
+
+def test_without_transitions_each_word_has_a_softmax_of_its_own() -> None:
+    logits = np.random.default_rng(0).normal(size=(3, 6))
+    exponentials = np.exp(logits)
+    found = TagSequences(NAMES).probabilities(logits)
+    np.testing.assert_allclose(found, exponentials / exponentials.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("transitions", [None, np.zeros((6, 6), np.float32)])
+def test_no_words(transitions: np.ndarray | None) -> None:
+    made, none = TagSequences(NAMES, transitions), np.zeros((0, 6))
+    assert made.best(none).shape == (0,)
+    assert made.probabilities(none).shape == (0, 6)
+
+
+def test_transitions_of_zero_change_no_best_sequence_and_extreme_logits_have_probabilities() -> None:
+    logits = np.random.default_rng(1).normal(scale=200, size=(30, 6))
+    made = TagSequences(NAMES, np.zeros((6, 6), np.float32))
+    assert made.best(logits).tolist() == TagSequences(NAMES).best(logits).tolist()
+    np.testing.assert_allclose(made.probabilities(logits).sum(1), 1)
