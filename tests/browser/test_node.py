@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from mixling import Predictor
 from mixling.export import amend
 from mixling.text import word_spans
 from mixling.text.clean import clean
+
+from ..native.test_ngrams import changed
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
@@ -134,6 +137,21 @@ def test_tags_are_those_of_python() -> None:
         same_numbers(item["prediction"], prediction.to_dict())
         spans += len(item["prediction"]["spans"])
     assert spans > 100
+
+
+@pytest.mark.usefixtures("onnx")
+def test_tags_with_transitions_are_those_of_python(tmp_path: Path) -> None:
+    plain = Predictor(MODELS / "slots.onnx")
+    size = len(plain.labels.names)
+    values = np.random.default_rng(0).normal(scale=2, size=(size, size)).astype(np.float32)
+    array = numpy_helper.from_array(values, "tags.transitions")
+    content = changed((MODELS / "slots.onnx").read_bytes(), lambda model: model.graph.initializer.append(array))
+    (tmp_path / "slots.onnx").write_bytes(content)
+    predictor, texts = Predictor(content), hostile_texts()[:100]
+    found, expected = run(tmp_path / "slots.onnx", texts, [])["out"], predictor.predict(texts)
+    for item, prediction in zip(found, expected, strict=True):
+        same_numbers(item["prediction"], prediction.to_dict())
+    assert [item.tags for item in expected] != [item.tags for item in plain.predict(texts)]
 
 
 @pytest.mark.usefixtures("onnx")

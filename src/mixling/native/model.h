@@ -50,16 +50,6 @@ typedef struct {
     float *scale, *bias;
 } ngram_branch;
 
-/* The scores of tags after others, and their exponentials, divided by the highest. */
-typedef struct {
-    size_t num_open;
-    uint32_t *open;             /* the tags that may follow any */
-    float *scores;              /* (C, open), of those */
-    double *factors, *reversed; /* (C, open) and (open, C) */
-    float *inside[2];           /* (C), of each I-x after B-x, and after itself */
-    double *inside_factors[2];
-} tag_transitions;
-
 struct mixling_model {
     size_t budget; /* bytes that may still be taken */
     /* text */
@@ -108,7 +98,8 @@ struct mixling_model {
     float *output_bias;
     int per_token;   /* logits of each token, without a pool */
     int32_t *begins; /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
-    tag_transitions *transitions; /* NULL: none */
+    float *transitions; /* (C, C) scores of each tag after each other one, -inf where I-x cannot be; NULL: none */
+    double *factors, *reversed; /* their exponentials, divided by the highest one, and transposed */
     /* How questions are answered, where max_answer is not 0; in tokens */
     size_t stride, max_question, max_answer;
     size_t widest; /* floats of a token in the hidden layer of a sublayer over channels */
@@ -269,7 +260,7 @@ struct mixling_worker {
     uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
     double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
-    double *best;     /* 4 (C) */
+    double *best;     /* 3 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;    /* (max_len, 2) logits */
     spot *spots; /* of the words of a long text, or of both of a pair; grown as needed */

@@ -16,7 +16,7 @@ static int by_name(const void *a, const void *b) { return strcmp(((const begin *
 /* The scores of tags after others, if the model learned them. */
 static int read_transitions(mixling_model *model, const onnx_file *file, const char **reason) {
     static const char NAME[] = "tags.transitions";
-    size_t labels = model->num_labels, open = 0;
+    size_t labels = model->num_labels, cells = labels * labels;
     const tensor *found = NULL;
     for (size_t i = 0; i < file->num_tensors; i++)
         if (bytes_equal(file->tensors[i].name, NAME, sizeof NAME - 1)) found = file->tensors + i;
@@ -24,43 +24,22 @@ static int read_transitions(mixling_model *model, const onnx_file *file, const c
     *reason = "its transitions between tags are not a finite number for each pair of tags";
     if (found->type != TENSOR_FLOAT || found->rank != 2 || found->dims[0] != labels || found->dims[1] != labels)
         return MIXLING_DAMAGED;
-    *reason = "out of memory";
-    tag_transitions *to = model_take(model, 1, sizeof *to);
-    float *scores = model_take(model, labels * labels, sizeof *scores);
-    if (!to || !scores) return MIXLING_MEMORY;
-    memcpy(scores, found->data.data, labels * labels * sizeof *scores);
-    for (size_t j = 0; j < labels; j++) open += model->begins[j] < 0;
-    to->open = model_take(model, open, sizeof *to->open);
-    to->scores = model_take(model, labels * open, sizeof *to->scores);
-    to->factors = model_take(model, labels * open, sizeof *to->factors);
-    to->reversed = model_take(model, labels * open, sizeof *to->reversed);
-    for (size_t k = 0; k < 2; k++) {
-        to->inside[k] = model_take(model, labels, sizeof *to->inside[k]);
-        to->inside_factors[k] = model_take(model, labels, sizeof *to->inside_factors[k]);
-        if (!to->inside[k] || !to->inside_factors[k]) return MIXLING_MEMORY;
+    float *scores = model->transitions = model_take(model, cells, sizeof *scores), highest = -INFINITY;
+    double *factors = model->factors = model_take(model, cells, sizeof *factors);
+    double *reversed = model->reversed = model_take(model, cells, sizeof *reversed);
+    if (!scores || !factors || !reversed) {
+        *reason = "out of memory";
+        return MIXLING_MEMORY;
     }
-    if (!to->open || !to->scores || !to->factors || !to->reversed) return MIXLING_MEMORY;
-    *reason = "its transitions between tags are not a finite number for each pair of tags";
-    float highest = -INFINITY;
-    for (size_t j = 0; j < labels; j++) {
-        if (model->begins[j] < 0) {
-            for (size_t i = 0; i < labels; i++) to->scores[i * open + to->num_open] = scores[i * labels + j];
-            to->open[to->num_open++] = (uint32_t)j;
-        } else {
-            to->inside[0][j] = scores[(size_t)model->begins[j] * labels + j];
-            to->inside[1][j] = scores[j * labels + j];
-            highest = fmaxf(highest, fmaxf(to->inside[0][j], to->inside[1][j]));
-        }
-    }
-    for (size_t i = 0; i < labels * labels; i++)
+    memcpy(scores, found->data.data, cells * sizeof *scores);
+    for (size_t i = 0; i < cells; i++) {
         if (!isfinite(scores[i])) return MIXLING_DAMAGED;
-    for (size_t i = 0; i < labels * open; i++) highest = fmaxf(highest, to->scores[i]);
-    for (size_t i = 0; i < labels; i++)
-        for (size_t j = 0; j < open; j++)
-            to->reversed[j * labels + i] = to->factors[i * open + j] = exp((double)to->scores[i * open + j] - highest);
-    for (size_t j = 0; j < labels; j++)
-        for (size_t k = 0; k < 2; k++) to->inside_factors[k][j] = exp((double)to->inside[k][j] - highest);
-    model->transitions = to;
+        size_t from = i / labels, to = i % labels;
+        if (model->begins[to] >= 0 && from != to && from != (size_t)model->begins[to]) scores[i] = -INFINITY;
+        highest = fmaxf(highest, scores[i]);
+    }
+    for (size_t i = 0; i < cells; i++)
+        reversed[i % labels * labels + i / labels] = factors[i] = exp((double)scores[i] - highest);
     return MIXLING_OK;
 }
 
@@ -124,59 +103,50 @@ static int make_room(mixling_worker *worker, size_t n) {
     return worker->num_sources ? MIXLING_OK : MIXLING_MEMORY;
 }
 
-/* The best tag before each one that may follow any, and the score up to it; `scratch` has room for 2 (C). */
-static void from_any(const mixling_model *model, const double *best, uint32_t *sources, double *next, double *scratch) {
-    const tag_transitions *to = model->transitions;
-    size_t labels = model->num_labels;
-    if (!to) {
-        uint32_t top = highest_sum(best, labels);
+/* The Viterbi algorithm, by scores of tags after others. */
+static void best_by_transitions(mixling_worker *worker, const float *logits, size_t n) {
+    size_t labels = worker->model->num_labels;
+    double *best = worker->best, *next = best + labels, *places = next + labels; /* of one type, for vectors */
+    for (size_t i = 1; i < n; i++) {
+        for (size_t j = 0; j < labels; j++) next[j] = -INFINITY;
+        memset(places, 0, labels * sizeof *places);
+        for (size_t k = 0; k < labels; k++) {
+            const float *scores = worker->model->transitions + k * labels;
+            for (size_t j = 0; j < labels; j++) {
+                double value = best[k] + scores[j];
+                places[j] = value > next[j] ? (double)k : places[j];
+                next[j] = value > next[j] ? value : next[j];
+            }
+        }
         for (size_t j = 0; j < labels; j++) {
-            sources[j] = top;
-            next[j] = best[top];
+            worker->sources[i * labels + j] = (uint32_t)places[j];
+            best[j] = next[j] + logits[i * labels + j];
         }
-        return;
-    }
-    double *tops = scratch, *places = scratch + labels; /* of one type, so that compilers use vectors */
-    for (size_t k = 0; k < to->num_open; k++) {
-        tops[k] = best[0] + to->scores[k];
-        places[k] = 0;
-    }
-    for (size_t i = 1; i < labels; i++) {
-        const float *scores = to->scores + i * to->num_open;
-        for (size_t k = 0; k < to->num_open; k++) {
-            double value = best[i] + scores[k];
-            places[k] = value > tops[k] ? (double)i : places[k];
-            tops[k] = value > tops[k] ? value : tops[k];
-        }
-    }
-    for (size_t k = 0; k < to->num_open; k++) {
-        sources[to->open[k]] = (uint32_t)places[k];
-        next[to->open[k]] = tops[k];
     }
 }
 
-/* The Viterbi algorithm. */
-static void best_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags) {
+/* The same, where I-x follows B-x or I-x, and all else anything. */
+static void best_by_rules(mixling_worker *worker, const float *logits, size_t n) {
     const mixling_model *model = worker->model;
-    const tag_transitions *to = model->transitions;
     size_t labels = model->num_labels;
     double *best = worker->best, *next = best + labels;
-    for (size_t j = 0; j < labels; j++) best[j] = model->begins[j] < 0 ? logits[j] : -INFINITY;
     for (size_t i = 1; i < n; i++) {
-        uint32_t *sources = worker->sources + i * labels;
-        from_any(model, best, sources, next, next + labels);
+        uint32_t top = highest_sum(best, labels), *sources = worker->sources + i * labels;
         for (size_t j = 0; j < labels; j++) {
             int32_t begins = model->begins[j];
-            if (begins >= 0) {
-                double begun = best[begins] + (to ? to->inside[0][j] : 0), inside = best[j] + (to ? to->inside[1][j] : 0);
-                sources[j] = begun >= inside ? (uint32_t)begins : (uint32_t)j;
-                next[j] = begun >= inside ? begun : inside;
-            }
-            next[j] += logits[i * labels + j];
+            sources[j] = begins < 0 ? top : best[begins] >= best[j] ? (uint32_t)begins : (uint32_t)j;
+            next[j] = best[sources[j]] + logits[i * labels + j];
         }
         memcpy(best, next, labels * sizeof *best);
     }
-    tags[n - 1] = highest_sum(best, labels);
+}
+
+static void best_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags) {
+    const mixling_model *model = worker->model;
+    size_t labels = model->num_labels;
+    for (size_t j = 0; j < labels; j++) worker->best[j] = model->begins[j] < 0 ? logits[j] : -INFINITY;
+    (model->transitions ? best_by_transitions : best_by_rules)(worker, logits, n);
+    tags[n - 1] = highest_sum(worker->best, labels);
     for (size_t i = n - 1; i; i--) tags[i - 1] = worker->sources[i * labels + tags[i]];
 }
 
@@ -187,53 +157,41 @@ static void exponentials(const float *logits, size_t labels, double *out) {
     for (size_t j = 0; j < labels; j++) out[j] = exp((double)logits[j] - highest);
 }
 
-static double scale_to_one(double *values, size_t labels) {
+static void scale_to_one(double *values, size_t labels) {
     double sum = 0;
     for (size_t j = 0; j < labels; j++) sum += values[j];
-    for (size_t j = 0; j < labels && sum > 0; j++) values[j] /= sum;
-    return sum;
+    for (size_t j = 0; j < labels && sum != 0; j++) values[j] /= sum;
+}
+
+/* out = vector (C) times matrix (C, C) */
+static void multiply(const double *vector, const double *by, size_t labels, double *out) {
+    memset(out, 0, labels * sizeof *out);
+    for (size_t i = 0; i < labels; i++)
+        for (size_t j = 0; j < labels; j++) out[j] += vector[i] * by[i * labels + j];
 }
 
 /* The probabilities of tags, by forward and backward sums that are scaled to a sum of 1. */
 static void find_probabilities(
     mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities) {
     const mixling_model *model = worker->model;
-    const tag_transitions *to = model->transitions;
-    size_t labels = model->num_labels, open = to->num_open;
-    double *values = worker->best, *backward = values + labels, *sums = backward + labels, *before = NULL;
+    size_t labels = model->num_labels;
+    double *values = worker->best, *backward = values + labels, *joint = backward + labels;
     for (size_t i = 0; i < n; i++) {
         double *forward = worker->forward + i * labels;
         exponentials(logits + i * labels, labels, values);
-        memset(sums, 0, labels * sizeof *sums);
-        for (size_t k = 0; k < open; k++) sums[k] = !before;
-        for (size_t j = 0; before && j < labels; j++)
-            for (size_t k = 0; k < open; k++) sums[k] += before[j] * to->factors[j * open + k];
-        for (size_t j = 0; j < labels; j++) {
-            int32_t begins = model->begins[j];
-            forward[j] = begins < 0 || !before ? 0 :
-                values[j] * (before[begins] * to->inside_factors[0][j] + before[j] * to->inside_factors[1][j]);
-        }
-        for (size_t k = 0; k < open; k++) forward[to->open[k]] = values[to->open[k]] * sums[k];
+        if (i) multiply(forward - labels, model->factors, labels, forward);
+        for (size_t j = 0; j < labels; j++) forward[j] = values[j] * (i ? forward[j] : model->begins[j] < 0);
         scale_to_one(forward, labels);
-        before = forward;
     }
     for (size_t j = 0; j < labels; j++) backward[j] = 1;
     for (size_t i = n; i--;) {
-        double sum = 0;
         const double *forward = worker->forward + i * labels;
-        for (size_t j = 0; j < labels; j++) sum += forward[j] * backward[j];
-        probabilities[i] = (float)(forward[tags[i]] * backward[tags[i]] / (sum > 0 ? sum : 1));
+        for (size_t j = 0; j < labels; j++) joint[j] = forward[j] * backward[j];
+        scale_to_one(joint, labels);
+        probabilities[i] = (float)joint[tags[i]];
         exponentials(logits + i * labels, labels, values);
         for (size_t j = 0; j < labels; j++) values[j] *= backward[j];
-        memset(backward, 0, labels * sizeof *backward);
-        for (size_t k = 0; k < open; k++)
-            for (size_t j = 0; j < labels; j++) backward[j] += values[to->open[k]] * to->reversed[k * labels + j];
-        for (size_t j = 0; j < labels; j++) {
-            int32_t begins = model->begins[j];
-            if (begins < 0) continue;
-            backward[begins] += values[j] * to->inside_factors[0][j];
-            backward[j] += values[j] * to->inside_factors[1][j];
-        }
+        multiply(values, model->reversed, labels, backward);
         scale_to_one(backward, labels);
     }
 }
@@ -253,8 +211,8 @@ int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t
     }
     for (size_t i = 0; i < n; i++) {
         exponentials(logits + i * labels, labels, worker->best);
-        double own = worker->best[tags[i]];
-        probabilities[i] = (float)(own / scale_to_one(worker->best, labels));
+        scale_to_one(worker->best, labels);
+        probabilities[i] = (float)worker->best[tags[i]];
     }
     return MIXLING_OK;
 }
