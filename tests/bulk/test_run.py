@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,7 @@ from mixling import Predictor
 from mixling.bulk import engines, files, run, work
 from mixling.bulk import plan as cutting
 from mixling.bulk.files import Folder, TransferError, find_files
+from mixling.bulk.plan import stem_of
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
@@ -173,6 +174,10 @@ def test_paths_of_windows_have_names_without_folders(tmp_path: Path, monkeypatch
     assert [(file.path, file.name) for file in find_files("in\\a.csv")] == [("in/a.csv", "a.csv")]
     found = [(file.path, file.name) for file in find_files("in\\**\\*.csv")]
     assert found == [("in/a.csv", "a.csv"), ("in/deep/b.csv", "deep/b.csv")]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")  # pathlib then joins the folders of pure paths by backslashes
+        stem, path = stem_of("deep/b.csv.gz"), str(PurePath("deep/b"))
+    assert (stem, path) == ("deep/b", "deep\\b")
 
 
 def test_new_and_changed_inputs_are_predicted_on_resuming(rows: Path, tmp_path: Path) -> None:
