@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,8 +44,28 @@ def test_an_example_predicts(package: str, folder: Path) -> None:
     pytest.importorskip(package)
     code = next(code for code in _examples() if f"import {package}" in code)
     exec(code.replace('"MODEL"', repr(str(MODEL))), {})
-    table = pq.read_table(folder / "out.parquet")
-    wanted = Predictor(MODEL).predict(TEXTS)
+    assert_predicted(folder / "out.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+def test_the_example_of_spark_predicts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("pyspark", "pandas"):
+        pytest.importorskip(package)
+    (folder / "MODEL").mkdir()
+    shutil.copy(MODEL, folder / "MODEL" / "model.onnx")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    names: dict[str, Any] = {}
+    try:
+        exec(next(code for code in _examples() if "from pyspark" in code), names)
+    finally:
+        names["spark"].stop()
+    assert_predicted(folder / "out")
+
+
+def assert_predicted(path: Path) -> None:
+    table, wanted = pq.read_table(path), Predictor(MODEL).predict(TEXTS)
     assert isinstance(wanted, list)
     assert table.column("text").to_pylist() == TEXTS
     assert table.column("predicted").to_pylist() == [prediction.label for prediction in wanted]
