@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from mixling.bulk.plan import stem_of
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
-from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.errors import ConfigError, DataError, MissingPackage, ModelFileError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = GOLDEN / "model-v1.onnx"
@@ -246,6 +247,18 @@ def test_bad_rows_stop_the_job_or_have_an_error(rows: Path, tmp_path: Path) -> N
     lines = [json.loads(line) for line in lines_of(tmp_path / "b.jsonl")]
     assert ["prediction" in row for row in lines] == [text is not None for text in texts]
     assert "b.jsonl:71: " in lines[70]["prediction_error"]
+
+
+def test_a_job_that_has_finished_nothing_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = tmp_path / "a.csv", tmp_path / "out"
+    path.write_text('text\n""\n')
+    with pytest.raises(DataError, match=r"a.csv:2: column 'text' is empty"):
+        predict(path, out)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackage, match="--engine ray needs Ray"):
+        predict(path, out, engine="ray", model=GOLDEN / "plan-v1.onnx")
+    path.write_text("text\ngood\n")
+    assert predict(path, out).rows == 1
 
 
 def test_a_store_that_fails_is_tried_again(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
