@@ -108,7 +108,7 @@ def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: Colu
 
 
 def stem_of(name: str) -> str:
-    """Return a file's name, with / between folders on every system, without the extensions of its format and of gzip."""
+    """Return a file's name, with / on every system, without the extensions of its format and of gzip."""
     path = PurePosixPath(name)
     if path.suffix.lower() == ".gz":
         path = path.with_suffix("")
