@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -69,6 +70,32 @@ def assert_predicted(path: Path) -> None:
     assert isinstance(wanted, list)
     assert table.column("text").to_pylist() == TEXTS
     assert table.column("predicted").to_pylist() == [prediction.label for prediction in wanted]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_objects_of_s3_have_the_bytes_of_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("s3fs", reason="pip install s3fs")
+    moto = pytest.importorskip("moto.server", reason='a loopback S3 needs moto: pip install "moto[server,s3]"')
+    server = moto.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    values = {"ENDPOINT_URL": f"http://{host}:{port}", "DEFAULT_REGION": "us-east-1"}
+    for name, value in {**values, "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    try:
+        store = fsspec.filesystem("s3")
+        store.mkdir("bucket")
+        store.put_file("in/a.parquet", "bucket/in/a.parquet")
+        predict_files(MODEL, ["in/*.parquet"], "out", columns=ColumnsConfig(), workers=1)
+        for more in ({}, {"resume": True}):
+            predict_files(MODEL, ["s3://bucket/in/*.parquet"], "s3://bucket/out", columns=ColumnsConfig(), **more)
+        store.invalidate_cache()
+        found = {name.rpartition("/")[2]: store.cat_file(name) for name in store.find("bucket/out")}
+    finally:
+        server.stop()
+    assert found.keys() == {"_manifest.json", "a-000000000000.parquet"}
+    assert found["a-000000000000.parquet"] == (folder / "out" / "a-000000000000.parquet").read_bytes()
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def _serve(connection: Connection) -> None:
     """Receive a job, and predict the parts of it that arrive, until no more can."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, OSError):  # of the connection: this process ends with its parent
         job: BulkJob = connection.recv()
         while True:
             part, delay = connection.recv()
