@@ -99,10 +99,17 @@ def test_objects_of_s3_have_the_bytes_of_files(folder: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_tasks_of_ray_write_what_a_process_writes(folder: Path) -> None:
-    pytest.importorskip("ray", reason="Ray, of the extra [scale], is not installed")
-    for engine in ("processes", "ray"):
-        predict_files(MODEL, ["in/*.parquet"], engine, columns=ColumnsConfig(), engine=engine, workers=1)
+def test_tasks_of_ray_write_what_a_process_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="Ray, of the extra [scale], is not installed")
+    (folder / "cluster").mkdir()
+    with monkeypatch.context() as patch:
+        patch.chdir(folder / "cluster")  # as a cluster that was started elsewhere
+        ray.init(log_to_driver=False, logging_level="ERROR")
+    try:
+        for engine in ("processes", "ray"):
+            predict_files(MODEL, ["in/*.parquet"], engine, columns=ColumnsConfig(), engine=engine, workers=1)
+    finally:
+        ray.shutdown()
     names = sorted(path.name for path in (folder / "processes").iterdir())
     assert sorted(path.name for path in (folder / "ray").iterdir()) == names
     for name in names:
@@ -123,7 +130,7 @@ def test_a_worker_of_ray_that_is_killed_loses_no_row(folder: Path, monkeypatch: 
             workers = [
                 item
                 for item in psutil.Process().children(recursive=True)
-                if " ".join(item.cmdline()).startswith("ray::perform_later")
+                if " ".join(item.cmdline()).startswith("ray::perform_in")
             ]
             for worker in workers:
                 worker.kill()
