@@ -351,5 +351,14 @@ def test_a_worker_that_dies_before_it_has_read_the_job_is_noticed() -> None:
     assert "died with signal 9" in str(outcome.error)
 
 
+@pytest.mark.parametrize(("code", "reason"), [(-9, "if memory is short"), (1, "under `if __name__ == '__main__':`")])
+def test_only_a_killed_worker_may_have_lacked_memory(code: int, reason: str) -> None:
+    part: Any = SimpleNamespace(path="a.jsonl", start=0, stop=1)
+    worker: Any = SimpleNamespace(process=SimpleNamespace(exitcode=code), part=part)
+    message = engines._death(worker)
+    assert message.startswith("a.jsonl: the process that predicted it (from 0 to 1) ")
+    assert reason in message
+
+
 def is_worker(process: Any) -> bool:
     return any("spawn_main" in word for word in process.cmdline())

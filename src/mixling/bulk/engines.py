@@ -141,13 +141,15 @@ def _send(connection: Connection, item: object) -> None:
 
 def _death(worker: _Worker) -> str:
     code = worker.process.exitcode or 0
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    how = (
+        f"died with signal {-code}; if memory is short, use fewer --workers"
+        if code < 0
+        else f"ended with exit code {code}; its error is printed above (a script must call `predict_files` under "
+        "`if __name__ == '__main__':`)"
+    )
     assert worker.part is not None
     part = worker.part
-    return (
-        f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) died with {how}; if memory "
-        "is short, use fewer --workers"
-    )
+    return f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) {how}"
 
 
 def _serve(connection: Connection) -> None:
