@@ -130,9 +130,9 @@ def measure(
     config: dict[str, Any], seed: int, options: argparse.Namespace, folder: Path
 ) -> tuple[dict[str, float], npt.NDArray[np.float64]]:
     """Train a configuration with a seed, unless that is done; return test metrics, and which rows are right."""
-    from mixling import Predictor, RunConfig, fit, read_data, read_examples
+    from mixling import Dataset, Predictor, RunConfig, fit, read_data, read_examples
     from mixling.config import parse
-    from mixling.data import Dataset, OnBadRow
+    from mixling.data import OnBadRow
     from mixling.runs import evaluate
 
     resolved = parse(RunConfig, {**config, "train": {**config["train"], "seed": seed}}, where="run.json")
