@@ -2,7 +2,9 @@
 
     python benchmarks/bulk.py speed --model RUN --rows 1000000 --out benchmarks/results/bulk_speed.json
     python benchmarks/bulk.py kills --model RUN --kills 100 --out benchmarks/results/bulk_kills.json
-    python benchmarks/bulk.py memory --model RUN --megabytes 100 5000 --formats jsonl --out FILE   # an hour of one core
+    python benchmarks/bulk.py memory --model RUN --out benchmarks/results/bulk_memory.json
+    python benchmarks/bulk.py memory --model RUN --texts snips --megabytes 100 5000 --formats jsonl \
+        --out benchmarks/results/bulk_memory_5gb.json    # 15 minutes of one core, 20 GB of disk
 
 RUN is the folder of a saved model of SNIPS, as `mixling train` makes it by default.
 
@@ -12,16 +14,19 @@ use, the ratio of CPU times says more than that of wall times: with idle cores, 
 one) times as fast, less the time in which only one runs (start and last part). The outputs of both must be equal.
 kills: jobs of many parts; after a random time one process of the job, the parent or a worker, gets SIGKILL; a job whose
 parent died is resumed. When a job is complete, its folder must have the bytes of an undisturbed one.
-memory: JSON lines, CSV and Parquet (also in one row group) of IMDB's reviews, of several sizes; peak resident memory of
-the largest process with two workers.
+memory: JSON lines, CSV and Parquet (also in one row group) of IMDB's reviews, or of some six texts of SNIPS each, of
+several sizes, with two workers; peak resident memory of the largest process, and of all together (a sum that counts
+twice what they share, sampled every half second).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -32,6 +37,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +64,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--megabytes", type=int, nargs="*", default=[100, 300, 1000])
     parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
+    parser.add_argument("--texts", choices=("imdb", "snips"), default="imdb")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -79,7 +86,12 @@ def timed(words: list[str]) -> dict[str, float]:
     begin = time.perf_counter()
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
+    sums, ended = [0.0], threading.Event()
+    sampler = threading.Thread(target=sample, args=(psutil.Process(process.pid), sums, ended))
+    sampler.start()
     log = process.stderr.read()
+    ended.set()
+    sampler.join()
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(log)
@@ -87,7 +99,16 @@ def timed(words: list[str]) -> dict[str, float]:
         "seconds": round(time.perf_counter() - begin, 2),
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
         "peak_resident_mb": round(usage.ru_maxrss / 1024, 1),
+        "peak_sum_of_resident_mb": round(max(sums), 1),
     }
+
+
+def sample(process: psutil.Process, sums: list[float], ended: threading.Event) -> None:
+    """Append the resident memory of a process and all that it started, every half second until it ends."""
+    while not ended.wait(0.5):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            everyone = [process, *process.children(recursive=True)]
+            sums.append(sum(one.memory_info().rss for one in everyone) / 2**20)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -191,8 +212,14 @@ def kill_one(process: subprocess.Popen, out: Path, draw: random.Random, seconds:
 
 
 def memory(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    with gzip.open(options.data / "imdb" / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
+    if options.texts == "imdb":
+        with gzip.open(options.data / "imdb" / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
+            texts = [json.loads(line)["text"] for line in lines]
+    else:
+        utterances = snips(options.data, options.seed)
+        texts = [
+            " . ".join(itertools.islice(utterances, 8)) for _ in range(10_000)
+        ]  # of which three quarters are taken
     draw, found = random.Random(options.seed), []
     for megabytes in options.megabytes:
         for kind in options.formats:
@@ -211,7 +238,7 @@ def memory(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         first, last = own[0], own[-1]
         more = last["peak_resident_mb"] - first["peak_resident_mb"]
         slopes[kind] = round(1000 * more / max(last["megabytes_of_text"] - first["megabytes_of_text"], 1), 1)
-    return {"resident_mb_per_gigabyte_of_text": slopes, "each": found}
+    return {"texts": options.texts, "resident_mb_per_gigabyte_of_text": slopes, "each": found}
 
 
 def write_reviews(path: Path, texts: list[str], size: int, draw: random.Random, *, one_group: bool) -> int:

@@ -146,9 +146,13 @@ def _explained(name: str) -> Iterator[None]:
     except errors.RemoteEntryNotFoundError as error:
         raise ModelFileError(f"{name}: has no such file: {_line(error)}") from None
     except errors.LocalEntryNotFoundError as error:
-        cause = f" ({_line(error.__cause__)})" if error.__cause__ is not None else ""
+        if error.__cause__ is None:
+            raise ModelFileError(
+                f"{name}: was not downloaded before; leave out local_files_only, so that the hub is asked"
+            ) from None
         raise ModelFileError(
-            f"{name}: the hub cannot be reached{cause}, and the model was not downloaded before; check the network"
+            f"{name}: the hub cannot be reached ({_line(error.__cause__)}), and the model was not downloaded before; "
+            "check the network"
         ) from None
     except errors.RepositoryNotFoundError:  # also where the token is missing or wrong: the hub does not reveal which
         raise ModelFileError(f"{name}: does not exist on the hub, or is private; check the name, {_LOGIN}") from None

@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,10 +24,11 @@ from mixling import Predictor
 from mixling.bulk import engines, files, run, work
 from mixling.bulk import plan as cutting
 from mixling.bulk.files import Folder, TransferError, find_files
+from mixling.bulk.plan import stem_of
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
-from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.errors import ConfigError, DataError, MissingPackage, ModelFileError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = GOLDEN / "model-v1.onnx"
@@ -173,6 +175,10 @@ def test_paths_of_windows_have_names_without_folders(tmp_path: Path, monkeypatch
     assert [(file.path, file.name) for file in find_files("in\\a.csv")] == [("in/a.csv", "a.csv")]
     found = [(file.path, file.name) for file in find_files("in\\**\\*.csv")]
     assert found == [("in/a.csv", "a.csv"), ("in/deep/b.csv", "deep/b.csv")]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")  # pathlib then joins the folders of pure paths by backslashes
+        stem, path = stem_of("deep/b.csv.gz"), str(PurePath("deep/b"))
+    assert (stem, path) == ("deep/b", "deep\\b")
 
 
 def test_new_and_changed_inputs_are_predicted_on_resuming(rows: Path, tmp_path: Path) -> None:
@@ -241,6 +247,18 @@ def test_bad_rows_stop_the_job_or_have_an_error(rows: Path, tmp_path: Path) -> N
     lines = [json.loads(line) for line in lines_of(tmp_path / "b.jsonl")]
     assert ["prediction" in row for row in lines] == [text is not None for text in texts]
     assert "b.jsonl:71: " in lines[70]["prediction_error"]
+
+
+def test_a_job_that_has_finished_nothing_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = tmp_path / "a.csv", tmp_path / "out"
+    path.write_text('text\n""\n')
+    with pytest.raises(DataError, match=r"a.csv:2: column 'text' is empty"):
+        predict(path, out)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackage, match="--engine ray needs Ray"):
+        predict(path, out, engine="ray", model=GOLDEN / "plan-v1.onnx")
+    path.write_text("text\ngood\n")
+    assert predict(path, out).rows == 1
 
 
 def test_a_store_that_fails_is_tried_again(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,6 +349,15 @@ def test_a_worker_that_dies_before_it_has_read_the_job_is_noticed() -> None:
     assert ended is part
     assert outcome.again
     assert "died with signal 9" in str(outcome.error)
+
+
+@pytest.mark.parametrize(("code", "reason"), [(-9, "if memory is short"), (1, "under `if __name__ == '__main__':`")])
+def test_only_a_killed_worker_may_have_lacked_memory(code: int, reason: str) -> None:
+    part: Any = SimpleNamespace(path="a.jsonl", start=0, stop=1)
+    worker: Any = SimpleNamespace(process=SimpleNamespace(exitcode=code), part=part)
+    message = engines._death(worker)
+    assert message.startswith("a.jsonl: the process that predicted it (from 0 to 1) ")
+    assert reason in message
 
 
 def is_worker(process: Any) -> bool:

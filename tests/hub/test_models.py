@@ -54,16 +54,27 @@ def test_a_branch_has_its_own_model_and_a_local_folder_comes_first(
 def test_an_unchanged_model_is_not_downloaded_again_and_none_needs_a_network(
     pushed: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(ModelFileError, match="was not downloaded before; leave out local_files_only"):
+        Predictor.from_pretrained(NAME, local_files_only=True)
     Predictor.from_pretrained(NAME)
     Predictor.from_pretrained(NAME)
     assert pushed.downloads() == ["model.onnx"]
+    load(f"hf:{NAME}")
     pushed.status = 503
+    assert load(f"hf:{NAME}").content == MODEL.read_bytes()
     assert Predictor.from_pretrained(NAME, local_files_only=True).content == MODEL.read_bytes()
     assert Predictor.from_pretrained(NAME).content == MODEL.read_bytes()
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/{revision}/{filename}")
     assert Predictor.from_pretrained(NAME).content == MODEL.read_bytes()
+
+
+def test_a_changed_model_is_downloaded(pushed: FakeHub) -> None:
+    Predictor.from_pretrained(NAME)
+    other = MODEL.with_name("plan-v1.onnx").read_bytes()
+    pushed.commit(NAME, "main", {"model.onnx": other})
+    assert Predictor.from_pretrained(NAME).content == other
 
 
 def test_a_cut_transfer_is_continued(pushed: FakeHub) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,9 +16,10 @@ import pytest
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import ModelFileError
-from mixling.tuning import Dimension
+from mixling.tuning import Dimension, tune
 from mixling.tuning.study import Result, Studies, best
 from mixling.tuning.tune import Search
+from mixling.tuning.worker import Trained
 
 SPACE = {
     "a": Dimension(low=0.001, high=0.1, log=True),
@@ -128,5 +134,49 @@ def test_only_a_killed_process_may_have_lacked_memory(tmp_path: Path, code: int,
     worker: Any = SimpleNamespace(process=SimpleNamespace(exitcode=code, join=lambda seconds: None), trial=None)
     search = Search(tmp_path, cast(Any, None), cast(Any, None))
     search._workers.append(worker)
-    assert reason in search._ended(worker).message
+    failure = search._ended(worker)
+    assert failure is not None
+    assert reason in failure.message
     assert search._workers == []
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_trial_whose_process_is_killed_is_trained_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    attempts: list[str] = []
+
+    class Process(threading.Thread):
+        """Looks like a process, and dies with trial 1."""
+
+        exitcode = -9
+
+        def __init__(self, target: Any, args: tuple[Any, ...], daemon: bool) -> None:
+            self._connection = Connection(os.dup(args[0].fileno()))  # the parent closes its own
+            super().__init__(daemon=daemon)
+
+        def run(self) -> None:
+            with contextlib.suppress(EOFError), self._connection:
+                while True:
+                    attempts.append(self._connection.recv().folder.name)
+                    if attempts[-1] == "0001" and attempts.count("0001") <= kills:
+                        return
+                    self._connection.send(Trained(value=1.0, loss=0.0, seconds=0.0))
+
+    plan: Any = SimpleNamespace(
+        bases={"m": SimpleNamespace(to_dict=dict)}, configure=lambda *_: SimpleNamespace(to_dict=dict),
+        trials=3, time_budget=None, pruner="none", jobs=1,
+    )  # fmt: skip
+    context = SimpleNamespace(Pipe=multiprocessing.get_context("spawn").Pipe, Process=Process)
+    monkeypatch.setattr(tune, "get_context", lambda kind: context)
+    found = Studies(tmp_path / "journal", {"m": SPACE}, less_is_better=False, seed=0)
+    messages: list[str] = []
+    Search(tmp_path, plan, found, log=messages.append).run()
+    assert attempts == ["default", "0000", "0001", "0001", "0002"]
+    assert [result.state for result in found.results("m")] == [
+        "complete",
+        "complete" if kills == 1 else "failed",
+        "complete",
+    ]
+    (message,) = messages
+    assert message.endswith("0001: its process was killed by signal 9; it is trained again")

@@ -141,20 +141,22 @@ def _send(connection: Connection, item: object) -> None:
 
 def _death(worker: _Worker) -> str:
     code = worker.process.exitcode or 0
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    how = (
+        f"died with signal {-code}; if memory is short, use fewer --workers"
+        if code < 0
+        else f"ended with exit code {code}; its error is printed above (a script must call `predict_files` under "
+        "`if __name__ == '__main__':`)"
+    )
     assert worker.part is not None
     part = worker.part
-    return (
-        f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) died with {how}; if memory "
-        "is short, use fewer --workers"
-    )
+    return f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) {how}"
 
 
 def _serve(connection: Connection) -> None:
     """Receive a job, and predict the parts of it that arrive, until no more can."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, OSError):  # of the connection: this process ends with its parent
         job: BulkJob = connection.recv()
         while True:
             part, delay = connection.recv()

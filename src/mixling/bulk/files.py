@@ -279,14 +279,14 @@ class Folder:
             with atomic_file(local / name) as file:
                 fill(file)
                 return _size_and_sha256(file)
-        with tempfile.NamedTemporaryFile(prefix="mixling-") as temporary:
-            file = cast(BinaryIO, temporary)
-            fill(file)
-            found = _size_and_sha256(file)
-            file.flush()
-            with transfers(self.at(name), StorageError):
+        with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
+            complete = Path(folder, "part")
+            with complete.open("w+b") as file:
+                fill(file)
+                found = _size_and_sha256(file)
+            with transfers(self.at(name), StorageError):  # Windows opens no file a second time
                 fs, path = url_to_fs(self.at(name))
-                fs.put_file(temporary.name, path)
+                fs.put_file(str(complete), path)
         return found
 
     def remove(self, name: str) -> None:

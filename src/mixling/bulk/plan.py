@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import PurePosixPath
 from typing import Any
 
 from mixling.bulk.csv_records import record_starts
@@ -108,8 +108,8 @@ def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: Colu
 
 
 def stem_of(name: str) -> str:
-    """Return a file's name without the extensions of its format and of gzip."""
-    path = PurePath(name)
+    """Return a file's name, with / on every system, without the extensions of its format and of gzip."""
+    path = PurePosixPath(name)
     if path.suffix.lower() == ".gz":
         path = path.with_suffix("")
     return str(path.with_suffix(""))

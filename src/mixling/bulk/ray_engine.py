@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any, Self
 
 from mixling.bulk.engines import perform_later
@@ -10,6 +12,13 @@ from mixling.bulk.work import BulkJob, Outcome
 from mixling.errors import ConfigError, MissingPackage
 
 _AHEAD = 2  # tasks for each CPU that are submitted, so that none waits for the next one
+
+
+def perform_in(folder: str, job: BulkJob, part: FilePart, delay: float) -> Outcome:
+    """Predict a part in a current folder, where it exists; a worker of a cluster is started in another one."""
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    return perform_later(job, part, delay)
 
 
 class RayTasks:
@@ -40,7 +49,8 @@ class RayTasks:
         self.slots = workers or max(int(_AHEAD * ray.cluster_resources().get("CPU", 1)), 1)
         self._job = ray.put(job)
         # Tries again are ours, as for every engine.
-        self._perform = ray.remote(num_cpus=1, max_retries=0)(perform_later)
+        self._perform = ray.remote(num_cpus=1, max_retries=0)(perform_in)
+        self._folder = os.getcwd()
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +62,7 @@ class RayTasks:
             self._ray.shutdown()
 
     def start(self, part: FilePart, delay: float) -> None:
-        self._running[self._perform.remote(self._job, part, delay)] = part
+        self._running[self._perform.remote(self._folder, self._job, part, delay)] = part
 
     def wait(self) -> list[tuple[FilePart, Outcome]]:
         ended = []

@@ -53,8 +53,9 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
         del sizes[name]
     inputs = {file.name: _input(file) for file, _ in plan.files}
     job = {"format": FORMAT, "settings": dict(settings), "inputs": inputs}
-    if JOB not in sizes and MANIFEST not in sizes:
-        if others := [name for name in sizes if name not in _LOCKS]:
+    nothing_finished = folder.local is not None and sizes.keys() <= {JOB, *_LOCKS}  # and, locked, no one is at it
+    if nothing_finished or (JOB not in sizes and MANIFEST not in sizes):
+        if others := [name for name in sizes if name not in (JOB, *_LOCKS)]:
             raise ConfigError(
                 f"{folder.url}: has files that are not of a prediction, such as {others[0]}; choose an empty folder"
             )

@@ -116,7 +116,8 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
                 f"interrupted; {options.out} keeps what is finished: continue with --resume", signum=signal.SIGINT
             ) from None
     if done.bad_rows:
-        print(f"{done.bad_rows:,} bad rows have an error instead of a prediction", file=sys.stderr)
+        rows = "1 bad row has" if done.bad_rows == 1 else f"{done.bad_rows:,} bad rows have"
+        print(f"{rows} an error instead of a prediction", file=sys.stderr)
     kept = f", {done.kept} of them from before" if done.kept else ""
     print(f"{options.out}: {done.rows:,} rows in {done.parts} file{'s' * (done.parts != 1)}{kept}", file=sys.stderr)
 

@@ -143,6 +143,8 @@ class Search:
     _workers: list[_Worker] = field(default_factory=list)
     _seconds: list[float] = field(default_factory=list)
     _failures: list[str] = field(default_factory=list)
+    _killed: list[Result] = field(default_factory=list)  # trials whose process was killed once, all of them
+    _again: list[Result] = field(default_factory=list)  # those that are still to be trained again
 
     def run(self) -> None:
         """Train the trials that are still to do, those of a killed search first.
@@ -166,7 +168,8 @@ class Search:
                         message = worker.connection.recv()
                     except (EOFError, ConnectionResetError):
                         message = self._ended(worker)
-                    self._handle(worker, message)
+                    if message is not None:
+                        self._handle(worker, message)
                 self.studies.spent = before + time.monotonic() - begin
         finally:
             self._end()
@@ -205,7 +208,7 @@ class Search:
         """Give every idle worker a trial, and start workers while there are more trials."""
         idle = [worker for worker in self._workers if worker.trial is None]
         while idle or len(self._workers) < self.plan.jobs:
-            if (trial := next(jobs, None)) is None:
+            if (trial := self._again.pop() if self._again else next(jobs, None)) is None:
                 return
             worker = idle.pop() if idle else self._start()
             worker.trial = trial
@@ -265,14 +268,19 @@ class Search:
     def _name(self, trial: Result | None) -> str:
         return "a worker" if trial is None else str(trial_folder(self.folder, trial))
 
-    def _ended(self, worker: _Worker) -> Failed:
-        """Return the failure of a trial whose process ended by itself; another process does the next trial."""
+    def _ended(self, worker: _Worker) -> Failed | None:
+        """Return the failure of a trial whose process ended; None: it was killed, and is trained again, once."""
         worker.process.join(_PATIENCE)
         self._workers.remove(worker)
         if not (code := worker.process.exitcode):
             raise TrainingError(f"the process of {self._name(worker.trial)} was interrupted; resume the search")
         if code > 0:
             return Failed(message=f"its process ended with exit code {code}; its error is printed above")
+        if worker.trial is not None and worker.trial not in self._killed:
+            self._killed.append(worker.trial)
+            self._again.append(worker.trial)
+            self.log(f"{self._name(worker.trial)}: its process was killed by signal {-code}; it is trained again")
+            return None
         return Failed(
             message=f"its process was killed by signal {-code}, perhaps for lack of memory; fewer --jobs need less"
         )
