@@ -17,7 +17,7 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
     from mixling.runs.config import RunConfig
-    from mixling.runs.parts import RunOptions
+    from mixling.runs.parts import RunArguments
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.run import Run
     from mixling.runs.spec import Resolved, Spec
@@ -43,7 +43,7 @@ class Session(Generic[_C]):
     config: _C
     resolved: Resolved[_C] | None
     terminal: TrainingProgress
-    arguments: RunOptions
+    arguments: RunArguments
 
 
 @contextlib.contextmanager
@@ -89,7 +89,7 @@ def session(
                 terminal.log(remark)
         if (seconds := config.train.time_budget) is not None:
             terminal.log(time_budget_line(seconds))
-        arguments: RunOptions = {
+        arguments: RunArguments = {
             "folder": out,
             "resume": options.resume,
             "distributed": ranks,

@@ -76,9 +76,8 @@ class MultiLabel(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        label = sample.columns.label
-        is_list = isinstance(sample.first.get(label), list)
-        return f"{sample.path} has lists of labels in the column {label}" if is_list else None
+        is_list = isinstance(sample.first.get(sample.label), list)
+        return f"{sample.path} has lists of labels in the column {sample.label}" if is_list else None
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
         """Return sets of labels as an array (B, C) of zeros and ones."""
