@@ -92,7 +92,7 @@ def _name_of(task: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{task.__qualname__}: has no name; add name = "my_name"')
     if missing := sorted(task.__abstractmethods__):
-        raise ConfigError(f"{task.__qualname__}: lacks the methods {', '.join(missing)} of mixling.tasks.base.Task")
+        raise ConfigError(f"{task.__qualname__}: misses the methods {', '.join(missing)} of mixling.tasks.base.Task")
     return name
 
 
