@@ -8,10 +8,10 @@ Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, 
 SIGKILL, ... until the run ends; then a new run begins, until the kills are made. Without files `train` gets made-up
 rows. Arguments after `--` are passed to the command. Several processes are started by torchrun, and all of them,
 torchrun too, are killed together. Each kill is drawn from four kinds: at any moment of the process's life, at any
-moment of training, while a temporary file is in the folder (during a save), or between the end of training and the end of
-the run (the export). Just before a kill, a signal that faulthandler handles makes the main process print its stack: this
-gives the `phase` of the result. Every file of a finished run's folder must have the bytes of the uninterrupted run's,
-and no other file may be there. Exit code 1 if they differ.
+moment of training, while a temporary file is in the folder (during a save), or between the end of training and the end
+of the run (the export). Just before a kill, a signal that faulthandler handles makes the main process print its stack:
+this gives the `phase` of the result. Every file of a finished run's folder must have the bytes of the uninterrupted
+run's, and no other file may be there. Exit code 1 if they differ.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ above (COGS), and the variants of the block in Table 5 (Remixer).
 Settings are chosen on held-out rows of COGS' training split: 24 nouns and names, and 10 verbs in one voice, are drawn
 among those of medium frequency, and all rows with them but one each are removed from training and evaluated on. For
 half of the nouns and names the remaining row is the word alone, as in some rows of COGS. Subwords and table were chosen
-with an earlier draw, which had no such rows. These rows and recombination were added after the generalization set had been
-evaluated by kind, for one seed of T5.1.1 without recombination, so what they choose is not independent of that set.
-"""
+with an earlier draw, which had no such rows. These rows and recombination were added after the generalization set had
+been evaluated by kind, for one seed of T5.1.1 without recombination, so what they choose is not independent of that
+set. """
 
 from __future__ import annotations
 
