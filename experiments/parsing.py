@@ -25,7 +25,7 @@ among those of medium frequency, and all rows with them but one each are removed
 half of the nouns and names the remaining row is the word alone, as in some rows of COGS. Subwords and table were chosen
 with an earlier draw, which had no such rows. These rows and recombination were added after the generalization set had
 been evaluated by kind, for one seed of T5.1.1 without recombination, so what they choose is not independent of that
-set. """
+set."""
 
 from __future__ import annotations
 
