@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Example, RowReader, row_error, shown_value, string_of
+from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.readers.squad import read_answers
+from mixling.data.values import row_error, shown_value, string_of
 from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer

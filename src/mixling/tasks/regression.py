@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target, TextReader, row_error, shown_value
+from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
