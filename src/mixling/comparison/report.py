@@ -22,7 +22,7 @@ _SEEDS = (
     "A baseline is fitted once."
 )
 _SIZE = (
-    "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as number and place, where that "
+    "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as value and index, where that "
     "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantized."
 )
 _SPEED = (

@@ -108,7 +108,7 @@ class ProjectionEmbedding(nn.Module):
                 list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]
             )
         except (OSError, ValueError, SafetensorError) as error:
-            raise ConfigError(f"{path}: cannot be read as unit embeddings: {error}") from None
+            raise ConfigError(f"{path}: cannot be read as subword embeddings: {error}") from None
         shapes = [tuple(array.shape) for array in arrays]
         if shapes != [tuple(self.embeddings.shape)]:
             raise ConfigError(

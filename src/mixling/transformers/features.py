@@ -109,7 +109,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
 
 
 def _scattered(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the values (T, P) of all real tokens at their places (B, N, P), with zeros in padding."""
+    """Return the values (T, P) of all real tokens at their positions (B, N, P), with zeros in padding."""
     out = np.zeros((*mask.shape, values.shape[1]), values.dtype)
     out[mask] = values
     return out
