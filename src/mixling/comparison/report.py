@@ -69,7 +69,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "provenance": origin,
-        "measure": found.task.headline,
+        "metric": found.task.headline,
         "reference": found.reference,
         "rows": found.rows,
         "seeds": list(found.seeds),
