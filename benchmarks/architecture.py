@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mixling.cost import provenance
+
 ROOT = Path(__file__).parent.parent
 TASKS = {"classification", "multi_label", "tagging", "question_answering", "regression", "text2text"}
 LABEL_KINDS = {"single", "multi", "iob", "span"}
@@ -305,6 +307,7 @@ def main() -> None:
     parser.add_argument("--commits", nargs="*", default=[], help="instead of this checkout")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "architecture.json")
     options = parser.parse_args()
+    origin = provenance()
     found: dict[str, Any] = {}
     for commit in options.commits:
         name = subprocess.run(
@@ -317,7 +320,7 @@ def main() -> None:
             found[name] = figures(Path(folder))
     if not found:
         found["checkout"] = figures(ROOT)
-    options.out.write_text(json.dumps(found, indent=2) + "\n")
+    options.out.write_text(json.dumps({"provenance": origin, "commits": found}, indent=2) + "\n")
     for name, values in found.items():
         print(f"## {name}")
         for key, value in values.items():

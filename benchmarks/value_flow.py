@@ -109,6 +109,9 @@ def main() -> None:
     if options.watch:
         print("\n" + json.dumps(watch(options.source, options.watch)))
         return
+    from mixling.cost import provenance  # not in the processes that are watched
+
+    origin = provenance()
     found: dict[str, Any] = {}
     for commit in options.commits:
         archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
@@ -118,7 +121,7 @@ def main() -> None:
             found[commit] = follow(Path(folder))
     if not found:
         found["checkout"] = follow(ROOT)
-    options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    options.out.write_text(json.dumps({"provenance": origin, "commits": found}, indent=1) + "\n", "utf-8")
     for name, values in found.items():
         for command, value in values.items():
             print(f"{name} {command}: {value['count']} files: {', '.join(value['files'])}")
