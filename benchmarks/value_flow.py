@@ -1,12 +1,13 @@
 """Through how many source files do one text of `mixling predict` and one option of `mixling train` pass?
 
     python benchmarks/value_flow.py                             # this checkout
-    python benchmarks/value_flow.py --commits 5e84c5d HEAD      # any commits, side by side
+    python benchmarks/value_flow.py --commits 5e84c5d           # and an earlier commit, for comparison
 
 A model is trained on 40 short texts in the column that `--text` names, then asked for one text, each in a process in
 which every call of a function of mixling is watched. A value passes through a file if a function that is defined there
 gets it as an argument, alone or within lists, dictionaries and objects (options, configurations, examples), `self`
-excluded. Written to benchmarks/results/value_flow.json: the files in the order in which they are reached.
+excluded. Texts are followed with the engine that is found; the files of an earlier commit are not compiled, so that it
+has no native one. Written to benchmarks/results/value_flow.json: the files in the order in which they are reached.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def follow(checkout: Path) -> dict[str, Any]:
 def main() -> None:
     """Follow the values through each checkout, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--commits", nargs="*", default=[], help="instead of this checkout")
+    parser.add_argument("--commits", nargs="*", default=[], help="before this checkout")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "value_flow.json")
     parser.add_argument("--watch", choices=COMMANDS, help=argparse.SUPPRESS)  # in a process of its own
     parser.add_argument("--source", help=argparse.SUPPRESS)
@@ -119,8 +120,7 @@ def main() -> None:
             with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
                 tree.extractall(folder, filter="data")
             found[commit] = follow(Path(folder))
-    if not found:
-        found["checkout"] = follow(ROOT)
+    found["checkout"] = follow(ROOT)
     options.out.write_text(json.dumps({"provenance": origin, "commits": found}, indent=1) + "\n", "utf-8")
     for name, values in found.items():
         for command, value in values.items():

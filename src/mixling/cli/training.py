@@ -114,7 +114,7 @@ def train_labels(
         check(config)
 
     out = options.out
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
         from mixling.runs.artifact import TRAINING
         from mixling.runs.data import read_data
@@ -186,7 +186,7 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
         if not config.tasks and config.corpus is None:
             raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
 
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
         from mixling.runs.artifact import TEXT_TO_TEXT
         from mixling.seq2seq.config import PAIRS
