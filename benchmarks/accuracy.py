@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py --data ../shared/data snips:x-small mtop_en:x-small --seeds 0 1 2
 
-Each SET:SIZE[+KEY=VALUE...] is one line of `benchmarks/results/accuracy.json`: validation and test measures of the
+Each SET:SIZE[+KEY=VALUE...] is one line of `benchmarks/results/accuracy.json`: validation and test metrics of the
 exported model (8 bits, onnxruntime), seconds of training, bytes of model.onnx. Hyper-parameters are those of RECIPES
 below, chosen on validation; the baselines on the same rows are those of benchmarks/baselines.py.
 """

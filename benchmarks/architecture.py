@@ -22,12 +22,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mixling.cost import provenance
+
 ROOT = Path(__file__).parent.parent
 TASKS = {"classification", "multi_label", "tagging", "question_answering", "regression", "text2text"}
 LABEL_KINDS = {"single", "multi", "iob", "span"}
 OUTPUTS = {"text", "tokens", "units", "spans", "subwords", "vocabulary"}
 SUBJECT = re.compile(r"(^|_)(task|kind|output|name|labels?|infer_task)$")
-WINGS = ("seq2seq", "comparison", "cost", "inspect", "vision")
+# Packages that the core never imports.
+WINGS = (
+    "seq2seq", "comparison", "cost", "inspect", "vision",
+    "audit", "browser", "bulk", "serving", "transformers", "tuning",
+)  # fmt: skip
 # Where the parts of the wings were before they were folders of their own.
 OLD_WINGS = re.compile(
     r"(seq2seq|encoder_decoder|generation|image|text_to_text|text_metrics|generator|written"
@@ -35,12 +41,12 @@ OLD_WINGS = re.compile(
 )
 OLD_NAMES = re.compile(
     r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|forms?|frontend"
-    r"|survival|observers?|processes|lessons|taught|contest|entrants?|unfold|unfolding|passages?|stretch|house|labeller"
-    r"|unlabelled|serialise"
+    r"|survival|observers?|processes|lessons|taught|contest|contestants?|entrants?|standings?|unfold|unfolding|passages?|stretch|house"
+    r"|labeller|unlabelled|serialise"
 )
 OLD_PROSE = re.compile(
-    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|taught|lessons|contest|entrants?"
-    r"|pieces|(?<!hidden )units(?! of each direction)|faults?|stretch|front end|unfolding)\b"
+    r"\b(tell|tells|told|says?|said|stands?|stood|lacks?|goes on|settled?|taught|lessons|contest|contestants?"
+    r"|entrants?|standings?|pieces|(?<!hidden )units(?! of each direction)|faults?|stretch|front end|unfolding)\b"
 )
 
 
@@ -240,10 +246,26 @@ def _name(node: ast.expr) -> str:
 
 
 def lines(source: Path) -> dict[str, int]:
-    """Count the lines of the source, and of it without the wings (wherever these were)."""
+    """Count the lines of the source, of it without the wings (wherever these were), and the same of lines with code."""
     counts = {path: len((source / path).read_text().splitlines()) for path, _ in trees(source)}
+    code = {path: _code_lines((source / path).read_text(), tree) for path, tree in trees(source)}
     wings = {path: count for path, count in counts.items() if path.parts[0] in WINGS or OLD_WINGS.fullmatch(path.name)}
-    return {"all": sum(counts.values()), "core": sum(counts.values()) - sum(wings.values())}
+    return {
+        "all": sum(counts.values()),
+        "core": sum(counts.values()) - sum(wings.values()),
+        "code": sum(code.values()),
+        "code_of_core": sum(code.values()) - sum(code[path] for path in wings),
+    }
+
+
+def _code_lines(text: str, tree: ast.Module) -> int:
+    """Count the lines that are neither blank nor a comment nor part of a docstring."""
+    documented = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            documented |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return sum(bool(line) and not line.startswith("#") and number not in documented for number, line in lines)
 
 
 def figures(root: Path) -> dict[str, Any]:
@@ -285,6 +307,7 @@ def main() -> None:
     parser.add_argument("--commits", nargs="*", default=[], help="instead of this checkout")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "architecture.json")
     options = parser.parse_args()
+    origin = provenance()
     found: dict[str, Any] = {}
     for commit in options.commits:
         name = subprocess.run(
@@ -297,7 +320,7 @@ def main() -> None:
             found[name] = figures(Path(folder))
     if not found:
         found["checkout"] = figures(ROOT)
-    options.out.write_text(json.dumps(found, indent=2) + "\n")
+    options.out.write_text(json.dumps({"provenance": origin, "commits": found}, indent=2) + "\n")
     for name, values in found.items():
         print(f"## {name}")
         for key, value in values.items():

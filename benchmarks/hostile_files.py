@@ -6,7 +6,8 @@ A changed file has a checksum that is right, as its author would give it: everyt
 is opened and asked in a process that may use 10 s of CPU for it and 4 GiB of addresses, and that reports after every
 file; where it ends early a crash is counted, and another process continues with the next file. A file must end in
 `ModelFileError`, or another `UserError` at prediction, or in sound answers (finite, probabilities that sum to 1), in at
-most 2 s of CPU and with at most 256 MiB more memory than before it was opened. The result is
+most 2 s of CPU and with at most 256 MiB more memory than before it was opened. Files are asked with the engine that
+`Predictor` chooses, which is the native one for most; what that has not read is read afterwards. The result is
 benchmarks/results/hostile_files.json; exit code 1 where a file did anything else. With --models the *.onnx files of a
 folder are taken, else small ones of every task are made.
 """
@@ -36,7 +37,7 @@ SEAL_LENGTH = 84
 MAX_CPU, MAX_MIB = 2.0, 256
 CPU_LIMIT, ADDRESS_LIMIT = 10, 4 << 30
 TEXTS = ["a b", "", "b " * 100, "what a film über x" * 4]
-GOOD = ("refused", "refused at prediction", "answered")
+GOOD = ("refused", "refused at prediction", "answered", "answered, then refused in full")
 
 
 def main() -> int:
@@ -147,45 +148,53 @@ def read(folder: Path, seed: int, numbers: range) -> None:
     contents = {path.stem: path.read_bytes()[:-SEAL_LENGTH] for path in files}
     locations = {name: structure(body) for name, body in contents.items()}
     options = argparse.Namespace(models=folder)
-    for body in contents.values():  # what is loaded once is no part of what a file takes
-        assert attempt(seal(body))["outcome"] == "answered"
+    pairs = {name: Predictor(seal(body)).metadata.pairs for name, body in contents.items()}
+    for name, body in contents.items():  # what is loaded once is no part of what a file takes
+        assert attempt(seal(body), pairs=pairs[name])["outcome"] == "answered"
     for number in numbers:
         what = location(options, number)
         draw = random.Random(f"{seed} {number}")
         content = seal(KINDS[what["kind"]](contents[what["model"]], draw, locations[what["model"]]))
-        print(json.dumps({"number": number, **what, **attempt(content)}), flush=True)
+        print(json.dumps({"number": number, **what, **attempt(content, pairs=pairs[what["model"]])}), flush=True)
 
 
-def attempt(content: bytes) -> dict[str, Any]:
-    """What becomes of a file, and what it takes."""
+def attempt(content: bytes, *, pairs: bool) -> dict[str, Any]:
+    """Return what becomes of a file, of a model of single texts or of pairs, and what it takes."""
     used = time.process_time()
     limits = math.ceil(used) + CPU_LIMIT, resource.RLIM_INFINITY
     resource.setrlimit(resource.RLIMIT_CPU, limits)
     before = memory(reset=True)
-    outcome, message = ask(content)
+    outcome, message = ask(content, pairs=pairs)
     cpu, grown = time.process_time() - used, memory() - before
     if cpu > MAX_CPU or grown > MAX_MIB:
         message, outcome = f"{outcome}: {message}", "slow" if cpu > MAX_CPU else "large"
     return {"outcome": outcome, "cpu": round(cpu, 3), "mib": round(grown, 1), "message": message}
 
 
-def ask(content: bytes) -> tuple[str, str]:
-    """What becomes of a file, in a word, and the message of an error."""
+def ask(content: bytes, *, pairs: bool) -> tuple[str, str]:
+    """Return what becomes of a file, in a few words, and the message of an error.
+
+    The native engine may answer without the graph, which is checked when something asks for it, as `labels` does.
+    """
+    asked: list[Any] = [(text, text * 3) for text in TEXTS] if pairs else list(TEXTS)
+    step, answers, kind = "refused", [], "single"
     try:
         predictor = Predictor(content)
-    except ModelFileError as error:
-        return "refused", str(error)[:300]
-    except BaseException as error:
-        return "foreign error", f"{type(error).__name__}: {error}"[:300]
-    asked: list[Any] = [(text, text * 3) for text in TEXTS] if predictor.metadata.pairs else list(TEXTS)
-    try:
+        step = "refused at prediction"
         answers = [*predictor.predict_stream(asked), predictor.predict_one(asked[0])]
+        step = "answered, then refused in full"
+        kind = predictor.labels.kind
+        step = "answered"
     except UserError as error:
-        return "refused at prediction", str(error)[:300]
+        if step != "refused at prediction" and not isinstance(error, ModelFileError):
+            return "foreign error", f"{type(error).__name__}: {error}"[:300]
+        message = str(error)[:300]
     except BaseException as error:
         return "foreign error", f"{type(error).__name__}: {error}"[:300]
-    unsound = [answer for answer in answers if not sound(answer, predictor.labels.kind)]
-    return ("unsound", repr(unsound[0])[:300]) if unsound else ("answered", "")
+    else:
+        message = ""
+    unsound = [answer for answer in answers if not sound(answer, kind)]
+    return ("unsound", repr(unsound[0])[:300]) if unsound else (step, message)
 
 
 def sound(answer: Prediction, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Kill a training at random moments, go on with --resume, and compare what it ends with to an uninterrupted run.
+"""Kill a training at random moments, resume it, and compare its result with that of an uninterrupted run.
 
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --distributed 2 --kills 20 --out FILE.json
@@ -6,12 +6,12 @@
 
 Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, `mixling train --resume -o DIR`,
 SIGKILL, ... until the run ends; then a new run begins, until the kills are made. Without files `train` gets made-up
-rows. What stands after `--` goes to the command as it is. Several processes are started by torchrun, and all of them,
-torchrun too, are killed together. By turns drawn at random the kills come at any moment of the process's life, at any
-moment of training, while a temporary file lies in the folder (inside a save), or between the end of training and the
-end of the run (the export). Just before a kill the main process is asked, by a signal that only the interpreter's error
-handler sees, where it stands: that is the `phase` of the result. Every file of a finished run's folder must have the
-bytes of the uninterrupted run's, and no other file may be there. Exit code 1 if they differ.
+rows. Arguments after `--` are passed to the command. Several processes are started by torchrun, and all of them,
+torchrun too, are killed together. Each kill is drawn from four kinds: at any moment of the process's life, at any
+moment of training, while a temporary file is in the folder (during a save), or between the end of training and the end
+of the run (the export). Just before a kill, a signal that faulthandler handles makes the main process print its stack:
+this gives the `phase` of the result. Every file of a finished run's folder must have the bytes of the uninterrupted
+run's, and no other file may be there. Exit code 1 if they differ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ faulthandler.register(signal.SIGUSR1, file=stack.open("w"))
 stack.with_suffix(".pid" + stack.suffix).write_text(str(os.getpid()))
 runpy.run_module("mixling", run_name="__main__", alter_sys=True)
 """
-# The first that stands in the stack, from its inner end outwards, is the phase.
+# The first of these functions in the stack, from the innermost call outwards, gives the phase.
 PHASES = (
     ("storage.py", "write_atomic", "saving"),
     ("checkpoint.py", "", "saving"),
@@ -63,7 +63,7 @@ PHASES = (
     ("batches.py", "__init__", "reading"),
     ("fit.py", "fit", "preparing"),
 )
-BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins, or goes on; and when it is done
+BEGUN, TRAINED = "metrics.jsonl", "config.json"  # written when training begins or resumes, and when it is done
 # For the made-up rows: a model that is soon trained.
 MADE_UP = (
     *("--text", "text", "--label", "label"),
@@ -139,7 +139,7 @@ class Attempt:
         return any(is_leftover(name) for name in os.listdir(self.folder)) if self.folder.exists() else False
 
     def kill(self) -> str:
-        """Ask where the main process stands, kill all, and return the phase."""
+        """Ask the main process for its stack, kill all, and return the phase."""
         stack, number = self.notes / "stack.0", read(self.notes / "stack.pid.0")
         if number:
             with contextlib.suppress(ProcessLookupError):
@@ -241,7 +241,7 @@ def evaluate(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_rows(path: Path, count: int, rng: random.Random) -> None:
-    """Texts of made-up words, one of which tells the label nine times in ten."""
+    """Texts of made-up words, one of which gives away the label nine times in ten."""
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 7))) for _ in range(800)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=2 python benchmarks/memory.py ../shared/data/cogs/train.jsonl.gz
 
 Each model is trained for a few steps on the longest rows, in batches of 64 (what the command takes) and 128, measured
-and saved as by a user, and its process tells the most memory that it ever had (libraries, rows and all). Written to
+and saved as by a user, and its process reports its peak memory (with libraries and rows). Written to
 benchmarks/results/memory.json.
 """
 

@@ -63,7 +63,7 @@ def our_step(
         indices = np.arange(batch)
         made, targets, _ = data.batch(indices, indices, seed=0, step=number)
         with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-            logits = model(made.positions, made.weights, made.index, made.mask, made.starts)
+            logits = model(made.features, made.weights, made.index, made.mask, made.starts)
         loss, weight = data.objective.loss(logits.float(), targets, None)
         (loss / weight).backward()
         optimizer.step()
@@ -90,7 +90,7 @@ def their_step(
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     indices = np.arange(len(data.train.rows) // 4 // data.length)
     made, targets, _ = data.batch(indices, indices, seed=0, step=0)
-    ids = (made.positions[made.index - 1, 0]).long()
+    ids = (made.features[made.index - 1, 0]).long()
     assert made.starts is not None
     labels = torch.full(ids.shape, -100)
     chosen = targets >= 0

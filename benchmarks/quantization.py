@@ -1,6 +1,6 @@
 """How often the 8-bit model of a small run is refused: short trainings on 1,500 rows, one for each seed.
 
-Beside what `mixling train` decided stands what the two limits alone, without the tests for chance, would have decided.
+The decision of `mixling train` is compared with that of the two limits alone, without the tests for chance.
 
     python benchmarks/gate.py --data ../shared/data
 """

@@ -84,7 +84,7 @@ def textbook_step(data: LabeledData, batch_size: int, *, dense: bool) -> Callabl
     batches = []
     for indices in data.epoch(0, batch_size, seed=0)[:40]:
         made = collate(data.train.words(indices), encoder)
-        bags = F.pad(made.positions.long(), (0, 0, 1, 0))[made.index]
+        bags = F.pad(made.features.long(), (0, 0, 1, 0))[made.index]
         batches.append((bags, made.mask, torch.tensor([int(data.train_targets[i]) for i in indices])))
     number = 0
 

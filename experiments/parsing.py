@@ -1,30 +1,31 @@
-"""Remixer, Table 4 in small: exact match of parses, on what was seen (MTOP, COGS) and on new combinations (COGS).
+"""Remixer, Table 4, scaled down: exact match of parses, of familiar (MTOP, COGS) and new combinations (COGS).
 
 Paper (pretrained, COGS' generalization set): T5.1.1 77.4, Remixer 79.2. Published from scratch: Transformer 35, LSTM
-32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions, embeddings scaled, and trained on where
-validation says nothing more, 81 (Csordas et al. 2021). Here all begin from random numbers.
+32, BiLSTM 16 (Kim and Linzen 2020); Transformer with relative positions and scaled embeddings, trained beyond the point
+at which validation no longer improves, 81 (Csordas et al. 2021). Here all models are trained from scratch.
 
     python experiments/parsing.py cogs --data ../shared/data --runs runs/parsing     # 100 seconds an epoch of one core
     python experiments/parsing.py mtop --data ../shared/data --runs runs/parsing
     python experiments/parsing.py held-out --data ../shared/data --runs runs/parsing --models T5.1.1 --seeds 1 ...
     python experiments/parsing.py cogs --models T5.1.1 --variants "dropout of 0.1" "the table learns" --seeds 1 ...
 
-LSTM, BiLSTM and CBoW (Tables 2 and 4) are trained by naming them with --models. Encoder and decoder have two layers of
-width 192 each, and each model a feed-forward (or Remixer block) of the width that makes it as large as T5.1.1's, to one
-percent. Pieces are trained on the training rows and may join symbols, COGS' words are whole; places are added to the
-source's tokens; one table is that of sources, answers and output, for COGS of random numbers that do not learn; COGS'
-words are also learned in each other's places (`recombination`). Each model's rate is the one with the best validation
-exact match after three epochs; the last evaluation is kept, as validation says nothing of new combinations. COGS'
-generalization set and the test splits are read once, by the models of all seeds; exact match is that of greedy search,
-found without it (`exact_matches`). `--variants` are of one model, with one thing changed each: what each choice is
-worth (COGS), Table 5's forms of the block (Remixer).
+LSTM, BiLSTM and CBoW (Tables 2 and 4) are trained if they are named with --models. Encoder and decoder have two layers
+of width 192 each. The feed-forward layers (or Remixer blocks) of each model are as wide as it takes to have the
+parameters of T5.1.1, within one percent. Subwords are trained on the training rows and may contain spaces and symbols;
+for COGS the tokens are whole words. Position embeddings are added to the source's tokens. Sources, answers and output
+share one embedding table, which for COGS is random and not trained; COGS' words are also exchanged for each other in
+training (`recombination`). The learning rate of each model is the one with the best exact match on validation after
+three epochs. The last evaluation is kept, because validation does not show how well new combinations are parsed. COGS'
+generalization set and the test splits are used once, by the models of all seeds. Exact matches are those of greedy
+search, computed without generating (`exact_matches`). `--variants` change one setting of one model each: the choices
+above (COGS), and the variants of the block in Table 5 (Remixer).
 
-To choose by, there are "held-out" rows of COGS' training split: of 24 nouns and names and 10 verbs in one voice, drawn
-from those of middling frequency, all rows but one each are taken away and measured on; that one is, for half of the
-nouns and names, the word alone, as COGS has some. Pieces and table were chosen on an earlier draw, without words alone.
-These, and recombination, were added when the generalization set had been read by kind, for one seed of T5.1.1 without
-it: what is chosen by them is no longer chosen blindly.
-"""
+Settings are chosen on held-out rows of COGS' training split: 24 nouns and names, and 10 verbs in one voice, are drawn
+among those of medium frequency, and all rows with them but one each are removed from training and evaluated on. For
+half of the nouns and names the remaining row is the word alone, as in some rows of COGS. Subwords and table were chosen
+with an earlier draw, which had no such rows. These rows and recombination were added after the generalization set had
+been evaluated by kind, for one seed of T5.1.1 without recombination, so what they choose is not independent of that
+set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What small parsers get wrong: the tree of intents and slots, or the words in it.
 
-Of finished runs of `parsing.py mtop`: the share of validation answers whose tree, taken without its words, is right,
-and how many wrong answers have words that do not stand in the source, which the model was to copy.
+For finished runs of `parsing.py mtop`: the fraction of validation answers whose tree is right if its words are ignored,
+and how many wrong answers contain words that are not in the source, from which the model should copy.
 
     python experiments/parsing_errors.py --data ../shared/data runs/parsing/mtop/*/0.001/20/0    # a minute a run
 """
@@ -34,7 +34,7 @@ def words(parse: str) -> set[str]:
 
 
 def count(answers: list[str], sources: list[str], targets: list[str]) -> dict[str, int]:
-    """Right answers, right trees, wrong answers, and those of them with words that the source lacks."""
+    """Count right answers, right trees, wrong answers, and wrong answers with words that are not in the source."""
     rows = list(zip(answers, sources, targets, strict=True))
     wrong = [(answer, source) for answer, source, target in rows if answer != target]
     return {

@@ -1,9 +1,9 @@
-"""gMLP, section 4.4 in small: what masked language modeling buys downstream, for models of one size.
+"""gMLP, section 4.4, scaled down: what models of equal size gain from masked language modeling.
 
 Paper (C4, 110-365 million parameters): fine-tuned accuracy follows perplexity; gMLP is behind the Transformer on pairs
-of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. Its open question, whether
-pretraining helps the pNLP-Mixer, whose features have no table of subwords, is asked here of HyperMixer on MinHash
-features: the target is a softmax over the 8,192 most frequent words, a table that fine-tuning drops.
+of texts (MNLI), and aMLP's tiny attention closes the gap. It trains nothing from scratch. The pNLP-Mixer paper leaves
+open whether pretraining helps models with hashed features, which have no table of subwords. Here HyperMixer on MinHash
+features predicts the 8,192 most frequent words by a softmax, whose table is dropped for fine-tuning.
 
     python experiments/pretraining.py pretrain --data ../shared/data --runs runs/gmlp    # 1 hour of one core
     python experiments/pretraining.py transfer --data ../shared/data --runs runs/gmlp    # 5 minutes
@@ -11,10 +11,10 @@ features: the target is a softmax over the 8,192 most frequent words, a table th
 
 `pretrain`: IMDB's unlabeled reviews (15.8 million subwords), width 128, bodies of 0.6 million parameters (three layers
 of BERT and aMLP, four of gMLP) over 8,192 subwords, and one on MinHash features with at most a million in all. `tune`:
-each on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 subwords) and pairs (RTE, MRPC, ConjNLI), beginning with
-the pretrained weights and from scratch with the same subwords. A part of the training rows chooses the epoch, and by
-the first model the rate of all; GLUE's validation split is read once, at the end. Every training is a run folder; what
-is finished is not repeated.
+each on SST-2 (all 67,349 rows of GLUE), IMDB (the first 128 subwords) and pairs (RTE, MRPC, ConjNLI), from the
+pretrained weights and from scratch with the same subwords. The epoch is chosen on a part of the training rows, and so
+is the learning rate, with the first model for all; GLUE's validation split is used once, at the end. Every training is
+a run folder; finished ones are not repeated.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Remixer, section 5 in small: span corruption of unlabeled text, then tasks as text to text, against T5.1.1.
+"""Remixer, section 5, scaled down: span corruption of unlabeled text, then tasks as text to text, beside T5.1.1.
 
 Paper (pretrained on C4, SuperGLUE's average): Remixer above T5.1.1 of its size. Here: IMDB's reviews, Unigram subwords
-trained on them, two layers of width 192 each way, the Remixer's block of the width that makes it as large; equal steps
-and the rate that T5.1.1 has the lower held-out perplexity with.
+trained on them, two layers of width 192 in encoder and decoder, and Remixer's block as wide as it takes to have as many
+parameters. Both models take the same number of steps, at the rate with which T5.1.1 has the lower held-out perplexity.
 
     python experiments/span_corruption.py pretrain --data ../shared/data --runs runs/spans    # 40 minutes of one core
     python experiments/span_corruption.py tune --data ../shared/data --runs runs/spans        # 2 hours more
 
-`tune`: RTE, CB, and the public part of BoolQ (its validation split, of which a hash takes a fifth away to measure on),
-each from the pretrained weights and from random numbers; sources beyond 256 subwords are cut. A tenth of the training
-rows chooses the evaluation, and by T5.1.1 the rate of all; what is measured on is read once.
+`tune`: RTE, CB and BoolQ (a fifth of its validation split, chosen by a hash, is the test set), each from the pretrained
+weights and from scratch; sources are truncated to 256 subwords. The best evaluation is chosen on a tenth of the
+training rows, and so is the learning rate, with T5.1.1 for both; the test rows are used once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TASKS = {"rte": 10, "cb": 30, "boolq": 5}  # and epochs
 
 
 def run(folder: Path, model: EncoderDecoderConfig, training: dict[str, Any], **values: Any) -> dict[str, Any]:
-    """Train into a folder, unless that is done; what its metrics.json says."""
+    """Train into a folder, unless that is done; return its metrics.json."""
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
         config = PairRunConfig.model_validate(
             {

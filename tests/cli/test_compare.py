@@ -62,7 +62,7 @@ def test_the_report_states_how_it_was_made(report: dict[str, Any]) -> None:
     assert [tried["options"]["lr"] for tried in matched["tried"]] == pytest.approx([0.002, 0.0006])
     assert abs(matched["parameters"] - report["results"][0]["parameters"]) < 200
     assert len(report["results"][3]["tried"]) == 8
-    assert (report["measure"], report["reference"]) == ("accuracy", "tf-idf + lr")
+    assert (report["metric"], report["reference"]) == ("accuracy", "tf-idf + lr")
     assert "test was read once, after all choices" in report["remarks"][0]
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from mixling import Callback, ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import benchmark, candidates, outcome
-from mixling.comparison.benchmark import Contestant, LabeledRows, rankings, train_all
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
+from mixling.comparison.evaluation import evaluate_systems
 from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
@@ -117,7 +118,7 @@ def test_test_rows_choose_nothing(
         stores.append(Sealed(read_test(*args)._columns))
         return stores[0]
 
-    def trained(*args: Any, **kwargs: Any) -> list[Contestant]:
+    def trained(*args: Any, **kwargs: Any) -> list[TrainedSystem]:
         found = train(*args, **kwargs)
         stores[0].sealed = False
         return found
@@ -126,10 +127,8 @@ def test_test_rows_choose_nothing(
     monkeypatch.setattr(outcome, "train_all", trained)
     turned = [(first, second, "is1" if label == "is0" else "is0") for first, second, label in rows(40, 2)]
     other = hold(folder, [write(tmp_path / "test.csv", turned)], tmp_path / "out")
-    assert [(one.name, one.options) for one in other.contestants] == [
-        (one.name, one.options) for one in held.contestants
-    ]
-    for first, second in zip(held.contestants, other.contestants, strict=True):
+    assert [(one.name, one.options) for one in other.systems] == [(one.name, one.options) for one in held.systems]
+    for first, second in zip(held.systems, other.systems, strict=True):
         assert [(tried.options, tried.validation) for tried in first.tried] == [
             (tried.options, tried.validation) for tried in second.tried
         ]
@@ -150,7 +149,7 @@ def test_the_pairs_second_texts_are_read(held: Comparison) -> None:
 
 
 def test_the_exported_model_answers(held: Comparison, tmp_path: Path) -> None:
-    ours = held.contestants[0]
+    ours = held.systems[0]
     assert ours.file_bytes > 10_000
     texts: list[Text] = [row[:2] for row in rows(10, 2)]
     answers = ours.answerers[0].predict(texts)
@@ -188,7 +187,7 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
         log=lambda message: None, callback=Callback, few=(4, 10), encoder="an encoder",
     )  # fmt: skip
     names = ["mixling", TFIDF, "encoder + lr"]
-    assert [one.name for one in found.contestants] == names
+    assert [one.name for one in found.systems] == names
     assert found.validation == {}
     assert found.test.keys() == set(names)
     assert {count: values.keys() for count, values in found.few.items()} == {4: set(names), 10: set(names)}
@@ -237,17 +236,17 @@ class Always:
         return self
 
 
-def contestant(name: str, *answers: Target) -> Contestant:
+def system(name: str, *answers: Target) -> TrainedSystem:
     answerers = tuple(Always(answer) for answer in answers)
-    return Contestant(
+    return TrainedSystem(
         name=name, about="", options={}, tried=(), parameters=1, file_bytes=1, seconds=(1.0,), answerers=answerers
     )
 
 
-def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
+def test_results_are_means_over_seeds_and_paired_differences() -> None:
     targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
-    everyone = [contestant("ours", "a", "b"), contestant(TFIDF, "b")]
-    found = rankings(everyone, Classification(LabelSet(("a", "b"), "single")), LabeledRows([""] * 10, targets))
+    both = [system("ours", "a", "b"), system(TFIDF, "b")]
+    found = evaluate_systems(both, Classification(LabelSet(("a", "b"), "single")), LabeledRows([""] * 10, targets))
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
     assert found["ours"].difference == pytest.approx(0.2)
@@ -259,11 +258,11 @@ def test_rankings_are_means_over_seeds_and_paired_differences() -> None:
 
 def test_undefined_metrics_are_null_and_a_dash(held: Comparison) -> None:
     task = Regression(LabelSet(("value",), "number", {"mean": 0.0, "deviation": 1.0}))
-    ridge = contestant("tf-idf + ridge", 2.0)
-    standings = rankings([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
-    assert math.isnan(standings[ridge.name].by_seed[0]["pearson"])
+    ridge = system("tf-idf + ridge", 2.0)
+    results = evaluate_systems([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
+    assert math.isnan(results[ridge.name].by_seed[0]["pearson"])
     speeds = {ridge.name: held.speeds[TFIDF]}
-    found = dataclasses.replace(held, task=task, contestants=(ridge,), validation=standings, test={}, speeds=speeds)
+    found = dataclasses.replace(held, task=task, systems=(ridge,), validation=results, test={}, speeds=speeds)
     (result,) = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))["results"]
     assert result["validation"]["by_seed"] == [{"mae": 1.0, "mse": 1.0, "pearson": None, "spearman": None}]
     assert "nan" not in as_text(found)

@@ -35,7 +35,7 @@ def token_bag(batch: Batch, i: int, j: int) -> Counter[int]:
     found: Counter[int] = Counter()
     number = int(batch.index[i, j])
     if number:
-        for location, position in enumerate(batch.positions[number - 1].tolist()):
+        for location, position in enumerate(batch.features[number - 1].tolist()):
             weight = 1.0 if batch.weights is None else float(batch.weights[number - 1, location])
             if weight:
                 found[position] += weight  # type: ignore[assignment]
@@ -50,7 +50,7 @@ def test_a_batch_holds_each_texts_words_in_order(projection: Projection) -> None
     lengths = [len(item) for item in words]
     assert batch.mask.tolist() == [[j < length for j in range(max(lengths))] for length in lengths]
     assert batch.index[~batch.mask].eq(0).all()
-    assert len(batch.positions) == len({int(row) for item in words for row in item})  # each distinct word once
+    assert len(batch.features) == len({int(row) for item in words for row in item})  # each distinct word once
     for i, item in enumerate(words):
         alone = collate([item], made)
         assert alone.mask.all()
@@ -64,7 +64,7 @@ def test_a_dropped_word_is_a_zero_vector_that_keeps_its_position() -> None:
     batch = collate([np.where([False, True, False], 0, words).astype(np.int32), words[:1]], made)
     assert batch.mask.tolist() == [[True, True, True], [True, False, False]]
     assert (batch.index[0] == 0).tolist() == [False, True, False]
-    assert len(batch.positions) == 2
+    assert len(batch.features) == 2
     whole = collate([words], made)
     assert token_bag(batch, 0, 2) == token_bag(whole, 0, 2)
 
@@ -73,7 +73,7 @@ def test_a_batch_whose_words_are_all_dropped() -> None:
     batch = collate([np.zeros(2, np.int32), np.zeros(1, np.int32)], encoder())
     assert batch.mask.tolist() == [[True, True], [True, False]]
     assert not batch.index.any()
-    assert batch.positions.shape[0] == 0
+    assert batch.features.shape[0] == 0
 
 
 def test_words_are_numbered_as_they_come_and_not_as_they_were_met() -> None:
@@ -81,7 +81,7 @@ def test_words_are_numbered_as_they_come_and_not_as_they_were_met() -> None:
     used.encode(["mat dog sat the"])
     batches = [collate([item.words for item in made.encode(TEXTS)], made) for made in (fresh, used)]
     assert torch.equal(batches[0].index, batches[1].index)
-    assert torch.equal(batches[0].positions, batches[1].positions)
+    assert torch.equal(batches[0].features, batches[1].features)
     seen = batches[0].index[batches[0].mask].tolist()
     assert list(dict.fromkeys(seen)) == list(range(1, len(set(seen)) + 1))
 
@@ -91,7 +91,7 @@ def test_a_batch_moves_as_a_whole() -> None:
     batch = collate([item.words for item in made.encode(TEXTS)], made)
     moved = batch.to(torch.device("meta"))
     assert moved.weights is not None
-    assert {t.device.type for t in (moved.positions, moved.weights, moved.index, moved.mask)} == {"meta"}
+    assert {t.device.type for t in (moved.features, moved.weights, moved.index, moved.mask)} == {"meta"}
 
 
 @given(st.integers(0, 400), st.integers(1, 70), st.integers(0, 2**32 - 1), st.integers(0, 5))
@@ -174,7 +174,7 @@ def test_a_text_set_gives_what_the_encoder_gives_kept_or_not(pairs: bool, keep: 
     again = encoder()
     wanted = collate([item.words for item in again.encode([texts[i] for i in order])], again)
     assert torch.equal(bags.index, wanted.index)
-    assert torch.equal(bags.positions, wanted.positions)
+    assert torch.equal(bags.features, wanted.features)
     assert made.lengths.tolist() == ([len(item) for item in expected] if keep else [64] * len(texts))
 
 
@@ -194,7 +194,7 @@ def test_kept_rows_are_not_used_once_the_encoder_began_a_new_table() -> None:
     found = collate(train.words(indices), shared)
     fresh = encoder()
     wanted = collate([item.words for item in fresh.encode([texts[7], texts[2]])], fresh)
-    assert torch.equal(found.positions, wanted.positions)
+    assert torch.equal(found.features, wanted.features)
     assert torch.equal(found.index, wanted.index)
     assert train.lengths.tolist() == [2] * 10  # lengths stay, and with them the order of an epoch
 
@@ -205,7 +205,7 @@ def test_a_table_too_small_for_its_own_texts_keeps_nothing() -> None:
     assert made.lengths.tolist() == [64] * 9000
     found = collate(made.words(np.array([1])), made.encoder)
     fresh = encoder()
-    assert torch.equal(found.positions, collate([fresh.encode(["w1"])[0].words], fresh).positions)
+    assert torch.equal(found.features, collate([fresh.encode(["w1"])[0].words], fresh).features)
 
 
 @pytest.mark.parametrize(("batch_size", "max_tokens"), [(512, 1 << 14), (4, 100), (100, 60), (3, 5)])

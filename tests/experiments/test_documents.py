@@ -92,3 +92,38 @@ def test_the_matched_family() -> None:
                 f"{found['milliseconds']:.2f}",
             ]
         assert f"| {' | '.join(cells)} |" in EXPERIMENTS, model
+
+
+def test_accuracies_in_guides() -> None:
+    """README and guides quote the means of three seeds and their deviations."""
+    lines = read("experiments/results/own_models.json")
+    own = {(line["set"], line["start"], bool(line["teacher"])): line["seeds"] for line in lines}
+    few: dict[str, list[float]] = {}
+    for line in read("experiments/results/few_labels.json"):
+        if (line["set"], line["count"], line["split"]) == ("snips", 10, "test"):
+            for system in ("default", "student", "tfidf"):
+                few.setdefault(system, []).append(line[system]["accuracy"])
+    kept = {
+        wanted: [
+            next(item["accuracy"] for item in line["abstention"] if item["wanted"] == wanted)
+            for line in read("experiments/results/trust.json")
+            if line["set"] == "clinc150"
+        ]
+        for wanted in (0.95, 0.99)
+    }
+
+    def of(name: str, *, reviews: bool = False, teacher: bool = False) -> str:
+        return spread([one["test"]["accuracy"] for one in own[name, reviews, teacher]])
+
+    sst2 = (of("sst2", reviews=True), of("sst2", reviews=True, teacher=True))
+    quoted = {
+        "README.md": (*sst2, spread(few["default"]), spread(few["student"]), of("rte"), of("imdb")),
+        "docs/how-to/few-labels.md": [spread(few[name]) for name in few],
+        "docs/how-to/long-texts.md": [of("imdb")],
+        "docs/tutorials/distillation.md": sst2,
+        "docs/tutorials/pairs.md": (of("mrpc"), of("rte")),
+        "docs/trust.md": [spread(values) for values in kept.values()],
+    }
+    for path, values in quoted.items():
+        text = (ROOT / path).read_text("utf-8")
+        assert [value for value in values if value not in text] == [], path

@@ -87,7 +87,7 @@ def run(content: bytes, encoder: TextEncoder, texts: list[str], *, cached: int =
     bags = encoder.bags(words)
 
     def feed(rows: np.ndarray, part: slice, index: np.ndarray) -> dict:
-        out = {"cached": rows, "positions": bags.positions[part], "index": index}
+        out = {"cached": rows, "positions": bags.features[part], "index": index}
         return out if bags.weights is None else {**out, "weights": bags.weights[part]}
 
     width = session.get_inputs()[0].shape[1]
@@ -111,7 +111,7 @@ def torch_logits(model: Model, encoder: TextEncoder, texts: list[str]) -> np.nda
     bags = encoder.bags(words)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
     with torch.no_grad():
-        arrays = torch.from_numpy(bags.positions), weights, torch.from_numpy(index), torch.from_numpy(mask)
+        arrays = torch.from_numpy(bags.features), weights, torch.from_numpy(index), torch.from_numpy(mask)
         return model.eval()(*arrays).numpy()
 
 

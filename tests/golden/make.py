@@ -38,7 +38,7 @@ def main(name: str) -> None:
     encoder = TextEncoder(config.text, vocabulary)
     with torch.inference_mode():
         batches = [collate([item.words], encoder) for item in encoder.encode(TEXTS)]
-        logits = [model.eval()(b.positions, b.weights, b.index, b.mask)[0].tolist() for b in batches]
+        logits = [model.eval()(b.features, b.weights, b.index, b.mask)[0].tolist() for b in batches]
     (HERE / f"{name}.json").write_text(json.dumps({"texts": TEXTS, "float_logits": logits}, indent=1) + "\n")
 
 

@@ -52,7 +52,7 @@ def expected(model: Model, encoder: TextEncoder) -> np.ndarray:
     for text in TEXTS:
         batch = collate([encoder.encode([text])[0].words], encoder)
         with torch.no_grad():
-            rows = model.embedding.word_rows(batch.positions, batch.weights)
+            rows = model.embedding.word_rows(batch.features, batch.weights)
             x = block.mixer_norms[0](model.embedding(rows, batch.index, batch.mask))
             weights = block.mixers[0].weights(x, batch.mask)["attention"][0].mean(0).double().numpy()
         total[: len(weights), : len(weights)] += weights

@@ -70,7 +70,7 @@ def answer(model: Model, made: ModelConfig, texts: list[Text]) -> tuple[Tensor, 
     batch = collate([item.words for item in encoder.encode(texts)], encoder)
     weights = None if batch.weights is None else batch.weights.double()
     with torch.no_grad():
-        return model(batch.positions, weights, batch.index, batch.mask), batch.mask
+        return model(batch.features, weights, batch.index, batch.mask), batch.mask
 
 
 # --- embedding layer ---
@@ -145,7 +145,7 @@ def test_averaged_embeddings_are_averaged_before_the_bottleneck() -> None:
     encoder = TextEncoder(made.text, VOCABULARY)
     batch = collate([item.words for item in encoder.encode(["cat unheard", "good"])], encoder)
     assert batch.weights is not None
-    rows = model.embedding.word_rows(batch.positions, batch.weights.double())
+    rows = model.embedding.word_rows(batch.features, batch.weights.double())
     for row, word in zip(rows[1:], ["cat", "unheard", "good"], strict=True):
         subwords = VOCABULARY.subwords([word])[0]
         mean = sum(table[VOCABULARY.subword_id(subword)] for subword in subwords) / len(subwords)
@@ -159,11 +159,11 @@ def test_word_rows_are_features_times_matrix(projection: MinHash) -> None:
     made = config(text=TextConfig(projection=projection, max_len=16))
     model, encoder = built(made), TextEncoder(made.text, VOCABULARY)
     batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
-    dense = torch.zeros(len(batch.positions), projection.num_features, dtype=torch.float64)
-    weights = torch.ones(batch.positions.shape) if batch.weights is None else batch.weights
-    for i, j in np.ndindex(*batch.positions.shape):
-        dense[i, batch.positions[i, j]] += weights[i, j]
-    rows = model.embedding.word_rows(batch.positions, None if batch.weights is None else weights.double())
+    dense = torch.zeros(len(batch.features), projection.num_features, dtype=torch.float64)
+    weights = torch.ones(batch.features.shape) if batch.weights is None else batch.weights
+    for i, j in np.ndindex(*batch.features.shape):
+        dense[i, batch.features[i, j]] += weights[i, j]
+    rows = model.embedding.word_rows(batch.features, None if batch.weights is None else weights.double())
     torch.testing.assert_close(rows[1:], dense @ model.embedding.table(), **EXACT)
     assert not rows[0].any()
 
@@ -307,7 +307,7 @@ def test_the_class_token_is_mixed_and_read() -> None:
     for row, text in zip(found, TEXTS, strict=True):
         batch = collate([item.words for item in encoder.encode([text])], encoder)
         with torch.no_grad():
-            tokens = model.embedding.embed(batch.positions, None, batch.index, batch.mask)[0][batch.mask[0]]
+            tokens = model.embedding.embed(batch.features, None, batch.index, batch.mask)[0][batch.mask[0]]
             x = torch.stack([model.class_token, *tokens])[None]
             for layer in model.encoder.layers:
                 x = layer(x, torch.ones(1, x.shape[1], dtype=torch.bool))
@@ -332,7 +332,7 @@ def test_one_projection_feeds_several_models() -> None:
     for made, output in ((slots, "tokens"), (intents, "text")):
         model = built(made, output)
         with torch.no_grad():
-            found = model(batch.positions, batch.weights, batch.index, batch.mask)
+            found = model(batch.features, batch.weights, batch.index, batch.mask)
         torch.testing.assert_close(found, answer(model, made, TEXTS)[0], **EXACT)
 
 
@@ -340,12 +340,12 @@ def test_rows_of_words_may_come_from_a_cache() -> None:
     made = config(embedding=EmbeddingConfig(window=1))
     model, encoder = built(made), TextEncoder(made.text, VOCABULARY)
     batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
-    rows = model.embedding.word_rows(batch.positions, batch.weights)
+    rows = model.embedding.word_rows(batch.features, batch.weights)
     order = torch.randperm(len(rows) - 1, generator=torch.Generator().manual_seed(0)) + 1
     cache = torch.zeros(len(rows) + 7, rows.shape[1], dtype=rows.dtype)
     cache[order + 7] = rows[1:]
     moved = torch.where(batch.index > 0, order[(batch.index - 1).clamp_min(0)] + 7, 0)
-    expected = model(batch.positions, batch.weights, batch.index, batch.mask)
+    expected = model(batch.features, batch.weights, batch.index, batch.mask)
     torch.testing.assert_close(model.from_rows(cache, moved, batch.mask), expected, **EXACT)
 
 

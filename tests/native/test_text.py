@@ -61,7 +61,7 @@ def test_features(export: Callable[..., bytes], texts: list[str], changes: dict)
     assert len(words) > 2000
     for word in sorted(words):
         (row,), = encoder.spell([[word]])  # fmt: skip
-        expected = encoder.bags(np.array(row)).positions[0]
+        expected = encoder.bags(np.array(row)).features[0]
         assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
 
 
@@ -86,7 +86,7 @@ def test_long_words_are_not_spelled_and_other_marks_are_composed(export: Callabl
     model, encoder = native(content), Predictor(content).encoder
     for word in ("a" * 1000, "İ" * 600, "ǰ\u0323\u0301" * 300, "\u0390" * 999, "ᄀ" + "ᅡᆨ" * 400):
         (row,), = encoder.spell([[word]])  # fmt: skip
-        expected = encoder.bags(np.array(row)).positions[0]
+        expected = encoder.bags(np.array(row)).features[0]
         assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word[:10])
         assert normalize(word, lowercase=True)
 
@@ -100,5 +100,5 @@ def test_final_sigmas(export: Callable[..., bytes]) -> None:
         for after in ("", *kinds.values()):
             for word in (f"{before}Σ{after}", f"A{before}Σ{after}", f"{before}Σ{after}B"):
                 (row,), = encoder.spell([[word]])  # fmt: skip
-                expected = encoder.bags(np.array(row)).positions[0]
+                expected = encoder.bags(np.array(row)).features[0]
                 assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)

@@ -112,7 +112,8 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
 
     def folds(changes: dict[str, Any], train: Dataset = train, **options: Any) -> Any:
         chosen = resolve({"task": "classification"}, spec=LABELS, overrides=changes).for_examples(train).config
-        return choose_folds(chosen, train, validation, **{"weighted": False, "world": 1, **options})
+        given = {"ngrams": chosen.ngrams, "training": chosen.train, "usual": True, "distilled": False, "world": 1}
+        return choose_folds(train, validation, **{"task": task_type("classification"), **given, **options})
 
     found = folds({})
     assert found is not None
@@ -121,7 +122,8 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({"train": {"epochs": 3}, "ngrams": {"cross_fit": True}}) is not None
     assert folds({"ngrams": {"cross_fit": False}}) is None
     assert folds({"ngrams": {"use": "never"}}) is None
-    assert folds({}, weighted=True) is None
+    assert folds({}, usual=False) is None
+    assert folds({"ngrams": {"cross_fit": True}}, distilled=True) is None
     assert folds({}, world=2) is None
     assert folds({}, train=rows(1990, 0)) is None
     assert folds({}, train=rows(1980, 0)) is not None

@@ -62,7 +62,7 @@ def test_new_labels_are_added_and_old_ones_stay(base: Path, tmp_path: Path) -> N
     assert set(validation.label_counts()) == set("abcd")
     # Without replay, they are forgotten.
     forgetful = resolved(new, {"pretrained": str(base / "base"), "replay": 0})
-    assert replayed_run(forgetful) is None
+    assert replayed_run(forgetful.init, forgetful.task) is None
     assert set(read_data(forgetful, spool_dir=None, log=lambda line: None)[0].label_counts()) == {"c", "d"}
 
 
@@ -135,9 +135,9 @@ def test_what_cannot_be_replayed_is_an_error_with_a_remedy(base: Path, tmp_path:
     finally:
         (base / "moved.jsonl").rename(base / "old.jsonl")
     config = resolved(new, {"pretrained": str(base / "base")}, task="multi_label")
-    assert replayed_run(config) is None
+    assert replayed_run(config.init, config.task) is None
     with pytest.raises(ConfigError, match=r"--replay: the run in .* has the task classification, not multi_label"):
-        replayed_run(resolved(new, {"pretrained": str(base / "base"), "replay": 3}, task="multi_label"))
+        replayed_run(resolved(new, {"pretrained": str(base / "base"), "replay": 3}).init, "multi_label")
     with pytest.raises(ConfigError, match="replay requires a pretrained model"):
         resolved(new, {"replay": 3}, model="mixling-tiny")
 

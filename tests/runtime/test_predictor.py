@@ -94,7 +94,7 @@ def torch_logits(model: Model, predictor: Predictor, text: str) -> np.ndarray:
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
     index = torch.arange(1, len(words) + 1)[None]
     with torch.no_grad():
-        return model.eval()(torch.from_numpy(bags.positions), weights, index, index > 0)[0].numpy()
+        return model.eval()(torch.from_numpy(bags.features), weights, index, index > 0)[0].numpy()
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

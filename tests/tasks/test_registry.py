@@ -85,7 +85,7 @@ def test_a_registered_task_is_known_and_its_name_is_taken() -> None:
     [
         (type("Mine", (Regression,), {"name": "tagging"}), "task 'tagging': mixling has a task of this name"),
         (type("Mine", (Regression,), {"name": ""}), "Mine: has no name; add name ="),
-        (type("Mine", (Task,), {"name": "mine"}), "Mine: lacks the methods compare_quantized, decode, evaluate, "),
+        (type("Mine", (Task,), {"name": "mine"}), "Mine: misses the methods compare_quantized, decode, evaluate, "),
         (dict, "a task is given by a subclass of mixling.tasks.base.Task"),
     ],
 )

@@ -275,7 +275,7 @@ def test_it_is_compared_with_ridge_regression(mixling: Mixling, files: Path, tmp
     assert code == 0, err
     saved = json.loads(report.read_text())
     by_name = {row["name"]: row for row in saved["results"]}
-    assert (saved["measure"], saved["reference"]) == ("mae", "tf-idf + ridge")
+    assert (saved["metric"], saved["reference"]) == ("mae", "tf-idf + ridge")
     ridge = by_name["tf-idf + ridge"]
     assert ridge["test"]["mean"] < 1, "the numbers are sums of words' numbers"
     assert ridge["validation"]["by_seed"][0]["mse"] == min(tried["validation"] for tried in ridge["tried"])

@@ -55,8 +55,8 @@ def rows(made: TextEncoder, text: Text) -> list[int]:
 def bag(made: TextEncoder, row: int) -> list[tuple[int, float]]:
     """Position and weight of all that the bag of a row holds."""
     bags = made.bags(np.array([row]))
-    weights = np.ones(bags.positions.shape[1]) if bags.weights is None else bags.weights[0]
-    return [(int(p), float(w)) for p, w in zip(bags.positions[0], weights, strict=True) if w != 0]
+    weights = np.ones(bags.features.shape[1]) if bags.weights is None else bags.weights[0]
+    return [(int(p), float(w)) for p, w in zip(bags.features[0], weights, strict=True) if w != 0]
 
 
 def test_equal_words_share_a_row_and_new_words_take_the_next() -> None:
@@ -81,8 +81,8 @@ def test_the_bag_of_a_row_is_the_projection_of_its_word(projection: MinHash) -> 
     for row, word in enumerate(words, FIRST_ROW):
         normal = word.lower()[:100]
         bags = Projector(projection, VOCABULARY).bags([normal], VOCABULARY.subwords([normal]))
-        weights = np.ones(bags.positions.shape[1]) if bags.weights is None else bags.weights[0]
-        alone = [(int(p), float(w)) for p, w in zip(bags.positions[0], weights, strict=True) if w != 0]
+        weights = np.ones(bags.features.shape[1]) if bags.weights is None else bags.weights[0]
+        alone = [(int(p), float(w)) for p, w in zip(bags.features[0], weights, strict=True) if w != 0]
         assert bag(made, row) == alone, word
 
 
@@ -94,8 +94,8 @@ def test_special_rows_have_bags_of_their_own() -> None:
 def test_positions_above_sixteen_bits_are_kept() -> None:
     made = encoder(projection=MinHash(num_features=2**24, num_hashes=64))
     made.encode(["cat"])
-    assert made.bags(np.array([FIRST_ROW])).positions.max() > 2**16
-    assert made.bags(np.array([FIRST_ROW])).positions.dtype == np.int32
+    assert made.bags(np.array([FIRST_ROW])).features.max() > 2**16
+    assert made.bags(np.array([FIRST_ROW])).features.dtype == np.int32
 
 
 def test_upper_and_lower_case_have_one_bag_or_two() -> None:
@@ -421,9 +421,9 @@ def test_long_words_of_many_hashes_take_little_memory_and_the_same_features() ->
         assert peak < 256 << 20
         for word, row in zip(words[:3], entered, strict=False):
             one, other = alone.bags(alone.encode([word])[0].words), together.bags(np.array([row]))
-            width = one.positions.shape[1]  # in the larger table bags are filled up
-            np.testing.assert_array_equal(other.positions[:, :width], one.positions)
-            assert not other.positions[:, width:].any()
+            width = one.features.shape[1]  # in the larger table bags are filled up
+            np.testing.assert_array_equal(other.features[:, :width], one.features)
+            assert not other.features[:, width:].any()
 
 
 def test_texts_are_split_once_and_encoded_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,8 +109,8 @@ def char_ngram_features(word: str, config: CharNgrams) -> list[float]:
 
 def dense(bags: Bags, m: int) -> np.ndarray:
     """The m-wide features that the bags stand for."""
-    out = np.zeros((len(bags.positions), m))
-    for i, row in enumerate(bags.positions):
+    out = np.zeros((len(bags.features), m))
+    for i, row in enumerate(bags.features):
         for j, position in enumerate(row):
             out[i, position] += 1 if bags.weights is None else bags.weights[i, j]
     return out
@@ -174,8 +174,8 @@ def test_what_of_a_unit_is_hashed() -> None:
 def test_minhash(m: int, n: int, seed: int) -> None:
     bags = project(MinHash(num_features=m, num_hashes=n, seed=seed), SPELLINGS)
     assert bags.weights is None
-    assert bags.positions.shape == (len(SPELLINGS), n)
-    assert bags.positions.dtype == np.int32
+    assert bags.features.shape == (len(SPELLINGS), n)
+    assert bags.features.dtype == np.int32
     expected = [minhash_features(subwords, m, n, seed) for subwords in SPELLINGS]
     np.testing.assert_array_equal(dense(bags, m), expected)
 
@@ -184,10 +184,10 @@ def test_minhash(m: int, n: int, seed: int) -> None:
 def test_hashes_of_the_whole_word_follow_those_of_its_trigrams(number: int) -> None:
     plain, more = (project(MinHash(num_hashes=9, word_hashes=k, seed=3), SPELLINGS) for k in (0, number))
     assert more.weights is None
-    np.testing.assert_array_equal(more.positions[:, :9], plain.positions)
+    np.testing.assert_array_equal(more.features[:, :9], plain.features)
     words = ["".join(subwords) for subwords in SPELLINGS]
     expected = [[hashed(word, 9 + i, 3) % 1024 for i in range(number)] for word in words]
-    np.testing.assert_array_equal(more.positions[:, 9:], expected)
+    np.testing.assert_array_equal(more.features[:, 9:], expected)
 
 
 @pytest.mark.parametrize(("m", "n", "seed"), [(1024, 64, 0), (7, 3, 12345)])
@@ -224,7 +224,7 @@ def test_simhash(m: int, seed: int) -> None:
 def test_char_ngrams(config: CharNgrams) -> None:
     words = [*WORDS, "x" * 100, "supercalifragilistic"]
     bags = Projector(config, VOCABULARY).bags(words, [[word] for word in words])
-    assert bags.positions.shape[1] <= config.max_ngrams
+    assert bags.features.shape[1] <= config.max_ngrams
     expected = [char_ngram_features(word, config) for word in words]
     np.testing.assert_allclose(dense(bags, config.num_features), expected, rtol=1e-6)
     alone = [Projector(config, VOCABULARY).bags([word], [[word]]) for word in words]
@@ -276,24 +276,24 @@ GOLDEN = {
 @pytest.mark.parametrize("subword", GOLDEN)
 def test_golden_minhash_positions_of_format_version_1(subword: str) -> None:
     bags = project(MinHash(num_features=1024, num_hashes=8), [[subword]])
-    assert bags.positions[0].tolist() == GOLDEN[subword]
+    assert bags.features[0].tolist() == GOLDEN[subword]
     assert TextConfig().hash_version == 1
 
 
 def test_golden_char_ngrams_of_format_version_1() -> None:
     config = CharNgrams(num_features=1024)
-    found = {word: project(config, [[word]]).positions[0].tolist() for word in ("of", "京")}
+    found = {word: project(config, [[word]]).features[0].tolist() for word in ("of", "京")}
     assert found == {"of": [631, 593, 142, 520, 379, 483, 353, 656], "京": [238, 320, 514, 936]}
 
 
 def test_a_seed_is_another_family() -> None:
-    one, other = (project(MinHash(num_features=2**24, seed=seed), SPELLINGS).positions for seed in (0, 1))
+    one, other = (project(MinHash(num_features=2**24, seed=seed), SPELLINGS).features for seed in (0, 1))
     assert not np.any(one == other)
-    np.testing.assert_array_equal(one, project(MinHash(num_features=2**24, seed=0), SPELLINGS).positions)
+    np.testing.assert_array_equal(one, project(MinHash(num_features=2**24, seed=0), SPELLINGS).features)
 
 
 def test_more_hashes_begin_with_the_fewer() -> None:
-    few, many = (project(MinHash(num_hashes=n), SPELLINGS).positions for n in (8, 64))
+    few, many = (project(MinHash(num_hashes=n), SPELLINGS).features for n in (8, 64))
     np.testing.assert_array_equal(few, many[:, :8])
 
 
@@ -307,14 +307,14 @@ def test_units_met_before_are_the_same_as_units_met_at_once(config: MinHash | Bi
 
 
 def test_a_continuation_unit_is_told_from_the_start_of_a_word() -> None:
-    continued, start = project(MinHash(num_features=2**24), [["##ing"], ["ing"]]).positions
+    continued, start = project(MinHash(num_features=2**24), [["##ing"], ["ing"]]).features
     assert np.mean(continued == start) < 0.1
 
 
 def test_minima_agree_as_often_as_the_sets_of_trigrams_overlap() -> None:
     pairs = [("abcdefgh", "abcdefxy"), ("internationalisation", "internationalization"), ("banana", "bananas")]
     for first, second in pairs:
-        one, two = project(MinHash(num_features=2**24, num_hashes=4096), [[first], [second]]).positions
+        one, two = project(MinHash(num_features=2**24, num_hashes=4096), [[first], [second]]).features
         a, b = set(grams(first)), set(grams(second))
         jaccard = len(a & b) / len(a | b)
         deviation = (jaccard * (1 - jaccard) / 4096) ** 0.5
@@ -323,7 +323,7 @@ def test_minima_agree_as_often_as_the_sets_of_trigrams_overlap() -> None:
 
 def test_positions_are_spread_evenly() -> None:
     subwords = [[f"{i:03}"] for i in range(1000)]
-    counts = np.bincount(project(MinHash(num_features=16, num_hashes=64), subwords).positions.ravel(), minlength=16)
+    counts = np.bincount(project(MinHash(num_features=16, num_hashes=64), subwords).features.ravel(), minlength=16)
     expected = 64_000 / 16
     assert np.sum((counts - expected) ** 2 / expected) < 37.7  # chi-square, 15 degrees of freedom: 1 in 1,000
 
@@ -345,7 +345,7 @@ def test_the_sum_of_a_bags_rows_is_features_times_matrix(
 ) -> None:
     bags = project(config, SPELLINGS)
     matrix = np.random.default_rng(0).integers(-1000, 1000, (64, 5)).astype(float)  # so that sums are exact
-    rows = matrix[bags.positions]
+    rows = matrix[bags.features]
     if bags.weights is not None:
         rows = rows * bags.weights[:, :, None]
     np.testing.assert_array_equal(rows.sum(axis=1), dense(bags, 64) @ matrix)
@@ -355,11 +355,11 @@ def test_the_sum_of_a_bags_rows_is_features_times_matrix(
 def test_a_bag_that_is_empty_has_a_width_all_the_same(config: SimHash | Tsp) -> None:
     projector = Projector(config, VOCABULARY)
     for number in range(50):
-        assert projector.bags([f"w{number}"], [[f"w{number}"]]).positions.shape[1] >= 1
+        assert projector.bags([f"w{number}"], [[f"w{number}"]]).features.shape[1] >= 1
 
 
 def test_no_words_have_no_bags() -> None:
-    assert project(SimHash(), []).positions.shape[0] == 0
+    assert project(SimHash(), []).features.shape[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_question_and_context_are_reported_apart() -> None:
     assert plain.question[1] != plain.context[1]  # Dog, which is its own entry
     reader = encoder(overlap=True, segments=True)
     made = WindowEncoder(reader, ReadingConfig()).encode([("cat dog", "the dog runs")])[0]
-    bags = reader.bags(np.concatenate([made.question, made.context])).positions
+    bags = reader.bags(np.concatenate([made.question, made.context])).features
     first = reader.config.num_rows - 4
     assert (bags[:, -2:] - first).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3], [1, 2]]
 

@@ -87,7 +87,7 @@ def test_texts_that_are_encoded_already_change_in_the_same_way(split: bool) -> N
     assert [[words[row] for row in item] for item in changed] == expected
     again = made.change(rows[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
-    bags, own = made.encoder.bags(rows[0]).positions, known.bags(rows[0]).positions
+    bags, own = made.encoder.bags(rows[0]).features, known.bags(rows[0]).features
     assert bags.tolist() == own.tolist()
 
 
@@ -109,7 +109,7 @@ def test_a_part_of_a_batch_is_what_the_whole_has_there(tokens: str) -> None:
     mine, targets, _ = made.batch(indices, part, seed=0, step=3)
     assert targets.tolist() == [made.train_targets[1], made.train_targets[7]]
     for row, location in enumerate(part):
-        bags = [item.positions[item.index[i][item.mask[i]] - 1] for item, i in ((mine, row), (whole, location))]
+        bags = [item.features[item.index[i][item.mask[i]] - 1] for item, i in ((mine, row), (whole, location))]
         dropped = [item.index[i][item.mask[i]] == 0 for item, i in ((mine, row), (whole, location))]
         assert (dropped[0] == dropped[1]).all()
         assert bags[0][~dropped[0]].tolist() == bags[1][~dropped[1]].tolist()
@@ -131,10 +131,10 @@ def test_a_changed_word_is_no_longer_shared_by_a_pair() -> None:
     pair = ("weather tomorrow", "weather tomorrow")
     bags = made.encoder.bags(made.encode([pair], np.arange(1), 1, seed=0, step=0)[0].words)
     shared = made.encoder.config.num_rows - 1
-    assert not (bags.positions == shared).any()
+    assert not (bags.features == shared).any()
     unchanged = augmenter(NO_AUGMENTATION, overlap=True)
     bags = unchanged.encoder.bags(unchanged.encode([pair], np.arange(1), 1, seed=0, step=0)[0].words)
-    assert (bags.positions == shared).any(1).sum() == 4
+    assert (bags.features == shared).any(1).sum() == 4
 
 
 def test_the_encoder_of_the_training_texts_learns_no_changed_word() -> None:

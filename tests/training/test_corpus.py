@@ -91,8 +91,8 @@ def test_what_is_asked_is_what_stood_there(subwords: bool) -> None:
             word = names[block[location] - FIRST]
             assert target == (made.encoder.vocabulary.subword_id(word) if subwords else made.targets[block[location]])
         # Elsewhere the model reads what stands there.
-        bags = made.encoder.bags(block).positions
-        read = batch.positions.numpy()[batch.index[row].numpy() - 1][:, : bags.shape[1]]
+        bags = made.encoder.bags(block).features
+        read = batch.features.numpy()[batch.index[row].numpy() - 1][:, : bags.shape[1]]
         same = (read == bags).all(1)
         assert same[np.setdiff1d(np.arange(LENGTH), locations)].all()
     again = made.batch(indices, indices, seed=4, step=9)
@@ -103,7 +103,7 @@ def test_what_is_asked_is_what_stood_there(subwords: bool) -> None:
 
 def test_most_hidden_tokens_are_the_mask_and_none_is_reported_by_itself() -> None:
     made, _ = data(True)
-    mask = made.encoder.bags(np.array([FIRST])).positions[0]
+    mask = made.encoder.bags(np.array([FIRST])).features[0]
     assert mask[0] == made.encoder.vocabulary.subword_id(MASK_WORD)
     count, masked, kept = 0, 0, 0
     for step in range(60):
@@ -112,7 +112,7 @@ def test_most_hidden_tokens_are_the_mask_and_none_is_reported_by_itself() -> Non
         assert batch.starts is not None
         asked = targets != NO_TARGET
         rows = np.nonzero(asked.numpy())[0]
-        read = batch.positions[batch.index[rows, batch.starts[asked]] - 1, 0]
+        read = batch.features[batch.index[rows, batch.starts[asked]] - 1, 0]
         count += len(read)
         masked += int((read == int(mask[0])).sum())
         kept += int((read == targets[asked]).sum())
@@ -128,7 +128,7 @@ def test_shards_hide_what_the_whole_batch_does() -> None:
     for mine, location in enumerate((1, 3)):
         reported = some[mine][some[mine] != NO_TARGET]
         assert torch.equal(reported, targets[location][targets[location] != NO_TARGET])
-        assert torch.equal(part.positions[part.index[mine] - 1, 0], whole.positions[whole.index[location] - 1, 0])
+        assert torch.equal(part.features[part.index[mine] - 1, 0], whole.features[whole.index[location] - 1, 0])
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_hidden_tokens() -> None:
@@ -153,9 +153,9 @@ def test_tied_logits_are_products_with_the_rows_of_subwords() -> None:
     model = build_model(config, num_outputs=outputs(made, True), output="subwords", seed=0).double().eval()
     batch, _, _ = made.batch(np.arange(4), np.arange(4), seed=0, step=0)
     assert batch.starts is not None
-    logits = model(batch.positions, None, batch.index, batch.mask, batch.starts)
+    logits = model(batch.features, None, batch.index, batch.mask, batch.starts)
     table = model.embedding.weight
-    x = model.encoder(table[batch.positions[batch.index - 1, 0].long()], batch.mask)
+    x = model.encoder(table[batch.features[batch.index - 1, 0].long()], batch.mask)
     for b in range(4):
         for location, row in zip(batch.starts[b].tolist(), logits[b], strict=True):
             normed = F.layer_norm(x[b, location], (32,), model.head.norm.weight, model.head.norm.bias)

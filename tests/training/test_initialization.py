@@ -39,7 +39,7 @@ def rows_of(front: ProjectionEmbedding, reader: TextEncoder, words: tuple[str, .
     locations = np.array([item.words[0] for item in reader.encode([[word] for word in words])])
     bags = reader.bags(locations)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights)
-    return front.word_rows(torch.from_numpy(bags.positions), weights)[1:].detach()
+    return front.word_rows(torch.from_numpy(bags.features), weights)[1:].detach()
 
 
 @pytest.mark.parametrize("projection", [MinHash(num_features=50, num_hashes=6), Binary(num_features=50, num_hashes=3)])
@@ -56,8 +56,8 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
     features = np.zeros((len(vectors.words), 50))
     for row, item in zip(features, reader.encode([[word] for word in vectors.words]), strict=True):
         bags = reader.bags(item.words)
-        weights = np.ones_like(bags.positions[0]) if bags.weights is None else bags.weights[0]
-        np.add.at(row, bags.positions[0], weights)
+        weights = np.ones_like(bags.features[0]) if bags.weights is None else bags.weights[0]
+        np.add.at(row, bags.features[0], weights)
     weights = np.sqrt(vectors.counts)
     penalty = 0.2 * np.trace((features * weights[:, None]).T @ features) / 50
     ridge = Ridge(alpha=penalty, fit_intercept=False).fit(features, vectors.vectors, sample_weight=weights)

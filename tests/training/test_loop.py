@@ -276,7 +276,7 @@ def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
     losses: list[Tensor] = []
     for i in range(50):
         batch = collate(other.data.train.words(np.array([i])), other.data.train.encoder)
-        logits = other.model(batch.positions, batch.weights, batch.index, batch.mask)
+        logits = other.model(batch.features, batch.weights, batch.index, batch.mask)
         losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
     torch.stack(losses).mean().backward()
     norm = math.sqrt(sum(float(p.grad.square().sum()) for p in other.model.parameters() if p.grad is not None))

@@ -34,15 +34,15 @@ def interruptible(folder: Path) -> Iterator[None]:
         raise Interrupted(f"interrupted; {hint}", signum=signum) from None
 
 
-def check_run_folder(options: RunOptions) -> None:
+def check_run_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
     """Check the folder of a run before anything heavy is imported.
 
     Raises:
         ConfigError: options exclude each other, or there is a file instead of a folder.
     """
-    if options.resume and options.overwrite:
+    if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: resume the run, or replace it")
-    refuse_file(options.out)
+    refuse_file(out)
 
 
 def refuse_beside_resume(options: RunOptions) -> None:

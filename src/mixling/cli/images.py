@@ -44,7 +44,7 @@ def train_images(options: TrainerOptions, values: Mapping[str, Any], started: St
         if not config.data.train:
             raise ConfigError(f"no input; name a folder of images: mixling {started.command} DIR -o RUN")
 
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
         from mixling.runs.artifact import IMAGES
         from mixling.vision.config import IMAGE_RUNS

@@ -95,7 +95,7 @@ def pretrain_command(options: PretrainOptions) -> None:
         return
     if objective not in (None, "masked-lm"):
         raise ConfigError(f"--objective: got {objective!r}; allowed: masked-lm, span-corruption")
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
         from mixling.runs.pretrain import pretrain as run
         from mixling.runs.spec import MASKED_LM

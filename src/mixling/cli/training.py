@@ -17,7 +17,7 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
     from mixling.runs.config import RunConfig
-    from mixling.runs.parts import RunOptions
+    from mixling.runs.parts import RunArguments
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.run import Run
     from mixling.runs.spec import Resolved, Spec
@@ -43,7 +43,7 @@ class Session(Generic[_C]):
     config: _C
     resolved: Resolved[_C] | None
     terminal: TrainingProgress
-    arguments: RunOptions
+    arguments: RunArguments
 
 
 @contextlib.contextmanager
@@ -89,7 +89,7 @@ def session(
                 terminal.log(remark)
         if (seconds := config.train.time_budget) is not None:
             terminal.log(time_budget_line(seconds))
-        arguments: RunOptions = {
+        arguments: RunArguments = {
             "folder": out,
             "resume": options.resume,
             "distributed": ranks,
@@ -114,7 +114,7 @@ def train_labels(
         check(config)
 
     out = options.out
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
         from mixling.runs.artifact import TRAINING
         from mixling.runs.data import read_data
@@ -186,7 +186,7 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
         if not config.tasks and config.corpus is None:
             raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
 
-    check_run_folder(options)
+    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
         from mixling.runs.artifact import TEXT_TO_TEXT
         from mixling.seq2seq.config import PAIRS

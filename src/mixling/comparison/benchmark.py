@@ -1,4 +1,4 @@
-"""The benchmark: all systems are trained on train, tuned on validation, and then evaluated on test and timed."""
+"""Train the systems of a benchmark, and tune them on validation examples."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mixling.comparison import fast_text, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
 from mixling.comparison.candidates import Candidate, candidates
-from mixling.comparison.speed import Answerer, Speed, time_predictions
+from mixling.comparison.speed import Answerer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, near_miss
-from mixling.metrics.intervals import Interval, rate_interval, resampled
-from mixling.metrics.robustness import Robustness
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
@@ -30,7 +26,6 @@ from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.noise import NoiseLevel, noisy_texts
 from mixling.training.callbacks import Callback, Log
 
 # By their names in `Task.baselines`.
@@ -56,7 +51,7 @@ class LabeledRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contestant:
+class TrainedSystem:
     """A trained model or baseline, after all choices on validation.
 
     Attributes:
@@ -76,23 +71,6 @@ class Contestant:
     file_bytes: int
     seconds: tuple[float, ...]
     answerers: tuple[Answerer, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """A contestant's scores on the rows of a split.
-
-    Attributes:
-        mean: of the headline metric over the seeds; `interval` is that of the mean, over the choice of rows.
-        by_seed: all metrics.
-        difference, difference_interval: of the mean to the reference baseline's, paired by rows; None for itself.
-    """
-
-    mean: float
-    interval: Interval
-    by_seed: tuple[dict[str, float], ...]
-    difference: float | None = None
-    difference_interval: Interval | None = None
 
 
 class ExportedSystem:
@@ -134,7 +112,7 @@ def train_all(
     log: Log,
     callback: Callable[[], Callback],
     encoder: BaselineKind | None = None,
-) -> list[Contestant]:
+) -> list[TrainedSystem]:
     """Train the models, the reference baseline and the others, in the order of the table.
 
     With `refit` in the configuration, all are trained anew on training and validation rows after the choices.
@@ -177,10 +155,10 @@ def _baselines(
     seed: int,
     refit: bool,
     log: Log,
-) -> list[Contestant]:
+) -> list[TrainedSystem]:
     metric = task.metric
 
-    def tuned(kind: BaselineKind) -> Contestant:
+    def tuned(kind: BaselineKind) -> TrainedSystem:
         log(f"== {kind.title(task)}")
         fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
         begin = time.perf_counter()
@@ -194,7 +172,7 @@ def _baselines(
         if refit:
             texts, targets = train.texts + validation.texts, train.targets + validation.targets
             best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
-        return Contestant(
+        return TrainedSystem(
             name=kind.title(task),
             about=kind.about(task),
             options=best.options,
@@ -225,7 +203,7 @@ def _train(
     spent: float,
     log: Log,
     callback: Callable[[], Callback],
-) -> Contestant:
+) -> TrainedSystem:
     """Train one of our models with every seed; among several rates, validation chooses with the first seed."""
     task = task_type(candidate.config.task)
     better = min if task.less_is_better else max
@@ -258,7 +236,7 @@ def _train(
         "best_epochs": [run.best["epoch"] for run in finished],
         "precision": [run.report["precision"] for run in finished],
     }
-    return Contestant(
+    return TrainedSystem(
         name=candidate.name,
         about=candidate.about,
         options=options,
@@ -273,48 +251,6 @@ def _train(
 def _with_rate(config: RunConfig, seed: int, rate: float) -> RunConfig:
     optim = config.train.optim.model_copy(update={"lr": config.train.optim.lr * rate})
     return config.model_copy(update={"train": config.train.model_copy(update={"seed": seed, "optim": optim})})
-
-
-def rankings(contestants: Sequence[Contestant], task: Task, rows: LabeledRows) -> dict[str, Standing]:
-    """Return each contestant's scores on the rows, and the difference to the reference baseline."""
-    scores = {
-        one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
-        for one in contestants
-    }
-    hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
-    sizes = next(iter(scores.values()))[0].sizes
-    reference = reference_name(task)
-    out = {}
-    for name, found in scores.items():
-        by_seed = tuple(one.numbers for one in found)
-        mean = float(np.mean([numbers[task.headline] for numbers in by_seed]))
-        ahead = hits[name] - hits[reference]
-        out[name] = Standing(
-            mean=mean,
-            interval=(resampled if task.resamples else rate_interval)(hits[name], sizes),
-            by_seed=by_seed,
-            difference=None if name == reference else float(ahead.sum() / sizes.sum()),
-            difference_interval=None if name == reference else resampled(ahead, sizes),
-        )
-    return out
-
-
-def robustness(
-    contestants: Sequence[Contestant], task: Task, rows: LabeledRows, levels: Sequence[NoiseLevel]
-) -> dict[str, Robustness]:
-    """Return the headline metric on the rows with noise, the mean over the seeds, by contestant and level."""
-    noisy = {level: noisy_texts(rows.texts, level) for level in levels}
-
-    def mean(one: Contestant, texts: list[Text]) -> float:
-        scores = [task.score(rows.targets, answerer.predict(texts)) for answerer in one.answerers]
-        return float(np.mean([score.numbers[task.headline] for score in scores]))
-
-    return {one.name: {level: mean(one, texts) for level, texts in noisy.items()} for one in contestants}
-
-
-def speeds(contestants: Sequence[Contestant], rows: LabeledRows) -> dict[str, Speed]:
-    """Return each contestant's speed on these texts; models with their first seed."""
-    return time_predictions({one.name: one.answerers[0] for one in contestants}, rows.texts)
 
 
 def check_folder(folder: Path) -> None:

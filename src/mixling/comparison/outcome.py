@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixling.comparison import fast_text
-from mixling.comparison.benchmark import (
-    Contestant,
-    LabeledRows,
-    Standing,
-    rankings,
-    reference_name,
-    robustness,
-    speeds,
-    train_all,
-)
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name, train_all
 from mixling.comparison.embeddings import embeddings
+from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness, speeds
 from mixling.comparison.speed import Speed
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
@@ -39,7 +31,7 @@ from mixling.training.callbacks import Callback, Log
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The results; contestants are in the order of the table.
+    """The results; systems are in the order of the table.
 
     Attributes:
         reference: the name of the baseline that differences refer to.
@@ -54,9 +46,9 @@ class Comparison:
     reference: str
     rows: dict[str, int]
     seeds: tuple[int, ...]
-    contestants: tuple[Contestant, ...]
-    validation: dict[str, Standing]
-    test: dict[str, Standing]
+    systems: tuple[TrainedSystem, ...]
+    validation: dict[str, SystemResult]
+    test: dict[str, SystemResult]
     speeds: dict[str, Speed]
     noisy: dict[str, Robustness]
     few: dict[int, dict[str, float]]
@@ -108,7 +100,7 @@ def compare(
     train_rows, validation_rows = read_data(config, spool_dir=None, log=log)
     test_rows = _read_test(config, test, log) if test else None
 
-    def train_on(train: Dataset, validation: Dataset, folder: Path) -> list[Contestant]:
+    def train_on(train: Dataset, validation: Dataset, folder: Path) -> list[TrainedSystem]:
         return train_all(
             resolved,
             train,
@@ -121,7 +113,7 @@ def compare(
             encoder=extra,
         )
 
-    contestants = train_on(train_rows, validation_rows, folder)
+    systems = train_on(train_rows, validation_rows, folder)
     task = kind(kind.label_set(train_rows))
     validation = LabeledRows.of(validation_rows)
     last = validation if test_rows is None else LabeledRows.of(test_rows)
@@ -131,7 +123,7 @@ def compare(
         rows = few_per_label(train_rows, count, seed=seeds[0])
         some = split_validation(rows, fraction=config.data.validation_fraction, seed=seeds[0])
         trained = train_on(*some, folder / f"few-{count}")
-        curve[count] = {name: found.mean for name, found in rankings(trained, task, last).items()}
+        curve[count] = {name: found.mean for name, found in evaluate_systems(trained, task, last).items()}
     log("== measuring")
     return Comparison(
         task=task,
@@ -142,13 +134,13 @@ def compare(
             **({} if test_rows is None else {"test": len(test_rows)}),
         },
         seeds=tuple(seeds),
-        contestants=tuple(contestants),
-        validation={} if config.refit else rankings(contestants, task, validation),
-        test={} if test_rows is None else rankings(contestants, task, last),
-        speeds=speeds(contestants, last),
-        noisy=robustness(contestants, task, last, noise) if noise else {},
+        systems=tuple(systems),
+        validation={} if config.refit else evaluate_systems(systems, task, validation),
+        test={} if test_rows is None else evaluate_systems(systems, task, last),
+        speeds=speeds(systems, last),
+        noisy=robustness(systems, task, last, noise) if noise else {},
         few=curve,
-        remarks=tuple(_remarks(config, task, seeds, contestants, train_rows, validation_rows, test_rows)),
+        remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows)),
     )
 
 
@@ -179,7 +171,7 @@ def _remarks(
     config: RunConfig,
     task: Task,
     seeds: Sequence[int],
-    contestants: Sequence[Contestant],
+    systems: Sequence[TrainedSystem],
     train: Dataset,
     validation: Dataset,
     test: Dataset | None,
@@ -201,7 +193,7 @@ def _remarks(
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
     if config.init.vectors is not None or config.init.texts:
         out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")
-    for one in contestants:
+    for one in systems:
         kept = [
             str(seed) for seed, kind in zip(seeds, one.options.get("precision", ()), strict=False) if kind != "int8"
         ]

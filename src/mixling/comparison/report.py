@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mixling.comparison.benchmark import Standing
+from mixling.comparison.evaluation import SystemResult
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
 from mixling.metrics.intervals import RESAMPLES, Interval
@@ -22,7 +22,7 @@ _SEEDS = (
     "A baseline is fitted once."
 )
 _SIZE = (
-    "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as number and place, where that "
+    "MB: model.onnx; of regressions what would have to be saved: weights in float32 (as value and index, where that "
     "is less) and the vocabulary as lines of text; fastText's as it saves itself, not quantized."
 )
 _SPEED = (
@@ -65,11 +65,11 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
             "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
         }
-        for one in found.contestants
+        for one in found.systems
     ]
     return {
         "provenance": origin,
-        "measure": found.task.headline,
+        "metric": found.task.headline,
         "reference": found.reference,
         "rows": found.rows,
         "seeds": list(found.seeds),
@@ -78,18 +78,17 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _numbers(standing: Standing) -> dict[str, Any]:
+def _numbers(result: SystemResult) -> dict[str, Any]:
     """Return scores as JSON values; of metrics that are undefined, such as a correlation with a constant, null."""
     by_seed = [
-        {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-        for numbers in standing.by_seed
+        {name: value if math.isfinite(value) else None for name, value in numbers.items()} for numbers in result.by_seed
     ]
-    return {**asdict(standing), "by_seed": by_seed}
+    return {**asdict(result), "by_seed": by_seed}
 
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
-    """Return the table of all contestants, and those with noise and with few examples, if any."""
-    last = {name: standing.mean for name, standing in (found.test or found.validation).items()}
+    """Return the table of all systems, and those with noise and with few examples, if any."""
+    last = {name: result.mean for name, result in (found.test or found.validation).items()}
     out = [_cells(found)]
     if found.noisy:
         out.append(noise_cells(last, found.noisy))
@@ -115,9 +114,9 @@ def _cells(found: Comparison) -> list[list[str]]:
     header += [f"{splits[-1]} seeds"] * several
     header += [f"vs {found.reference}", aside, "parameters", "MB", "train s", "texts/s", "cold", "p50 ms"]
     out = [header]
-    for one in found.contestants:
-        standing, speed = last[one.name], found.speeds[one.name]
-        values = [numbers[found.task.headline] for numbers in standing.by_seed]
+    for one in found.systems:
+        result, speed = last[one.name], found.speeds[one.name]
+        values = [numbers[found.task.headline] for numbers in result.by_seed]
         row = [one.name]
         row += [
             f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}"
@@ -126,12 +125,12 @@ def _cells(found: Comparison) -> list[list[str]]:
         ]
         if several:
             row.append(f"{min(values):.3f}-{max(values):.3f}" if len(values) > 1 else "-")
-        difference, interval = standing.difference, standing.difference_interval
+        difference, interval = result.difference, result.difference_interval
         if difference is None or interval is None:
             row.append("-")
         else:
             row.append(f"{difference:+.3f} {_shown(interval, sign=True)}")
-        beside = sum(numbers[found.task.aside[0]] for numbers in standing.by_seed) / len(standing.by_seed)
+        beside = sum(numbers[found.task.aside[0]] for numbers in result.by_seed) / len(result.by_seed)
         row += [
             f"{beside:.3f}" if math.isfinite(beside) else "-",
             f"{one.parameters:,}",
@@ -152,7 +151,7 @@ def _shown(interval: Interval, *, sign: bool = False) -> str:
 
 def _legend(found: Comparison) -> list[tuple[str, str]]:
     out = []
-    for one in found.contestants:
+    for one in found.systems:
         chosen = ", ".join(f"{key.replace('_', ' ')} {_value(value)}" for key, value in one.options.items())
         out.append((one.name, f"{one.about} ({chosen})"))
     return out

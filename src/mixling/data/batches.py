@@ -38,7 +38,7 @@ class Inputs(Protocol):
 class Batch:
     """The bags of the batch's U distinct words, and the word at each index of each text."""
 
-    positions: Int[Tensor, "U P"]  # feature indices
+    features: Int[Tensor, "U P"]  # feature indices
     weights: Float[Tensor, "U P"] | None
     index: Int[Tensor, "B N"]  # 1 + number of the word; 0 for padding and for dropped words
     mask: Bool[Tensor, "B N"]  # True at tokens
@@ -52,7 +52,7 @@ class Batch:
     @property
     def arguments(self) -> tuple[Tensor | None, ...]:
         """The arguments of `Model.forward`."""
-        return self.positions, self.weights, self.index, self.mask, self.starts
+        return self.features, self.weights, self.index, self.mask, self.starts
 
     @property
     def num_tokens(self) -> int:
@@ -89,7 +89,7 @@ def collate(
     index[mask] = flat_index
     bags = encoder.bags(distinct[order])
     return Batch(
-        torch.from_numpy(bags.positions),
+        torch.from_numpy(bags.features),
         None if bags.weights is None else torch.from_numpy(bags.weights),
         torch.from_numpy(index),
         torch.from_numpy(mask),

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Example, Target, kinds_problem, slots_problem, words_problem
+from mixling.data.examples import Example, Target
+from mixling.data.values import kinds_problem, slots_problem, words_problem
 from mixling.errors import DataError
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text

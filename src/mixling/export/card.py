@@ -31,7 +31,7 @@ def model_card(
     validation = report["validation"]
     metrics = {key.replace("_", " "): value for key, value in validation.items() if isinstance(value, float)}
     arguments, text = task.card_inputs(pairs=pairs)
-    heading, outputs = task.card_outputs(config) or ("Labels", _labels(task.labels))
+    heading, outputs = task.card_outputs(config["reading"]) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
     tables = label_table(validation, report.get("data")) + pictures(validation)
     decisions = calibration_section(report.get("calibration")) + abstention_section(report.get("abstention"))
@@ -39,7 +39,9 @@ def model_card(
     sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
     selects, refit = config["train"]["load_best_at_end"], report.get("refit")
     selection, again = _selection(report["best"], selects=selects), _refit(refit, selects=selects)
-    ngrams = _ngrams(config, report.get("ngrams"))
+    ngrams = _ngrams(config["ngrams"], report.get("ngrams"))
+    files = config["data"]
+    data = data_section(report.get("data"), files=files["train"], held_out=not files["validation"])
     return f"""---
 {_front_matter(task, validation)}
 ---
@@ -69,7 +71,7 @@ print({task.usage})
 ## {heading}
 
 {outputs}
-{data_section(config, report.get("data"))}
+{data}
 ## Results
 
 Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. {selection}{again}
@@ -88,7 +90,7 @@ The complete configuration is in `run.json`, the metrics of each evaluation in `
 
 ## Limits
 
-{task.card_limits(config)}
+{task.card_limits(config["model"]["text"], config["reading"])}
 - It has learned only from its training data: on text of another kind, language or time, predictions can be wrong and
   confident.
 - Bias in the training data is reproduced. Evaluate the model on your own data before using it for decisions that
@@ -158,10 +160,10 @@ labeled examples, including the validation examples, for as many epochs{" as wer
 longer be evaluated on them."""
 
 
-def _ngrams(config: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
+def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     if ngrams is None:
         return ""
-    characters = f"{config['ngrams']['min_n']}-{config['ngrams']['max_n']}"
+    characters = f"{branch['min_n']}-{branch['max_n']}"
     fitted = "on the validation examples, with misspelled copies if the training has them"
     if folds := ngrams.get("folds"):
         fitted = f"by cross-fitting, on the predictions of {folds} pairs of models for examples that they had not seen"

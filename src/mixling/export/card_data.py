@@ -21,17 +21,19 @@ def code(name: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def data_section(config: Mapping[str, Any], data: Mapping[str, Any] | None) -> str:
+def data_section(data: Mapping[str, Any] | None, *, files: Sequence[str], held_out: bool) -> str:
     """Return what the model was trained on, as far as the run knows.
 
     Args:
         data: the entry of metrics.json.
+        files: the training files.
+        held_out: whether the validation examples were set aside from these files, rather than read from others.
     """
     if data is None:
         return ""
-    files = ", ".join(code(Path(name).name) for name in config["data"]["train"])
-    of = f" of {files}" if files else ""
-    held = "of the files named for validation" if config["data"]["validation"] else "that were set aside"
+    names = ", ".join(code(Path(name).name) for name in files)
+    of = f" of {names}" if names else ""
+    held = "that were set aside" if held_out else "of the files named for validation"
     return f"""
 ## Data
 

@@ -78,7 +78,7 @@ def _mlp(plan: Finder, layer: TokenMLP | FeedForward, *, by_tokens: bool) -> dic
     return {
         "mixes": "tokens" if by_tokens else "channels",
         "hidden": layer.expand.out_features,
-        # Over tokens X stands to the right of the weights, over channels to the left.
+        # Mixing tokens multiplies X by the weights from the left, mixing channels from the right.
         "expand": plan.linear(layer.expand, as_stored=by_tokens),
         "contract": plan.linear(layer.contract, as_stored=by_tokens),
     }

@@ -43,7 +43,7 @@ class EmbeddingConfig(Config):
 class ProjectionEmbedding(nn.Module):
     """x_i = b + sum over o = -w..w of W_o c_{i+o}, where c_i are the m features of word i; zero beyond the ends.
 
-    The features are weighted bags of positions, so W c is a weighted sum of a few rows of W. It is computed once per
+    The features of a word are a weighted bag, so W c is a weighted sum of a few rows of W. It is computed once per
     distinct word of a batch, for all 2w+1 matrices together, without a matrix product over m.
     Source: pNLP-Mixer, section 3.2 (bottleneck). Parameters: ((2w+1) m + 1) D.
     Decided beyond the paper: a factorized window, W_o = A_o W with A_o (D, D), has (m + (2w+1) D + 1) D parameters and
@@ -108,7 +108,7 @@ class ProjectionEmbedding(nn.Module):
                 list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]
             )
         except (OSError, ValueError, SafetensorError) as error:
-            raise ConfigError(f"{path}: cannot be read as unit embeddings: {error}") from None
+            raise ConfigError(f"{path}: cannot be read as subword embeddings: {error}") from None
         shapes = [tuple(array.shape) for array in arrays]
         if shapes != [tuple(self.embeddings.shape)]:
             raise ConfigError(
@@ -125,21 +125,21 @@ class ProjectionEmbedding(nn.Module):
         """Return each word's contribution to the tokens around it (U, (2w+1) D), from its sum of rows."""
         return sums if self.spread is None else sums @ self.spread
 
-    def word_rows(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
+    def word_rows(self, features: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U+1 R"]:
         """Return the summed rows of each distinct word, preceded by a row of zeros for padding and dropped words."""
-        return F.pad(self.spread_rows(self._sums(positions, weights)), (0, 0, 1, 0))
+        return F.pad(self.spread_rows(self._sums(features, weights)), (0, 0, 1, 0))
 
     def embed(
         self,
-        positions: Int[Tensor, "U P"],
+        features: Int[Tensor, "U P"],
         weights: Float[Tensor, "U P"] | None,
         index: Int[Tensor, "B N"],
         mask: Bool[Tensor, "B N"],
     ) -> Float[Tensor, "B N D"]:
         """Return the token vectors of a batch: `forward` of `word_rows`."""
         if not can_fuse(self.weight, self.training):
-            return self(self.word_rows(positions, weights), index, mask)
-        return self._finish(Windows.apply(self._sums(positions, weights), self.spread, index, self.window))
+            return self(self.word_rows(features, weights), index, mask)
+        return self._finish(Windows.apply(self._sums(features, weights), self.spread, index, self.window))
 
     def forward(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
@@ -148,10 +148,10 @@ class ProjectionEmbedding(nn.Module):
         x = F.embedding(index, rows)
         return self._finish(_summed_windows(x, self.window, self.dim) if self.window else x)
 
-    def _sums(self, positions: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U S"]:
+    def _sums(self, features: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U S"]:
         if self.embeddings is None:
-            return sum_bags(positions, self.weight, weights)
-        return F.embedding_bag(positions, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
+            return sum_bags(features, self.weight, weights)
+        return F.embedding_bag(features, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
 
     def _finish(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
         if self.bias is not None:

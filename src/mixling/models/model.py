@@ -76,7 +76,7 @@ class Model(nn.Module):
 
     def forward(
         self,
-        positions: Int[Tensor, "U P"],
+        features: Int[Tensor, "U P"],
         weights: Float[Tensor, "U P"] | None,
         index: Int[Tensor, "B N"],
         mask: Shaped[Tensor, "B N"] | None = None,
@@ -85,14 +85,14 @@ class Model(nn.Module):
         """Return the logits of a batch, in training with the transitions of tags, if there are any.
 
         Args:
-            positions: (U, P) features of the U distinct words of the batch.
+            features: (U, P) features of the U distinct words of the batch.
             weights: (U, P) of the features; None: all are 1.
             index: (B, N) 1 + the index of each token's word; 0 in padding.
             mask: as in `Mixer.forward`; None: every token with a word is real, as in exported models.
             starts: tokens to compute logits for: the first one of each word, or the masked ones.
         """
         mask = index != 0 if mask is None else as_mask(mask, index)
-        return self._logits(self.embedding.embed(positions, weights, index, mask), mask, starts)
+        return self._logits(self.embedding.embed(features, weights, index, mask), mask, starts)
 
     def from_rows(
         self,

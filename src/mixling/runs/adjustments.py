@@ -6,30 +6,27 @@ fitted for the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.unlabeled import read_unlabeled
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention, choose_abstention
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.models.model import Model
-from mixling.runs.config import RunConfig
 from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
-from mixling.tasks import task_type
 from mixling.tasks.base import Task
-from mixling.text.conformal import ConformalSets, fit_conformal
+from mixling.text.conformal import ConformalSets, Method, fit_conformal
+from mixling.text.encoder import Text
 from mixling.training.calibration import Calibration, CalibrationReport, fit_calibration, report_calibration
 from mixling.training.callbacks import Log
 from mixling.training.config import NgramConfig
@@ -94,7 +91,7 @@ class Adjustments:
         Predictor(path)  # opens what was written, as a user will
         return self._branch.combine(outputs)
 
-    def choose_threshold(self, path: Path, outputs: Outputs, config: RunConfig) -> None:
+    def choose_threshold(self, path: Path, outputs: Outputs, *, wanted: float | None, outside: Sequence[Text]) -> None:
         """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.
 
         It is chosen for the accuracy of what is answered, where answers to out-of-scope texts are wrong; without a
@@ -103,46 +100,42 @@ class Adjustments:
         Args:
             path: the file, otherwise complete.
             outputs: the logits for the validation examples of a model that was not fitted on them.
-            config: with neither a wanted accuracy nor out-of-scope texts, the model does not abstain.
+            wanted: the accuracy of what is answered.
+            outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
         """
-        if config.abstain_at is None and not config.out_of_scope:
+        if wanted is None and not outside:
             return
         if self._abstention is None:
             task = self._validation.task
             probabilities = task.probabilities(np.stack(outputs))
             right, inside = probabilities.argmax(1) == np.asarray(self._validation.targets), probabilities.max(1)
-            outside = np.zeros(0)
-            if config.out_of_scope:
-                outside = _top_probabilities(path, config)
-            if config.abstain_at is None:
-                lowest = choose_rejection(right, inside, outside)
+            rejectable = Predictor(path).predict_proba(outside).max(1) if outside else np.zeros(0)
+            if wanted is None:
+                lowest = choose_rejection(right, inside, rejectable)
                 answered = inside >= lowest
                 accuracy = float(right[answered].mean()) if answered.any() else 0.0
                 found = Abstention(None, lowest, float(answered.mean()), accuracy)
             else:
                 joined = np.concatenate([right, np.zeros(len(outside), bool)])
-                found = choose_abstention(joined, np.concatenate([inside, outside]), wanted=config.abstain_at)
+                found = choose_abstention(joined, np.concatenate([inside, rejectable]), wanted=wanted)
             self._abstention, task.threshold = found, found.threshold
             if found.threshold is not None:
                 self._log(
                     f"abstains below a probability of {found.threshold:.4f}: on validation it answers "
                     f"{found.coverage:.1%}, of these {found.accuracy:.2%} right"
                 )
-            if len(outside):
-                self._outside = out_of_scope_report(inside, outside, threshold=found.threshold)
+            if outside:
+                self._outside = out_of_scope_report(inside, rejectable, threshold=found.threshold)
                 self._log(self._outside.summary())
         if (threshold := self._abstention.threshold) is not None:
             write_atomic(path, amend(path.read_bytes(), threshold=threshold))
 
-    def fit_sets(self, path: Path, held_out: Dataset, config: RunConfig) -> None:
+    def fit_sets(self, path: Path, held_out: Dataset, *, coverage: float, method: Method) -> None:
         """Add conformal sets to a model file, fitted on examples that neither trained nor chose anything."""
-        assert config.conformal is not None
         task, predictor = self._task, Predictor(path)
         ids = {name: index for index, name in enumerate(task.labels.names)}
         targets = np.array([ids.get(str(target), len(ids)) for target in held_out.targets])
-        self._sets = fit_conformal(
-            predictor.predict_proba(held_out.texts), targets, method=config.conformal_method, coverage=config.conformal
-        )
+        self._sets = fit_conformal(predictor.predict_proba(held_out.texts), targets, method=method, coverage=coverage)
         self._validation.task.conformal, self._held_out = self._sets, len(held_out)
         self._log(f"conformal sets are fitted on {len(held_out):,} validation examples that chose nothing")
         write_atomic(path, amend(path.read_bytes(), conformal=self._sets.to_dict()))
@@ -194,19 +187,6 @@ class Adjustments:
             "conformal": None if self._sets is None else {**self._sets.to_dict(), "examples": self._held_out},
             "ngrams": None if self._branch is None else self._branch.report,
         }
-
-
-def _top_probabilities(path: Path, config: RunConfig) -> npt.NDArray[np.float64]:
-    """Return the top probability (R,) of each out-of-scope text that the configuration names.
-
-    Raises:
-        DataError: a file cannot be used, or has no text.
-    """
-    reader, data = task_type(config.task).reader, config.data
-    texts = list(read_unlabeled(config.out_of_scope, reader=reader, columns=data.columns, on_bad_row=data.on_bad_row))
-    if not texts:
-        raise DataError("has no texts; out-of-scope texts are needed", path=config.out_of_scope[0])
-    return Predictor(path).predict_proba(texts).max(1)
 
 
 def check_abstention(found: Mapping[str, Any] | None, folder: Path) -> None:

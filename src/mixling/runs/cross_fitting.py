@@ -22,11 +22,10 @@ from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import assign_folds
 from mixling.models.model import Model
-from mixling.runs.config import RunConfig
-from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.text.labels import Targets
-from mixling.training.config import TrainConfig
+from mixling.training.config import NgramConfig, TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
@@ -50,22 +49,29 @@ class OutOfFold:
 
 
 def choose_folds(
-    config: RunConfig, train: Dataset, validation: Dataset, *, weighted: bool, world: int
+    train: Dataset,
+    validation: Dataset,
+    *,
+    task: type[Task],
+    ngrams: NgramConfig,
+    training: TrainConfig,
+    usual: bool,
+    distilled: bool,
+    world: int,
 ) -> npt.NDArray[np.int64] | None:
     """Return the folds (R,) of the training and then the validation examples; None: there is no cross-fitting.
 
     Args:
-        weighted: whether the training examples have weights.
+        usual: whether nothing else is chosen that cross-fitting was not tried with, such as weights of examples.
+        distilled: whether a teacher is distilled.
         world: number of processes that train.
     """
-    chosen, task, training = config.ngrams.cross_fit, task_type(config.task), config.train
-    number = len(train) + len(validation)
-    possible = task.has_scores and config.ngrams.use != "never" and config.distill is None and world == 1
+    chosen, number = ngrams.cross_fit, len(train) + len(validation)
+    possible = task.has_scores and ngrams.use != "never" and not distilled and world == 1
     if chosen is False or not possible:
         return None
     if chosen is None:
         planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
-        usual = config.initialization.kind in ("random", "rows") and not weighted and config.conformal is None
         if number > FEW_EXAMPLES or planned or not usual:
             return None
     joined = Dataset.from_examples((one for part in (train, validation) for one in part), pairs=train.schema.pairs)

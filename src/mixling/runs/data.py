@@ -14,11 +14,13 @@ from mixling.data.examples import read_examples
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
-from mixling.errors import ConfigError
+from mixling.data.unlabeled import read_unlabeled
+from mixling.errors import ConfigError, DataError
 from mixling.runs.config import RunConfig
 from mixling.runs.replay import with_replay
 from mixling.tasks import task_type
 from mixling.text.conformal import min_examples
+from mixling.text.encoder import Text
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -33,10 +35,12 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
     """
     train, validation = _read_split(config, spool_dir=spool_dir, log=log)
     train, validation = with_replay(
-        config,
+        config.init,
         (train, validation),
         lambda old: read_data(old, spool_dir=spool_dir, log=lambda message: None),
         log,
+        task=config.task,
+        seed=config.train.seed,
         spool_dir=spool_dir,
     )
     check_labels(train, validation)
@@ -97,6 +101,21 @@ def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset |
         )
     chosen, held = np.sort(order[half:]), np.sort(order[:half])
     return validation.subset(chosen), validation.subset(held)
+
+
+def read_out_of_scope(config: RunConfig) -> list[Text]:
+    """Return the out-of-scope texts, which no label fits, that a configuration names.
+
+    Raises:
+        DataError: a file cannot be used, or has no text.
+    """
+    reader, data, files = task_type(config.task).reader, config.data, config.out_of_scope
+    if not files:
+        return []
+    texts = list(read_unlabeled(files, reader=reader, columns=data.columns, on_bad_row=data.on_bad_row))
+    if not texts:
+        raise DataError("has no texts; out-of-scope texts are needed", path=files[0])
+    return texts
 
 
 def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:

@@ -23,6 +23,7 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.runs.adjustments import Adjustments
 from mixling.runs.config import RunConfig
 from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
+from mixling.runs.data import read_out_of_scope
 from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
 from mixling.runs.labeled_data import LabeledExamples, training_data
 from mixling.runs.ngrams import LinearData
@@ -113,7 +114,10 @@ class LabeledParts(Parts[Metrics]):
             yield from (target.tobytes() for target in self.examples.targets)
 
     def begin(self, folder: Path) -> None:
-        write_setup(folder, self.config, self.model_config, self.labels, self.vocabulary, pairs=self.pairs)
+        write_setup(
+            folder, self.model_config, self.labels, self.vocabulary,
+            task=self.config.task, precision=self.config.precision, pairs=self.pairs, reading=self.config.reading,
+        )  # fmt: skip
 
     def save(self, folder: Path) -> dict[str, Any]:
         name, content = self.vocabulary.serialize()
@@ -135,10 +139,16 @@ class LabeledParts(Parts[Metrics]):
                 log(f"{problem}; model.onnx holds float32 weights")
                 precision, outputs = "float32", self._export(folder, "float32")
         outputs = self.adjustments.add_branch(folder / ONNX_FILE, outputs, self.config.ngrams, self._linear_data)
-        self.adjustments.choose_threshold(folder / ONNX_FILE, outputs, self.config)
+        self.adjustments.choose_threshold(
+            folder / ONNX_FILE, outputs, wanted=self.config.abstain_at, outside=read_out_of_scope(self.config)
+        )
         self.adjustments.choose_label_thresholds(folder / ONNX_FILE, outputs, self.config.label_thresholds)
         if self.examples.held_out is not None:
-            self.adjustments.fit_sets(folder / ONNX_FILE, self.examples.held_out, self.config)
+            assert self.config.conformal is not None
+            self.adjustments.fit_sets(
+                folder / ONNX_FILE, self.examples.held_out,
+                coverage=self.config.conformal, method=self.config.conformal_method,
+            )  # fmt: skip
         metrics = self.validation.metrics(outputs)
         return metrics, {
             "validation": metrics.to_dict(),
@@ -241,7 +251,7 @@ def _build(
         model.embedding.load_embeddings(config.model.embedding.embeddings)
     if config.init.pretrained is not None:
         load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
-        if replayed_run(config) is not None:
+        if replayed_run(config.init, config.task) is not None:
             load_head(model, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
     log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")

@@ -83,7 +83,12 @@ def prepare_examples(
         if stage.distributed.is_main and stage.folder != stage.home:
             link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what follows may take long
-    folds = choose_folds(config, train, validation, weighted=weights is not None, world=stage.distributed.world)
+    folds = choose_folds(
+        train, validation,
+        task=type(task), ngrams=config.ngrams, training=config.train, distilled=config.distill is not None,
+        usual=config.initialization.kind in ("random", "rows") and weights is None and config.conformal is None,
+        world=stage.distributed.world,
+    )  # fmt: skip
     self_distilled = config.distill is not None and config.distill.teacher == SELF
     if vectors is None and (not stage.begun or config.refit or folds is not None or self_distilled):
         vectors = make_vectors(config, train, stage.log, shared)

@@ -20,7 +20,7 @@ _M = TypeVar("_M")
 _T = TypeVar("_T")
 
 
-class RunOptions(TypedDict, total=False):
+class RunArguments(TypedDict, total=False):
     """The keyword arguments of every run, besides its configuration and data.
 
     folder: the run folder; a model in it is kept until the new one is finished. resume: continue from the folder's

@@ -16,7 +16,7 @@ from mixling.models.model import Model, ModelConfig, build_model, count_paramete
 from mixling.models.presets import PRESETS
 from mixling.runs.artifact import PRETRAINING, Artifact
 from mixling.runs.files import CONFIG_FILE, read_config
-from mixling.runs.parts import Parts, RunOptions, Stage
+from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, execute
 from mixling.storage import write_atomic
@@ -50,7 +50,7 @@ class PretrainConfig(Config):
     train: TokenTraining = PRETRAINING_DEFAULTS
 
 
-def pretrain(config: PretrainConfig, **options: Unpack[RunOptions]) -> Run[dict[str, float]] | None:
+def pretrain(config: PretrainConfig, **arguments: Unpack[RunArguments]) -> Run[dict[str, float]] | None:
     """Train a masked language model and write its folder.
 
     Text and vocabulary are read once and stored in the folder until the run is finished, so that resuming it needs no
@@ -66,7 +66,7 @@ def pretrain(config: PretrainConfig, **options: Unpack[RunOptions]) -> Run[dict[
     Raises:
         UserError: see `prepare` and `Trainer.fit`.
     """
-    return execute(PRETRAINING, config, lambda stage: _MaskedLM(config, stage), **options)
+    return execute(PRETRAINING, config, lambda stage: _MaskedLM(config, stage), **arguments)
 
 
 class _MaskedLM(Parts[dict[str, float]]):

@@ -23,7 +23,7 @@ from mixling.data.splits import few_per_label
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.model import Model
 from mixling.runs.artifact import TRAINING, Artifact, read_artifact
-from mixling.runs.config import RunConfig
+from mixling.runs.config import InitConfig, RunConfig
 from mixling.runs.files import RUN_FILE, read_run
 from mixling.runs.weights import read_weights
 from mixling.tasks import task_type
@@ -34,13 +34,13 @@ _LEAST = 50  # examples of each label
 Splits = tuple[Dataset, Dataset]
 
 
-def replayed_run(config: RunConfig) -> RunConfig | None:
+def replayed_run(init: InitConfig, task: str) -> RunConfig | None:
     """Return the configuration of the run whose labels a run keeps; None if it starts with labels of its own.
 
     Raises:
         ModelFileError: the record of the run is damaged.
     """
-    folder, number = config.init.pretrained, config.init.replay
+    folder, number = init.pretrained, init.replay
     if folder is None or number == 0:
         return None
     path = Path(folder) / RUN_FILE
@@ -49,10 +49,10 @@ def replayed_run(config: RunConfig) -> RunConfig | None:
     except FileNotFoundError:
         saved = {"kind": None}
     problem = "is not of `mixling train`" if saved.get("kind", TRAINING) != TRAINING else ""
-    if not problem and saved["config"].get("task") != config.task:
-        problem = f"has the task {saved['config'].get('task')}, not {config.task}"
-    if not problem and not task_type(config.task).has_labels:
-        problem = f"has no labels; its task is {config.task}"
+    if not problem and saved["config"].get("task") != task:
+        problem = f"has the task {saved['config'].get('task')}, not {task}"
+    if not problem and not task_type(task).has_labels:
+        problem = f"has no labels; its task is {task}"
     if problem:
         if number is not None:
             raise ConfigError(f"--replay: the run in {folder} {problem}; leave it out")
@@ -61,16 +61,19 @@ def replayed_run(config: RunConfig) -> RunConfig | None:
 
 
 def with_replay(
-    config: RunConfig,
+    init: InitConfig,
     new: Splits,
     read: Callable[[RunConfig], Splits],
     log: Callable[[str], None],
     *,
+    task: str,
+    seed: int,
     spool_dir: Path | None,
 ) -> Splits:
-    """Return training and validation examples with a sample of those of the run that `config` continues.
+    """Return training and validation examples with a sample of those of the run that is continued.
 
     Args:
+        init: names the run.
         new: the new examples.
         read: reads and splits the examples of a run, which may itself continue another.
         spool_dir: as of `read_data`.
@@ -78,10 +81,10 @@ def with_replay(
     Raises:
         ConfigError: the examples of the old run cannot be read.
     """
-    old = replayed_run(config)
+    old = replayed_run(init, task)
     if old is None:
         return new
-    folder = config.init.pretrained
+    folder = init.pretrained
     remedy = f"--replay 0 continues without them, and {folder}'s labels are forgotten"
     if not old.data.train:
         raise ConfigError(f"--from {folder}: its run does not record the files that it was trained on; {remedy}")
@@ -90,10 +93,10 @@ def with_replay(
     except DataError as error:
         raise ConfigError(f"--from {folder}: its training data cannot be read: {error}; {remedy}") from None
     per_label = len(new[0]) / max(len(new[0].label_counts()), 1)
-    count = max(round(per_label / 2), _LEAST) if config.init.replay is None else config.init.replay
+    count = max(round(per_label / 2), _LEAST) if init.replay is None else init.replay
     fractions = (1.0, len(parts[1]) / max(len(parts[0]), 1))
     samples = [
-        _sample(part, max(round(count * fraction), 1), seed=config.train.seed)
+        _sample(part, max(round(count * fraction), 1), seed=seed)
         for part, fraction in zip(parts, fractions, strict=True)
     ]
     labels = parts[0].label_counts()

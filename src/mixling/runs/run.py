@@ -14,7 +14,7 @@ from mixling.errors import command_line
 from mixling.export.plots import training_curves
 from mixling.runs.artifact import KINDS
 from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
-from mixling.runs.parts import Parts, RunOptions, Stage
+from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
@@ -64,7 +64,7 @@ def best_evaluation(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def execute(
-    kind: str, config: Config, prepare: Callable[[Stage], Parts[_M]], **options: Unpack[RunOptions]
+    kind: str, config: Config, prepare: Callable[[Stage], Parts[_M]], **arguments: Unpack[RunArguments]
 ) -> Run[_M] | None:
     """Begin or resume a run in a folder, train, save, evaluate and finish it.
 
@@ -76,7 +76,7 @@ def execute(
     Returns:
         The run; None in processes other than the main one.
     """
-    course = _Course(kind, config, **options)
+    course = _Course(kind, config, **arguments)
     with open_run(course.home, resume=course.resume, distributed=course.distributed, command=course.command) as folder:
         parts = course.prepare(folder, prepare)
         history, chosen = course.train(folder, parts)

@@ -15,7 +15,7 @@ from mixling.runs.artifact import TRAINING
 from mixling.runs.config import RunConfig
 from mixling.runs.labeled import LabeledParts
 from mixling.runs.labeled_data import prepare_examples
-from mixling.runs.parts import RunOptions, Stage
+from mixling.runs.parts import RunArguments, Stage
 from mixling.runs.run import Run, execute
 from mixling.runs.shared import Shared
 from mixling.teachers.base import Teacher
@@ -33,7 +33,7 @@ def fit(
     unlabeled: Iterable[Text] = (),
     vectors: WordVectors | None = None,
     shared: Shared | None = None,
-    **options: Unpack[RunOptions],
+    **arguments: Unpack[RunArguments],
 ) -> Run[Metrics] | None:
     """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
 
@@ -65,7 +65,7 @@ def fit(
         )
         return LabeledParts(examples, known, stage)
 
-    run = execute(TRAINING, config, prepare, **options)
+    run = execute(TRAINING, config, prepare, **arguments)
     if run is not None:
         check_abstention(run.report["abstention"], run.folder)
     return run

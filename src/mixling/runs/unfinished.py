@@ -11,7 +11,6 @@ from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.config import RunConfig
 from mixling.runs.files import SETUP_FILE, read_file
 from mixling.runs.resume import Unfinished
 from mixling.runtime.session import Precision
@@ -25,16 +24,24 @@ from mixling.training.files import CHECKPOINT
 
 
 def write_setup(
-    folder: Path, config: RunConfig, model: ModelConfig, labels: LabelSet, vocabulary: Vocabulary, *, pairs: bool
+    folder: Path,
+    model: ModelConfig,
+    labels: LabelSet,
+    vocabulary: Vocabulary,
+    *,
+    task: str,
+    precision: Precision,
+    pairs: bool,
+    reading: ReadingConfig,
 ) -> None:
     """Write what is needed besides the checkpoint to build the model without the data.
 
     Args:
         model: the model's configuration, completed for the vocabulary.
+        precision: of the exported weights, by default.
         pairs: whether the training texts are pairs.
     """
-    own = {"task": config.task, "model": model.to_dict(), "precision": config.precision, "pairs": pairs}
-    own["reading"] = config.reading.to_dict()
+    own = {"task": task, "model": model.to_dict(), "precision": precision, "pairs": pairs, "reading": reading.to_dict()}
     write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialize()})
 
 

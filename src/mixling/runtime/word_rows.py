@@ -50,7 +50,7 @@ class WordRows:
         for first in range(self._known, size, together):
             part = slice(first, min(first + together, size))
             bags = self._encoder.bags(np.arange(part.start, part.stop))
-            self._rows[part] = self._model.rows(bags.positions, bags.weights)
+            self._rows[part] = self._model.rows(bags.features, bags.weights)
         self._known = size
 
 

@@ -49,7 +49,7 @@ def collate_pairs(
 
     Args:
         pad: the padding, which is also the start token, as in T5.
-        ignored: stands for the padding of the subwords to predict.
+        ignored: the id that pads the subwords to predict.
     """
     source, mask = pad_sources(sources, pad=pad)
     width = max(map(len, targets))

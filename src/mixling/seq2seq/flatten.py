@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import row_error
 from mixling.errors import DataError
 
 _MULTIRC = '{"passage": {"text": ..., "questions": [{"question": ..., "answers": [{"text": ..., "label": ...}]}]}}'
@@ -33,7 +34,7 @@ class FlatPart:
 
 def problem(row: Row, message: str) -> DataError:
     """Return an error about a row."""
-    return DataError(f"{message}; correct the row {SKIP}", path=row.path, line=row.line)
+    return row_error(row, f"{message}; correct the row {SKIP}")
 
 
 def identity(row: Row) -> Iterator[FlatPart]:

@@ -12,6 +12,7 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.data.readers.rows import SKIP
+from mixling.data.values import is_blank, row_error, string_of
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.seq2seq.pair import Pair
 from mixling.seq2seq.templates import Template, find_template
@@ -98,30 +99,19 @@ class _Plain:
                 known = near_miss(name, row.values) if row.values else "there are none"
                 message = f"no column {name!r}; {known}; choose a column with --{option}"
                 if row.own_columns:
-                    raise DataError(f"{message}, give the row one, {SKIP}", path=row.path, line=row.line)
+                    raise row_error(row, f"{message}, give the row one, {SKIP}")
                 raise DataError(message, path=row.path)
 
     def pairs(self, row: Row, *, labeled: bool, training: bool) -> list[Pair]:
-        source = self.prefix + _text(row, self.columns.source)
+        source = self.prefix + string_of(row, self.columns.source)
         target = row.values.get(self.columns.target)
         if labeled:
-            target = _text(row, self.columns.target)
-        elif not isinstance(target, str) or not target.strip():
+            target = string_of(row, self.columns.target)
+        elif not isinstance(target, str) or is_blank(target):
             target = None
         group = None if self.columns.group is None else row.values.get(self.columns.group)
         group = None if group is None else str(group)
         return [Pair(source=source, target=target, path=row.path, line=row.line, group=group)]
-
-
-def _text(row: Row, column: str) -> str:
-    value = row.values.get(column)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise DataError(f"column {column!r} is empty; give a text {SKIP}", path=row.path, line=row.line)
-    if not isinstance(value, str):
-        got = f"{type(value).__name__} ({str(value)[:40]})"
-        message = f"column {column!r} is not text but {got}; write it as a string {SKIP}"
-        raise DataError(message, path=row.path, line=row.line)
-    return value
 
 
 def split_pairs(pairs: Sequence[Pair], *, fraction: float, seed: int) -> tuple[list[Pair], list[Pair]]:

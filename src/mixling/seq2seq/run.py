@@ -14,7 +14,7 @@ from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
 from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
-from mixling.runs.parts import Parts, RunOptions, Stage
+from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, execute
 from mixling.runs.weights import load_weights, read_weights
@@ -36,7 +36,7 @@ _REMEDY = "; leave out changes to model.* and tokenizer.*"
 _ASCII = tuple(map(chr, range(33, 127)))
 
 
-def fit_pairs(config: PairRunConfig, **options: Unpack[RunOptions]) -> Run[dict[str, TextMetrics]] | None:
+def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[dict[str, TextMetrics]] | None:
     """Train an encoder-decoder and write its folder.
 
     Args:
@@ -50,7 +50,7 @@ def fit_pairs(config: PairRunConfig, **options: Unpack[RunOptions]) -> Run[dict[
     Raises:
         UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    return execute(TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage), **options)
+    return execute(TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage), **arguments)
 
 
 class _Pairs(Parts[dict[str, TextMetrics]]):

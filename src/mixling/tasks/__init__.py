@@ -92,7 +92,7 @@ def _name_of(task: Any) -> str:
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{task.__qualname__}: has no name; add name = "my_name"')
     if missing := sorted(task.__abstractmethods__):
-        raise ConfigError(f"{task.__qualname__}: lacks the methods {', '.join(missing)} of mixling.tasks.base.Task")
+        raise ConfigError(f"{task.__qualname__}: misses the methods {', '.join(missing)} of mixling.tasks.base.Task")
     return name
 
 
@@ -119,13 +119,14 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
             return task.name, f"columns of the task are named: {', '.join(found)}", ""
     if not files:
         return DEFAULT_TASK, "the default", ""
-    file_format = data.get("file_format")
+    file_format, columns = data.get("file_format"), parse(ColumnsConfig, dict(named), where="data.columns")
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
     sample = Sample(
         path=files[0],
         file_format=file_format,
         named=frozenset(named),
-        columns=parse(ColumnsConfig, dict(named), where="data.columns"),
+        label=columns.label,
+        text_pair=columns.text_pair,
         rows=[row.values for row in islice(rows, _SAMPLE)],
     )
     for task in tasks:
@@ -137,7 +138,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _unread_pair(task: type[Task], sample: Sample) -> str:
-    if "text_pair" not in task.reader.wanted or sample.columns.text_pair is not None:
+    if "text_pair" not in task.reader.wanted or sample.text_pair is not None:
         return ""
     found = next((name for name in sample.first if name.lower() in _SECOND_TEXTS), None)
     return f"the column {found!r} is not read; to learn from pairs of texts add --text-pair {found}" if found else ""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, RowReader, Target, names_of
+from mixling.data.examples import RowReader, Target, names_of
 from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError
 from mixling.metrics.base import Metrics
@@ -40,13 +40,15 @@ _Floats = npt.NDArray[np.floating]
 class Sample:
     """The beginning of a training file, from which a task is inferred.
 
-    named: the keys of `ColumnsConfig` set by the user. columns: the resulting columns. rows: the first rows.
+    named: the keys of `ColumnsConfig` set by the user. label, text_pair: the columns of the label and of second texts,
+    if any. rows: the first rows.
     """
 
     path: str
     file_format: str | None
     named: frozenset[str]
-    columns: ColumnsConfig
+    label: str
+    text_pair: str | None
     rows: Sequence[Mapping[str, Any]]
 
     @property

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.examples import Target, TextReader, label_of, row_error, shown_value
+from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import label_of, row_error, shown_value
 from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized

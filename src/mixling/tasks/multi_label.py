@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.examples import Target, TextReader, label_of, names_of, row_error, shown_value
+from mixling.data.examples import Target, TextReader, names_of
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import label_of, row_error, shown_value
 from mixling.errors import printable
 from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
@@ -76,9 +77,8 @@ class MultiLabel(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        label = sample.columns.label
-        is_list = isinstance(sample.first.get(label), list)
-        return f"{sample.path} has lists of labels in the column {label}" if is_list else None
+        is_list = isinstance(sample.first.get(sample.label), list)
+        return f"{sample.path} has lists of labels in the column {sample.label}" if is_list else None
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
         """Return sets of labels as an array (B, C) of zeros and ones."""

@@ -51,8 +51,12 @@ class Presentation(ABC):
         """Return example inputs for the card, on the command line and in Python."""
         return ("pairs.csv", '("a text", "another")') if pairs else ('"a text"', '"a text"')
 
-    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return heading and text of the card's section on outputs; None: a list of the labels."""
+    def card_outputs(self, reading: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return heading and text of the card's section on outputs; None: a list of the labels.
+
+        Args:
+            reading: how contexts of questions are read, a `ReadingConfig` as JSON values.
+        """
         return None
 
     @classmethod
@@ -66,9 +70,13 @@ class Presentation(ABC):
         )
 
     @classmethod
-    def card_limits(cls, config: Mapping[str, Any]) -> str:
-        """Return the first items of the card's list of limitations; `config` is a `RunConfig` as JSON values."""
-        text = config["model"]["text"]
+    def card_limits(cls, text: Mapping[str, Any], reading: Mapping[str, Any]) -> str:
+        """Return the first items of the card's list of limitations.
+
+        Args:
+            text: how texts are read, a `TextConfig` as JSON values.
+            reading: as of `card_outputs`.
+        """
         return f"""- It reads {text["max_len"]} {text["tokens"]} at a time; longer texts are read to the end
   in windows, which it was not trained on."""
 

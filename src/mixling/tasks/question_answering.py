@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Example, RowReader, row_error, shown_value, string_of
+from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.readers.squad import read_answers
+from mixling.data.values import row_error, shown_value, string_of
 from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
@@ -175,8 +176,7 @@ class QuestionAnswering(Task):
     def card_inputs(cls, *, pairs: bool) -> tuple[str, str]:
         return '--question "..." --context "..."', '("a question", "the text that may answer it")'
 
-    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str]:
-        reading = config["reading"]
+    def card_outputs(self, reading: Mapping[str, Any]) -> tuple[str, str]:
         threshold = reading["threshold"]
         none = (
             "It always gives one, also where there is none: no training question lacked an answer."
@@ -188,8 +188,7 @@ class QuestionAnswering(Task):
         return "Answers", text
 
     @classmethod
-    def card_limits(cls, config: Mapping[str, Any]) -> str:
-        text, reading = config["model"]["text"], config["reading"]
+    def card_limits(cls, text: Mapping[str, Any], reading: Mapping[str, Any]) -> str:
         asked = min(reading["max_question"], text["max_len"] // 2)
         return f"""- It reads the first {asked} {text["tokens"]} of a question; `prediction.truncated` is true if there
   were more. Texts of any length are read, in overlapping windows of {text["max_len"]} {text["tokens"]} with the

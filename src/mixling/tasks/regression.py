@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target, TextReader, row_error, shown_value
+from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
@@ -120,11 +121,11 @@ class Regression(Task):
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
         """Recognize many different numbers, of which at least one has a fraction; integers may be classes."""
-        numbers = [as_number(row.get(sample.columns.label)) for row in sample.rows]
+        numbers = [as_number(row.get(sample.label)) for row in sample.rows]
         different = {number for number in numbers if number is not None}
         if None in numbers or len(different) <= _MANY or all(number.is_integer() for number in different):
             return None
-        return f"{sample.path} has {len(different)} different numbers in the first rows of {sample.columns.label}"
+        return f"{sample.path} has {len(different)} different numbers in the first rows of {sample.label}"
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
@@ -192,7 +193,7 @@ class Regression(Task):
         quantization = quantization_check(np.sign(grown).astype(np.int64), changed=changed, decisions=len(first))
         return replace(quantization, accuracy_drop=100 * float(grown.mean()))
 
-    def card_outputs(self, config: Mapping[str, Any]) -> tuple[str, str]:
+    def card_outputs(self, reading: Mapping[str, Any]) -> tuple[str, str]:
         text = (
             f"A prediction is a number in the unit of the training rows, whose mean was {self.mean:.4g} and whose "
             f"standard\ndeviation was {self.deviation:.4g}. It is not limited to the range of the training rows."

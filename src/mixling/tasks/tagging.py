@@ -10,18 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
-from mixling.data.examples import (
-    Example,
-    RowReader,
-    Target,
-    is_blank,
-    row_error,
-    slots_problem,
-    split,
-    string_of,
-    words_of,
-)
+from mixling.data.examples import Example, RowReader, Target
 from mixling.data.readers.rows import SKIP, Row
+from mixling.data.values import is_blank, row_error, slots_problem, split, string_of, words_of
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized

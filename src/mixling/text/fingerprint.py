@@ -147,11 +147,11 @@ class Bags:
     """Words as embedding bags.
 
     Attributes:
-        positions: (U, P) int32, feature indices below `num_features`.
+        features: (U, P) int32, feature indices below `num_features`.
         weights: (U, P) float32, zero where a bag has fewer than P indices; None means that all are one.
     """
 
-    positions: npt.NDArray[np.int32]
+    features: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32] | None
 
 
@@ -314,15 +314,15 @@ def _from_dense(features: npt.NDArray[np.int8]) -> Bags:
 
 
 def _ragged(
-    positions: Sequence[npt.NDArray[np.integer]],
+    features: Sequence[npt.NDArray[np.integer]],
     weights: Sequence[npt.NDArray[np.integer]] | None = None,
     *,
     mean: bool = False,
 ) -> Bags:
-    width = max([1, *(len(row) for row in positions)])  # an embedding bag cannot read rows of no width
-    out = Bags(np.zeros((len(positions), width), np.int32), np.zeros((len(positions), width), np.float32))
+    width = max([1, *(len(row) for row in features)])  # an embedding bag cannot read rows of no width
+    out = Bags(np.zeros((len(features), width), np.int32), np.zeros((len(features), width), np.float32))
     assert out.weights is not None
-    for i, row in enumerate(positions):
-        out.positions[i, : len(row)] = row
+    for i, row in enumerate(features):
+        out.features[i, : len(row)] = row
         out.weights[i, : len(row)] = weights[i] if weights is not None else 1 / len(row) if mean else 1
     return out

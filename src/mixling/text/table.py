@@ -78,7 +78,7 @@ class WordTable:
         out = copy.copy(self)  # without rows, see `__getstate__`
         out._max_table, out._keep = max(max_table, self._size + max_table // 2), False
         out._ids, out._spelled, out._size = self._ids.copy(), self._spelled.copy(), self._size
-        out._positions, out._dtype = self._positions[: self._size].copy(), self._dtype
+        out._features, out._dtype = self._features[: self._size].copy(), self._dtype
         out._weights = None if self._weights is None else self._weights[: self._size].copy()
         return out
 
@@ -101,12 +101,12 @@ class WordTable:
     @property
     def bag_size(self) -> int:
         """P, the feature indices of the longest bag so far."""
-        return self._positions.shape[1]
+        return self._features.shape[1]
 
     def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
         """Return the bags of rows of the table; that of row 0, padding, is not meaningful."""
         weights = self._weights[rows] if self._weights is not None else None
-        return Bags(self._positions[rows].astype(np.int32), weights)
+        return Bags(self._features[rows].astype(np.int32), weights)
 
     def table_words(self) -> list[str]:
         """Return the words (or subwords) after the special ones, in the order of their rows, without marks."""
@@ -152,7 +152,7 @@ class WordTable:
         self._size = 0
         # The smallest type that holds a feature index: with a large corpus, the table takes most of the memory.
         self._dtype = np.uint16 if self.config.num_rows <= 1 << 16 else np.uint32
-        self._positions = np.zeros((0, 0), self._dtype)
+        self._features = np.zeros((0, 0), self._dtype)
         self._weights: npt.NDArray[np.float32] | None = None
         specials = [SPECIAL.get(row, "[PAD]") for row in range(len(SPECIAL) + 1)]
         self._append(specials, specials, [[word] for word in specials])
@@ -198,9 +198,9 @@ class WordTable:
         if self.config.segments or self.config.overlap:
             bags = self._with_marks(bags, words)
         first, last = self._size, self._size + len(words)
-        width = max(self._positions.shape[1], bags.positions.shape[1])
-        self._positions = _grown(self._positions, last, width)
-        self._positions[first:last, : bags.positions.shape[1]] = bags.positions
+        width = max(self._features.shape[1], bags.features.shape[1])
+        self._features = _grown(self._features, last, width)
+        self._features[first:last, : bags.features.shape[1]] = bags.features
         if bags.weights is not None:
             self._weights = _grown(self._weights if self._weights is not None else bags.weights[:0], last, width)
             self._weights[first:last, : bags.weights.shape[1]] = bags.weights
@@ -216,7 +216,7 @@ class WordTable:
         weights = bags.weights
         if weights is not None:
             weights = np.concatenate([weights, np.ones(rows.shape, np.float32)], axis=1)
-        return Bags(np.concatenate([bags.positions, rows], axis=1), weights)
+        return Bags(np.concatenate([bags.features, rows], axis=1), weights)
 
 
 def plain_word(word: Word) -> str:

@@ -44,7 +44,7 @@ def document_encoder(text: TextConfig, vocabulary: Vocabulary) -> TextEncoder:
 def subword_targets(encoder: TextEncoder) -> npt.NDArray[np.int64]:
     """Return the subword (id) of each row of the encoder's table; negative for rows that are never hidden."""
     assert encoder.config.projection.trained_rows, "only an embedding table has a row for each subword"
-    targets = encoder.bags(np.arange(len(encoder))).positions[:, 0].astype(np.int64)
+    targets = encoder.bags(np.arange(len(encoder))).features[:, 0].astype(np.int64)
     targets[: FIRST + 1] = -1
     return targets
 

@@ -92,9 +92,9 @@ def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
 
     rows = np.concatenate([item.words[:1] for item in encoder.encode([[word] for word in words])])
     bags = encoder.bags(rows)
-    values = np.ones(bags.positions.shape, np.float32) if bags.weights is None else bags.weights
+    values = np.ones(bags.features.shape, np.float32) if bags.weights is None else bags.weights
     ends = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-    return csr_array((values.ravel(), bags.positions.ravel(), ends), (len(words), encoder.config.num_rows))
+    return csr_array((values.ravel(), bags.features.ravel(), ends), (len(words), encoder.config.num_rows))
 
 
 def _ridge(features: Any, wanted: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]) -> Any:

@@ -133,7 +133,7 @@ class QuestionData(TrainingData):
             chosen=chosen, size=len(indices), width=self.train.encoder.config.max_len, seed=[seed, 1, step],
         )  # fmt: skip
         for row, separator in zip(words, targets[:, 0], strict=True):
-            row[separator] = SEPARATOR  # must not be dropped: it separates the texts and stands for "no answer"
+            row[separator] = SEPARATOR  # must not be dropped: it separates the texts and represents "no answer"
         return collate(words, self.train.encoder), torch.from_numpy(targets), None
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:

@@ -79,7 +79,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
         rows = [encoded.words for encoded in self._encoder.encode(batch)]
         mask = real_tokens(rows)
         bags = self._encoder.bags(np.concatenate([np.empty(0, np.int32), *rows]))
-        out = {"input_ids": _scattered(bags.positions.astype(np.int64), mask), "attention_mask": mask.astype(np.int64)}
+        out = {"input_ids": _scattered(bags.features.astype(np.int64), mask), "attention_mask": mask.astype(np.int64)}
         if bags.weights is not None:
             out["feature_weights"] = _scattered(bags.weights, mask)
         return BatchFeature({name: torch.from_numpy(values) for name, values in out.items()})
@@ -109,7 +109,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
 
 
 def _scattered(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the values (T, P) of all real tokens at their places (B, N, P), with zeros in padding."""
+    """Return the values (T, P) of all real tokens at their positions (B, N, P), with zeros in padding."""
     out = np.zeros((*mask.shape, values.shape[1]), values.dtype)
     out[mask] = values
     return out

@@ -14,7 +14,7 @@ from mixling.export.plots import confusion_matrix
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES
 from mixling.runs.files import CONFUSION_FILE, WEIGHTS_FILE
-from mixling.runs.parts import Parts, RunOptions, Stage
+from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.run import Run, execute
 from mixling.tasks.classification import Classification
 from mixling.text.labels import LabelSet
@@ -26,7 +26,7 @@ from mixling.vision.model import ImageModel, build_image_model
 from mixling.vision.training import ImageData, split_images
 
 
-def fit_images(config: ImageRunConfig, **options: Unpack[RunOptions]) -> Run[ClassificationMetrics] | None:
+def fit_images(config: ImageRunConfig, **arguments: Unpack[RunArguments]) -> Run[ClassificationMetrics] | None:
     """Train an image classifier and write its folder.
 
     Args:
@@ -39,7 +39,7 @@ def fit_images(config: ImageRunConfig, **options: Unpack[RunOptions]) -> Run[Cla
     Raises:
         UserError: see `read_labeled` and `Trainer.fit`.
     """
-    return execute(IMAGES, config, lambda stage: _Images(config, stage), **options)
+    return execute(IMAGES, config, lambda stage: _Images(config, stage), **arguments)
 
 
 class _Images(Parts[ClassificationMetrics]):

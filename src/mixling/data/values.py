@@ -1,0 +1,122 @@
+"""The values of a row's columns as texts, words, labels and slots, and the errors of those that are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mixling.data.readers import Row
+from mixling.data.readers.rows import SKIP
+from mixling.errors import DataError
+
+_KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
+_KINDS["str"] = "a string"
+_SLOT = re.compile(r"O|[BI]-\S.*")
+
+
+def kinds_problem(label: str, value: object, kinds: dict[str, type]) -> str:
+    """Describe the problem if a label was another kind of value before, such as 1 and "1"; otherwise return "".
+
+    Args:
+        kinds: the types of the values of earlier labels; updated.
+    """
+    kind = kinds.setdefault(label, type(value))
+    if kind is type(value):
+        return ""
+    return f"{shown_value(value)}, which was {_KINDS[kind.__name__]} before; write each label in one way"
+
+
+def words_problem(words: object, where: str, what: str = "token") -> str:
+    """Describe the problem with the words of a sentence in `where`; return "" if they are nonempty strings."""
+    if words is None or words == []:
+        return f"{where} is empty; give at least one {what}"
+    if not isinstance(words, list):
+        return f"{where} is {shown_value(words)}; allowed: a list of strings"
+    for number, word in enumerate(words, 1):
+        if not isinstance(word, str) or not word.strip():
+            got = "empty" if is_blank(word) else f"not text but {shown_value(word)}"
+            return f"{where}: {what} {number} is {got}; a string is required"
+    return ""
+
+
+def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
+    """Describe the problem with the slots of tokens in `where`; return "" if they are IOB2, one per token."""
+    problem = words_problem(slots, where, "slot")
+    if problem:
+        return problem
+    assert isinstance(slots, list)
+    if len(slots) != len(tokens):
+        return f"{where}: {len(tokens)} tokens but {len(slots)} slots; give each token one slot"
+    previous = "O"
+    for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
+        prefix = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
+        if not _SLOT.fullmatch(slot):
+            return f"{prefix}got {slot!r}; allowed: O, B-name and I-name (IOB2, not BIOES)"
+        if slot[0] == "I" and previous[2:] != slot[2:]:
+            return f"{prefix}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
+        previous = slot
+    return ""
+
+
+def string_of(row: Row, column: str) -> str:
+    """Return the text in a column; raise a DataError if it is empty or not a string."""
+    value = row.values.get(column)
+    if is_blank(value):
+        raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
+    if not isinstance(value, str):
+        raise row_error(row, f"column {column!r} is not text but {shown_value(value)}; write it as a string {SKIP}")
+    return value
+
+
+def words_of(row: Row, column: str) -> list[str]:
+    """Return the words in a column, a list or a string with spaces; raise a DataError as `string_of` does."""
+    words = split(row.values.get(column))
+    problem = words_problem(words, f"column {column!r}")
+    if problem:
+        raise row_error(row, f"{problem}, {SKIP}")
+    return words
+
+
+def split(value: Any) -> Any:
+    """Split a string at white space; return other values unchanged."""
+    return value.split() if isinstance(value, str) else value
+
+
+def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
+    """Return the name of a label: outer spaces are stripped, 1.0 becomes "1", a boolean "true" or "false".
+
+    Args:
+        kinds: as for `kinds_problem`.
+
+    Raises:
+        DataError: the value is empty or cannot be a label.
+    """
+    if is_blank(value):
+        raise row_error(row, f"column {column!r} is empty; enter a label {SKIP}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str):
+        allowed = "allowed: a string, an integer or a boolean"
+        raise row_error(row, f"column {column!r} is {shown_value(value)}; {allowed}, {SKIP}")
+    label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
+    if message := kinds_problem(label, value, kinds):
+        raise row_error(row, f"column {column!r} is {message} {SKIP}")
+    if any("\ud800" <= sign <= "\udfff" for sign in label):
+        raise row_error(row, f"column {column!r} has a lone UTF-16 surrogate: {label!r}; use another label {SKIP}")
+    return label
+
+
+def is_blank(value: Any) -> bool:
+    """Return whether a value is missing, or text without visible characters."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def shown_value(value: Any) -> str:
+    """Describe a value in a message, by its type and beginning."""
+    return f"{_KINDS.get(type(value).__name__, type(value).__name__)} ({str(value)[:40]})"
+
+
+def row_error(row: Row, message: str) -> DataError:
+    """Return the error of a row, with file and line."""
+    return DataError(message, path=row.path, line=row.line)
