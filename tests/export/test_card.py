@@ -160,6 +160,17 @@ def test_only_an_epoch_that_was_selected_is_called_so() -> None:
     assert "cross-fitting, on the predictions of 4 pairs of models" in text
 
 
+def test_the_reliability_diagram_of_calibrated_probabilities() -> None:
+    bins = [None, {"count": 1200, "confidence": 0.75, "accuracy": 0.5}]
+    validation = {**VALIDATION["classification"], "reliability": bins}
+    report = {"slope": 1.5, "offset": None, "error_before": 0.1, "error": 0.0125}
+    text = card("classification", validation=validation, calibration=report)
+    assert "was 0.1000 before and is 0.0125 now" in text
+    assert f"\n0.500-1.000       1,200  0.750     0.500  {'#' * 20}{' ' * 10}|\n" in text
+    assert text.count("```") % 2 == 0
+    assert "decisions   mean" not in card("classification", validation=validation, calibration=None)
+
+
 def test_when_it_abstains_and_other_thresholds_are_described() -> None:
     chosen = {"wanted": 0.9, "threshold": 0.7, "coverage": 0.5, "accuracy": 0.93}
     others = [

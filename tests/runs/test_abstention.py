@@ -53,7 +53,9 @@ def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
         assert prediction.abstained == str(text).startswith("nothing"), text
     assert predictor.metadata.threshold == found["threshold"]
     assert f"below a probability of {found['threshold']:.4f}" in summary(describe(str(tmp_path / "m")))
-    assert "It abstains" in (tmp_path / "m" / "README.md").read_text()
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "It abstains" in card
+    assert "probability   decisions   mean" in card
     never = Predictor(tmp_path / "m", threshold=0.0)
     assert not any(item.abstained for item in never.predict(list(test.texts)))  # type: ignore[union-attr]
     assert pickle.loads(pickle.dumps(never)).task.threshold == 0.0

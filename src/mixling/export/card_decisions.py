@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixling.export.card_data import SHOWN_LABELS, cell
+from mixling.metrics.reliability import ReliabilityBin, format_reliability
 
 
-def calibration_section(calibration: Mapping[str, Any] | None) -> str:
-    """Return what calibration did to the probabilities, given the entry of metrics.json."""
+def calibration_section(calibration: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
+    """Return what calibration did to the probabilities, given the entry of metrics.json and the validation metrics."""
     if calibration is None:
         return ""
+    bins = [None if item is None else ReliabilityBin(**item) for item in validation.get("reliability", ())]
+    diagram = f"\n```\n{format_reliability(bins)}\n```\n" if any(bins) else ""
     return f"""
 The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
 calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
 data with other proportions of labels they have to be calibrated again.
-"""
+{diagram}"""
 
 
 def abstention_section(
