@@ -57,6 +57,9 @@ def explain(
         divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
     """
     _check(task, method, target)
+    for name, number, least in (("evaluations", evaluations, 1), ("seed", seed, 0)):
+        if number < least:
+            raise ConfigError(f"{name}: got {shown(number)}; allowed: whole numbers from {least}")
     if task.per_word and isinstance(text, tuple):
         raise DataError("the model labels the words of one text; got a pair of texts")
     words, parts, truncated = _read(text, config, encode, divide, as_list=task.per_word)
@@ -93,7 +96,7 @@ def explain(
             label = int(found[whole].argmax())
         return task.target_scores(found, label)
 
-    name, values = _method(method, len(players), evaluations, seed)
+    used, values = _method(method, len(players), evaluations, seed)
     effects, score, base = values(game, len(players))
     all_effects = np.zeros(len(words))
     all_effects[players] = effects
@@ -102,7 +105,7 @@ def explain(
         text=text,
         target=task.labels.names[label] if task.has_labels else None,
         word=word,
-        method=name,
+        method=used,
         score=score,
         base=base,
         probability=sigmoid(score) if task.has_labels else None,
