@@ -85,15 +85,17 @@ def main() -> None:
     texts = [example.text if isinstance(example.text, str) else " ".join(example.text) for example in rows]
     order = np.random.default_rng(0).permutation(len(texts))
     chosen = [text for index in order if (text := texts[index]).split()][: options.limit]
-    found = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
+    found = json.loads(options.out.read_text()) if options.out.exists() else []
+    made = provenance()
     for method in METHODS:
         item = {"model": options.model.name, "file": f"{options.file.parent.name}/{options.file.name}"}
         item |= measured(predictor, chosen, method)
+        item["provenance"] = made
         print(item)
         known = ("model", "file", "method")
         found = [old for old in found if any(old[key] != item[key] for key in known)] + [item]
     found.sort(key=lambda item: (item["file"], item["method"]))
-    write_json(options.out, {**provenance(), "runs": found})
+    write_json(options.out, found)
 
 
 if __name__ == "__main__":

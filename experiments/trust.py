@@ -1,11 +1,12 @@
 """Can the probabilities of a default model be relied on? Calibration, abstention, out-of-scope texts, conformal sets.
 
-No paper. A model of `mixling train` for each set and seed. Thresholds are chosen on the validation examples, as
-`--abstain-at` and `--out-of-scope` do, and the test examples are read once. For the conformal coverage, the test
-examples are divided at random into halves, 100 times: sets are fitted on one half and counted on the other.
+No paper. A model of `mixling train` for each set and seed. Its thresholds are those that `--abstain-at` and
+`--out-of-scope` choose on the validation examples, by predictions of a model that has not seen them: the saved model's
+n-gram branch has. The test examples are read once. For the conformal coverage, they are divided at random into halves,
+100 times: sets are fitted on one half and counted on the other.
 
     python experiments/trust.py --data ../shared/data snips clinc150 --seeds 0 1 2
-    python experiments/trust.py --data ../shared/data imdb --seeds 0
+    python experiments/trust.py --data ../shared/data imdb --seeds 0            # some 20 minutes of a core
     python experiments/trust.py --table
 
 Results go to results/trust.json, an item for each set and seed; README.md beside this file has the tables.
@@ -19,7 +20,7 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -30,9 +31,10 @@ import torch
 from mixling import Dataset, Predictor, fit
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, read_unlabeled
-from mixling.metrics import calibration_error, choose_abstention, choose_rejection, out_of_scope_report
+from mixling.metrics import Metrics, calibration_error, out_of_scope_report
 from mixling.metrics.reliability import reliability
 from mixling.runs import LABELS, resolve
+from mixling.runs.run import Run
 from mixling.storage import write_json
 from mixling.tasks import Classification
 from mixling.text import Method, fit_conformal
@@ -55,32 +57,36 @@ class Scored:
         self.top = self.probabilities.max(1)
 
 
-def trained(train: Dataset, validation: Dataset, seed: int, folder: Path) -> Predictor:
-    """Return a model with the defaults of `mixling train`."""
-    config = resolve({"task": "classification", "train": {"seed": seed}}, spec=LABELS).for_examples(train).config
-    fit(config, train, validation, folder=folder)
-    return Predictor(folder)
+def trained(parts: Sequence[Dataset], seed: int, other: Sequence[Path], folder: Path) -> Run[Metrics]:
+    """Return a run with the defaults of `mixling train`."""
+    values = {"task": "classification", "train": {"seed": seed}, "out_of_scope": tuple(map(str, other))}
+    run = fit(resolve(values, spec=LABELS).for_examples(parts[0]).config, parts[0], parts[1], folder=folder)
+    assert run is not None
+    return run
 
 
-def abstention(validation: Scored, test: Scored, wanted: float) -> dict[str, Any]:
-    """Return what a threshold chosen on validation does on test."""
-    chosen = choose_abstention(validation.right, validation.top, wanted=wanted)
-    if chosen.threshold is None:
-        return {"wanted": wanted, "threshold": None, "highest": round(chosen.accuracy, 4)}
-    answered = test.top >= chosen.threshold
-    found = {"threshold": chosen.threshold, "coverage": answered.mean(), "accuracy": test.right[answered].mean()}
-    return {"wanted": wanted, **{name: round(float(value), 4) for name, value in found.items()}}
+def abstention(chosen: Mapping[str, Any], test: Scored) -> dict[str, Any]:
+    """Return what a threshold does on validation, where it was chosen, and on test."""
+    if chosen["threshold"] is None:
+        return {"wanted": chosen["wanted"], "threshold": None, "highest": round(chosen["accuracy"], 4)}
+    answered = test.top >= chosen["threshold"]
+    found = {
+        "threshold": chosen["threshold"],
+        "validation_coverage": chosen["coverage"],
+        "validation_accuracy": chosen["accuracy"],
+        "coverage": answered.mean(),
+        "accuracy": test.right[answered].mean(),
+    }
+    return {"wanted": chosen["wanted"], **{name: round(float(value), 4) for name, value in found.items()}}
 
 
-def out_of_scope(predictor: Predictor, folder: Path, files: tuple[str, str], validation: Scored, test: Scored) -> Any:
+def out_of_scope(predictor: Predictor, texts: Path, test: Scored) -> Any:
     """Return what the threshold of `--out-of-scope` does on the test examples and on other out-of-scope texts."""
     options: dict[str, Any] = {"reader": Classification.reader, "columns": ColumnsConfig()}
-    chosen_on, measured_on = (
-        predictor.predict_proba(list(read_unlabeled([str(folder / f"{name}.jsonl.gz")], **options))).max(1)
-        for name in files
-    )
-    threshold = choose_rejection(validation.right, validation.top, chosen_on)
-    report = out_of_scope_report(test.top, measured_on, threshold=threshold)
+    other = predictor.predict_proba(list(read_unlabeled([str(texts)], **options))).max(1)
+    threshold = predictor.metadata.threshold
+    assert threshold is not None
+    report = out_of_scope_report(test.top, other, threshold=threshold)
     assert report.false_accept_rate is not None
     answered = test.top >= threshold
     found = {
@@ -122,20 +128,25 @@ def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
 
     parts = load(name, data)
     began = time.process_time()
+    other = [data / name / f"{split}.jsonl.gz" for split in TRIED.get(name, ())]
     with tempfile.TemporaryDirectory() as folder:
-        predictor = trained(parts[0], parts[1], seed, Path(folder) / "run")
+        run = trained(parts, seed, other[:1], Path(folder) / "run")
         seconds = time.process_time() - began
-        validation, test = Scored(predictor, parts[1]), Scored(predictor, parts[2])
+        predictor = Predictor(run.folder)
+        test = Scored(predictor, parts[2])
+        curve = {item["wanted"]: item for item in run.report["risk_coverage"]}
         out: dict[str, Any] = {
             "training_cpu_seconds": round(seconds),
+            "validation_examples": len(parts[1]),
+            "validation_accuracy": round(run.metrics.numbers()["accuracy"], 4),
             "test_examples": len(test.targets),
             "accuracy": round(float(test.right.mean()), 4),
             "calibration_error": round(calibration_error(reliability(test.right, test.top)), 4),
-            "abstention": [abstention(validation, test, wanted) for wanted in WANTED],
+            "abstention": [abstention(curve[wanted], test) for wanted in WANTED],
             "conformal": [conformal(test, method, coverage) for method in METHODS for coverage in COVERAGES],
         }
-        if name in TRIED:
-            out["out_of_scope"] = out_of_scope(predictor, data / name, TRIED[name], validation, test)
+        if other:
+            out["out_of_scope"] = out_of_scope(predictor, other[1], test)
     return out
 
 

@@ -340,6 +340,10 @@ def test_mistakes_are_refused_with_what_is_allowed(content: Callable[..., bytes]
         predictor.explain("a", target="goood")
     with pytest.raises(ConfigError, match="method: got 'shaply'; did you mean 'shapley'"):
         predictor.explain("a", method="shaply")
+    with pytest.raises(ConfigError, match="seed: got -1; allowed: whole numbers from 0"):
+        predictor.explain("a", seed=-1)
+    with pytest.raises(ConfigError, match="evaluations: got 0; allowed: whole numbers from 1"):
+        predictor.explain("a", evaluations=0)
     with pytest.raises(ConfigError, match="word is for models that tag words"):
         predictor.explain("a", word=0)
     with pytest.raises(DataError, match="item 0 is of type int"):

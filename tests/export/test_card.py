@@ -160,6 +160,37 @@ def test_only_an_epoch_that_was_selected_is_called_so() -> None:
     assert "cross-fitting, on the predictions of 4 pairs of models" in text
 
 
+def test_the_reliability_diagram_of_calibrated_probabilities() -> None:
+    bins = [None, {"count": 1200, "confidence": 0.75, "accuracy": 0.5}]
+    validation = {**VALIDATION["classification"], "reliability": bins}
+    report = {"slope": 1.5, "offset": None, "error_before": 0.1, "error": 0.0125}
+    text = card("classification", validation=validation, calibration=report)
+    assert "was 0.1000 before and is 0.0125 now" in text
+    assert f"\n0.500-1.000       1,200  0.750     0.500  {'#' * 20}{' ' * 10}|\n" in text
+    assert text.count("```") % 2 == 0
+    assert "decisions   mean" not in card("classification", validation=validation, calibration=None)
+
+
+def test_when_it_abstains_and_other_thresholds_are_described() -> None:
+    chosen = {"wanted": 0.9, "threshold": 0.7, "coverage": 0.5, "accuracy": 0.93}
+    others = [
+        {"wanted": 0.9, "threshold": 0.25, "coverage": 1.0, "accuracy": 0.96},
+        {"wanted": 0.95, "threshold": 0.25, "coverage": 1.0, "accuracy": 0.96},
+        {"wanted": 0.99, "threshold": None, "coverage": 0.5, "accuracy": 0.98},
+    ]
+    text = card("classification", abstention=chosen, risk_coverage=others)
+    assert "chosen for an accuracy of 0.9 of what is answered on the validation examples: 50.0%" in text
+    assert "| 0.95 | 0.2500 | 100.0% | 0.9600 |" in text
+    assert "| 0.9 | 0.2500" not in text
+    assert "| 0.99 |" not in text
+    assert "and out-of-scope texts, answers to which are wrong: 50.0%" in card(
+        "classification", abstention=chosen, out_of_scope={"texts": 3}
+    )
+    text = card("classification", abstention={**chosen, "wanted": None}, out_of_scope={"texts": 3})
+    assert "chosen by out-of-scope texts on the validation examples:" in text
+    assert "`--threshold P`" not in card("classification", risk_coverage=None)
+
+
 def test_label_sets_and_thresholds_are_described() -> None:
     validation = {**VALIDATION["classification"], "set_coverage": 0.9625, "set_size": 1.5}
     sets = {"method": "aps", "coverage": 0.95, "quantile": 0.8, "examples": 321}

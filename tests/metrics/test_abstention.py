@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mixling.metrics import ClassificationMetrics, choose_abstention
-from mixling.metrics.abstention import MIN_ANSWERED
 from mixling.tasks import Classification
 from mixling.text import Encoded, LabelSet
 
@@ -23,8 +22,7 @@ def test_the_threshold_has_the_largest_coverage_of_all(seed: int, wanted: float)
     possible = []
     for threshold in np.unique(confidence):
         answered = confidence >= threshold
-        if answered.sum() >= MIN_ANSWERED:
-            possible.append((right[answered].mean(), answered.mean()))
+        possible.append((right[answered].sum() / (answered.sum() + 1), answered.mean()))  # one more is wrong
     reached = [coverage for accuracy, coverage in possible if accuracy >= wanted]
     if reached:
         assert found.threshold is not None
@@ -38,11 +36,36 @@ def test_the_threshold_has_the_largest_coverage_of_all(seed: int, wanted: float)
         assert (found.accuracy, found.coverage) in [(pytest.approx(a), c) for a, c in possible]
 
 
-def test_what_is_always_right_enough_is_always_answered() -> None:
+def test_few_examples() -> None:
     found = choose_abstention(np.array([True, True, False]), np.array([0.9, 0.6, 0.5]), wanted=0.6)
-    assert (found.threshold, found.coverage) == (0.25, 1.0)
+    assert (found.threshold, found.coverage, found.accuracy) == (0.55, 2 / 3, 1)
+    found = choose_abstention(np.ones(3, bool), np.array([0.9, 0.6, 0.5]), wanted=0.75)
+    assert (found.threshold, found.coverage) == (0.25, 1)
+    for number, threshold in ((19, 0.25), (18, None)):
+        found = choose_abstention(np.ones(number, bool), np.full(number, 0.5), wanted=0.95)
+        assert found.threshold == threshold
+        assert found.accuracy == (1 if threshold else number / (number + 1))
     nothing = choose_abstention(np.array([True, False]), np.array([0.6, 0.9]), wanted=0.9)
-    assert (nothing.threshold, nothing.accuracy, nothing.coverage) == (None, 0.5, 1.0)
+    assert (nothing.threshold, nothing.accuracy, nothing.coverage) == (None, 1 / 3, 1.0)
+    again = choose_abstention(np.array([True, False]), np.array([0.6, 0.9]), wanted=nothing.accuracy)
+    assert again.threshold is not None
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(150, 0.95), (700, 0.99)])
+def test_new_answers_have_the_wanted_accuracy_on_average(number: int, wanted: float) -> None:
+    rng = np.random.default_rng(0)
+    every = rng.beta(4, 0.45, 20_000)  # the probability that an answer is right, which is the confidence
+    found, plain = [], []
+    for _ in range(60):
+        confidence = rng.choice(every, number)
+        right = rng.random(number) < confidence
+        chosen = choose_abstention(right, confidence, wanted=wanted)
+        if chosen.threshold is not None:
+            found.append(every[every >= chosen.threshold].mean())
+            plain.append(chosen.accuracy)
+    assert len(found) > 50
+    assert np.mean(found) >= wanted
+    assert np.mean(found) < np.mean(plain)  # those that it was chosen on
 
 
 def test_answers_and_metrics_below_the_threshold() -> None:

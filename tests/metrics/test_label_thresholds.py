@@ -98,3 +98,8 @@ def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
         Predictor(tmp_path / "m", threshold={"c": 0.5})
     with pytest.raises(ConfigError, match="label_thresholds: classification does not predict several labels"):
         parse(RunConfig, {"label_thresholds": 0.9}, where="test")
+    for wrong in ("f2", 1.5, 0, True):
+        with pytest.raises(
+            ConfigError, match=r'^test: label_thresholds: got .*; allowed: "f1", or a precision between'
+        ):
+            parse(RunConfig, {"task": "multi_label", "label_thresholds": wrong}, where="test")

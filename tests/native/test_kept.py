@@ -64,6 +64,8 @@ def test_all_texts_of_some_words(export: Callable[..., bytes], changes: dict[str
 def test_with_a_branch(export: Callable[..., bytes], labels: int) -> None:
     engine = engine_of(with_branch(export(preset="mixling-tiny", classes=labels), PLAIN, 1 if labels == 2 else labels))
     compare(engine, [*WORDS[:6], "a", "film", "a"], all_rows(9))
+    for n in (20, 70):  # by what texts have in common, and one after another
+        compare(engine, [["a", "film", *WORDS][i % 7 * (i % 3)] for i in range(n)], random_rows(60, n))
 
 
 def test_more_words_than_are_computed_at_a_time(export: Callable[..., bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,15 @@ def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
         assert prediction.abstained == str(text).startswith("nothing"), text
     assert predictor.metadata.threshold == found["threshold"]
     assert f"below a probability of {found['threshold']:.4f}" in summary(describe(str(tmp_path / "m")))
-    assert "It abstains" in (tmp_path / "m" / "README.md").read_text()
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "It abstains" in card
+    assert "probability   decisions   mean" in card
     never = Predictor(tmp_path / "m", threshold=0.0)
     assert not any(item.abstained for item in never.predict(list(test.texts)))  # type: ignore[union-attr]
     assert pickle.loads(pickle.dumps(never)).task.threshold == 0.0
-    for wrong in (-0.1, 1.5, float("nan")):
+    for wrong in (-0.1, 1.5, float("nan"), "x"):
         with pytest.raises(ConfigError, match=r"threshold: got .*; allowed: a probability, from 0 to 1"):
-            Predictor(tmp_path / "m", threshold=wrong)
+            Predictor(tmp_path / "m", threshold=wrong)  # type: ignore[arg-type]
 
 
 def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path: Path) -> None:
@@ -100,11 +103,60 @@ def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path:
 def test_an_accuracy_that_cannot_be_had_is_an_error_with_what_can(tmp_path: Path) -> None:
     train, validation = examples(100, 0, 1.0), examples(60, 1, 1.0)
     with pytest.raises(
-        ConfigError, match=r"no threshold gives an accuracy of 0.999 .* the most that can be had is 0\.\d"
-    ):
-        fit(config(abstain_at=0.999), train, validation, folder=tmp_path / "m")
+        ConfigError, match=r"no threshold gives an accuracy of 0.98 .* the most that can be had is 0\.\d"
+    ) as raised:
+        fit(config(abstain_at=0.98), train, validation, folder=tmp_path / "m")
     assert json.loads((tmp_path / "m" / "metrics.json").read_text())["abstention"]["threshold"] is None
     assert Predictor(tmp_path / "m").predict_one("nothing").abstained is None
+    highest = re.search(r"can be had is ([0-9.]+)", str(raised.value))
+    assert highest is not None
+    assert fit(config(abstain_at=float(highest[1])), train, validation, folder=tmp_path / "n") is not None
+
+
+def test_too_few_examples_for_an_accuracy_are_an_error_before_the_training(tmp_path: Path) -> None:
+    train, validation = examples(100, 0, 0.0), examples(18, 1, 0.0)
+    wanted = r"abstain_at: 18 validation examples are too few .* accuracy of 0.95, which needs 19; .* at most 0.947"
+    with pytest.raises(ConfigError, match=wanted):
+        fit(config(abstain_at=0.95), train, validation, folder=tmp_path / "m")
+    assert not (tmp_path / "m" / "model.onnx").exists()
+    assert fit(config(abstain_at=0.947), train, validation, folder=tmp_path / "n") is not None
+
+
+def test_thresholds_of_usual_accuracies_are_reported_without_a_wanted_one(tmp_path: Path) -> None:
+    train, validation = examples(300, 0, 0.4), examples(150, 1, 0.4)
+    run = fit(config(ngrams={"use": "never"}), train, validation, folder=tmp_path / "m")
+    assert run is not None
+    predictor = Predictor(tmp_path / "m")
+    assert (run.report["abstention"], predictor.metadata.threshold) == (None, None)
+    probabilities = predictor.predict_proba(list(validation.texts))
+    right = probabilities.argmax(1) == predictor.labels.ids(validation.targets)
+    assert [item["wanted"] for item in run.report["risk_coverage"]] == [0.9, 0.95, 0.98, 0.99]
+    *reached, last = run.report["risk_coverage"]
+    assert last["threshold"] is None  # fewer than 99 are answered
+    for item in reached:
+        answered = probabilities.max(1) >= item["threshold"]
+        assert item["coverage"] == pytest.approx(answered.mean())
+        assert item["accuracy"] == pytest.approx(right[answered].mean())
+        assert item["accuracy"] >= item["wanted"]
+        assert f"| {item['threshold']:.4f} | {item['coverage']:.1%} |" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_thresholds_are_chosen_on_examples_that_the_n_gram_branch_has_not_seen(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    noise = Dataset.from_examples(
+        Example(f"{word}{word} {word}", "ab"[int(rng.integers(2))], "noise", i)
+        for i, word in enumerate(f"w{number:x}" for number in rng.integers(2**40, 2**41, 100))
+    )
+    train, validation = examples(200, 0, 0.0), Dataset.from_examples([*examples(100, 1, 0.0), *noise])
+    run = fit(config(train={"epochs": 1}), train, validation, folder=tmp_path / "m")
+    assert run is not None
+    found = run.report["risk_coverage"][0]
+    # The saved branch was fitted on these examples as well, and knows the labels of the noise.
+    probabilities = Predictor(tmp_path / "m").predict_proba(list(validation.texts))
+    right = probabilities.argmax(1) == Predictor(tmp_path / "m").labels.ids(validation.targets)
+    assert right.mean() > 0.9
+    assert found["threshold"] is not None
+    assert found["coverage"] < 0.7
 
 
 def test_tasks_without_one_label_do_not_abstain() -> None:

@@ -135,7 +135,10 @@ def test_what_cannot_be_replayed_is_an_error_with_a_remedy(base: Path, tmp_path:
     finally:
         (base / "moved.jsonl").rename(base / "old.jsonl")
     config = resolved(new, {"pretrained": str(base / "base")}, task="multi_label")
-    assert replayed_run(config.init, config.task) is None
+    log: list[str] = []
+    assert replayed_run(config.init, config.task, log.append) is None
+    (line,) = log
+    assert "base has the task classification, not multi_label: the training begins with its weights, without" in line
     with pytest.raises(ConfigError, match=r"--replay: the run in .* has the task classification, not multi_label"):
         replayed_run(resolved(new, {"pretrained": str(base / "base"), "replay": 3}).init, "multi_label")
     with pytest.raises(ConfigError, match="replay requires a pretrained model"):

@@ -57,6 +57,9 @@ def explain(
         divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
     """
     _check(task, method, target)
+    for name, number, least in (("evaluations", evaluations, 1), ("seed", seed, 0)):
+        if number < least:
+            raise ConfigError(f"{name}: got {shown(number)}; allowed: whole numbers from {least}")
     if task.per_word and isinstance(text, tuple):
         raise DataError("the model labels the words of one text; got a pair of texts")
     words, parts, truncated = _read(text, config, encode, divide, as_list=task.per_word)
@@ -73,7 +76,7 @@ def explain(
     def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray:
         if word is not None:
             return parts[0].logits_of(word, kept, lambda texts: list(map(task.word_scores, logits(texts))))
-        found = [part.logits(kept, logits, logits_of_kept, unique=len(parts) > 1) for part in parts]
+        found = [part.logits(kept, logits, logits_of_kept) for part in parts]
         if len(parts) == 1:
             return found[0]
         return np.stack([task.pool_windows(np.stack(rows)) for rows in zip(*found, strict=True)])
@@ -83,14 +86,17 @@ def explain(
 
     def game(coalitions: npt.NDArray[np.bool_]) -> Float64:
         nonlocal label
-        kept = np.ones((len(coalitions), len(words)), bool)
-        kept[:, players] = coalitions
+        kept = coalitions
+        if len(players) < len(words):
+            kept = np.ones((len(coalitions), len(words)), bool)
+            kept[:, players] = coalitions
         found = outputs(kept)
-        if label is None:  # that of the text itself, which every method evaluates
-            label = int(found[coalitions.all(1).argmax()].argmax())
+        if label is None:  # that of the text itself, which every method evaluates among the last
+            whole = next(number for number in range(len(coalitions) - 1, -1, -1) if coalitions[number].all())
+            label = int(found[whole].argmax())
         return task.target_scores(found, label)
 
-    name, values = _method(method, len(players), evaluations, seed)
+    used, values = _method(method, len(players), evaluations, seed)
     effects, score, base = values(game, len(players))
     all_effects = np.zeros(len(words))
     all_effects[players] = effects
@@ -99,7 +105,7 @@ def explain(
         text=text,
         target=task.labels.names[label] if task.has_labels else None,
         word=word,
-        method=name,
+        method=used,
         score=score,
         base=base,
         probability=sigmoid(score) if task.has_labels else None,
@@ -187,17 +193,14 @@ class _Part:
         """Return the text with all of its words."""
         return self._make(np.ones((1, len(self._spelled)), bool))[0]
 
-    def logits(
-        self, kept: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept, *, unique: bool
-    ) -> npt.NDArray:
+    def logits(self, kept: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept) -> npt.NDArray:
         """Return the logits (M, C) of this part of texts that keep some of all words (M, words of the whole text).
 
-        Args:
-            unique: equal parts are computed once.
+        Of a window, equal parts are computed once.
         """
+        if kept.shape[1] == len(self.words):
+            return self._distinct_logits(kept, logits, logits_of_kept)
         rows = kept[:, self.words]
-        if not unique:
-            return self._distinct_logits(rows, logits, logits_of_kept)
         packed, inverse = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)
         distinct = np.unpackbits(packed, axis=1, count=rows.shape[1]).astype(bool)
         return self._distinct_logits(distinct, logits, logits_of_kept)[inverse.ravel()]

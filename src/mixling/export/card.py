@@ -34,7 +34,8 @@ def model_card(
     heading, outputs = task.card_outputs(config["reading"]) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
     tables = label_table(validation, report.get("data")) + pictures(validation)
-    decisions = calibration_section(report.get("calibration")) + abstention_section(report.get("abstention"))
+    decisions = calibration_section(report.get("calibration"), validation)
+    decisions += abstention_section(*map(report.get, ("abstention", "risk_coverage", "out_of_scope")))
     sets = conformal_section(report.get("conformal"), validation)
     sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
     selects, refit = config["train"]["load_best_at_end"], report.get("refit")

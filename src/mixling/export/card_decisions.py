@@ -2,33 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixling.export.card_data import SHOWN_LABELS, cell
+from mixling.metrics.reliability import ReliabilityBin, format_reliability
 
 
-def calibration_section(calibration: Mapping[str, Any] | None) -> str:
-    """Return what calibration did to the probabilities, given the entry of metrics.json."""
+def calibration_section(calibration: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
+    """Return what calibration did to the probabilities, given the entry of metrics.json and the validation metrics."""
     if calibration is None:
         return ""
+    bins = [None if item is None else ReliabilityBin(**item) for item in validation.get("reliability", ())]
+    diagram = f"\n```\n{format_reliability(bins)}\n```\n" if any(bins) else ""
     return f"""
 The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the
 calibration error of the network was {calibration["error_before"]:.4f} before and is {calibration["error"]:.4f} now. On
 data with other proportions of labels they have to be calibrated again.
+{diagram}"""
+
+
+def abstention_section(
+    abstention: Mapping[str, Any] | None,
+    risk_coverage: Sequence[Mapping[str, Any]] | None,
+    out_of_scope: Mapping[str, Any] | None,
+) -> str:
+    """Return when the model abstains, and what other thresholds do, given the entries of metrics.json."""
+    return _abstains(abstention, out_of_scope) + _other_thresholds(risk_coverage or ())
+
+
+def _abstains(abstention: Mapping[str, Any] | None, out_of_scope: Mapping[str, Any] | None) -> str:
+    if abstention is None or abstention["threshold"] is None:
+        return ""
+    wanted, examples = abstention["wanted"], "validation examples"
+    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
+    if wanted is not None and out_of_scope is not None:
+        examples += " and out-of-scope texts, answers to which are wrong"
+    return f"""
+It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
+was chosen {why} on the {examples}: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
+{abstention["accuracy"]:.4f}.
 """
 
 
-def abstention_section(abstention: Mapping[str, Any] | None) -> str:
-    """Return when the model abstains, given the entry of metrics.json."""
-    if abstention is None or abstention["threshold"] is None:
+def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
+    # One threshold may be enough for several accuracies, of which the highest is shown.
+    different = {item["threshold"]: item for item in risk_coverage if item["threshold"] is not None}
+    rows = [
+        f"| {item['wanted']:g} | {item['threshold']:.4f} | {item['coverage']:.1%} | {item['accuracy']:.4f} |"
+        for item in different.values()
+    ]
+    if not rows:
         return ""
-    wanted = abstention["wanted"]
-    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
     return f"""
-It abstains (`prediction.abstained`) where the top probability is below {abstention["threshold"]:.4f}. This threshold
-was chosen {why} on the validation examples: {abstention["coverage"]:.1%} of them are answered, with an accuracy of
-{abstention["accuracy"]:.4f}.
+With `--threshold P` it abstains where the top probability is below P. On the validation examples:
+
+| wanted accuracy of what is answered | threshold | answered | accuracy |
+|---|---|---|---|
+{chr(10).join(rows)}
 """
 
 

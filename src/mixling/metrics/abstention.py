@@ -1,17 +1,20 @@
 """Abstaining from uncertain answers: the threshold of the top probability for a wanted accuracy of what is answered.
 
 The threshold is the one of largest coverage (the risk-coverage curve: El-Yaniv and Wiener, "On the Foundations of
-Noise-free Selective Classification", JMLR 2010; Geifman and El-Yaniv, NeurIPS 2017).
+Noise-free Selective Classification", JMLR 2010; Geifman and El-Yaniv, NeurIPS 2017). As it is chosen on few examples,
+their accuracy is higher than that of new ones. One wrong answer more than there are is counted against it, as in
+conformal risk control (Angelopoulos et al., ICLR 2024, section 2): k right answers of n count as k / (n + 1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-MIN_ANSWERED = 20  # examples that an accuracy is computed from, or all if there are fewer
+USUAL = (0.9, 0.95, 0.98, 0.99)  # accuracies whose thresholds are reported
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Abstention:
         wanted: the accuracy that was asked for; None: chosen by out-of-scope texts, which are not in the other values.
         threshold: top probability below which a model abstains; None: no threshold has this accuracy.
         coverage: the fraction of examples that are answered.
-        accuracy: the fraction of right answers among them. Without a threshold, the largest that can be had.
+        accuracy: the fraction of right answers among them. Without a threshold, the largest that can be wanted, and
+            its coverage.
     """
 
     wanted: float | None
@@ -34,7 +38,7 @@ class Abstention:
 def choose_abstention(
     right: npt.NDArray[np.bool_], confidence: npt.NDArray[np.floating], *, wanted: float
 ) -> Abstention:
-    """Return the lowest threshold with a wanted accuracy.
+    """Return the lowest threshold with a wanted accuracy, which needs wanted / (1 - wanted) right answers at least.
 
     Args:
         right: (B,) whether the most probable label of an example is its own.
@@ -42,16 +46,26 @@ def choose_abstention(
     """
     order = np.argsort(-confidence, kind="stable")
     ordered = confidence[order].astype(np.float64)
-    answered = np.arange(1, len(order) + 1)
-    accuracy = np.cumsum(right[order]) / answered
-    # Equal probabilities are all answered or none.
-    possible = np.append(ordered[1:] < ordered[:-1], True) & (answered >= min(MIN_ANSWERED, len(order)))
-    reached = np.flatnonzero(possible & (accuracy >= wanted))
+    answered, hits = np.arange(1, len(order) + 1), np.cumsum(right[order])
+    lower = hits / (answered + 1)
+    possible = np.append(ordered[1:] < ordered[:-1], True)  # equal probabilities are all answered or none
+    reached = np.flatnonzero(possible & (lower >= wanted))
     if not len(reached):
-        best = int(np.where(possible, accuracy, -1).argmax())
-        return Abstention(wanted, None, float(answered[best] / len(order)), float(accuracy[best]))
+        best = int(np.where(possible, lower, -1).argmax())
+        return Abstention(wanted, None, float(answered[best] / len(order)), float(lower[best]))
     last = int(reached[-1])
     # In the middle of the gap, so that no rounding moves an example over the threshold.
     following = ordered[last + 1] if last + 1 < len(order) else 0.0
     threshold = float((ordered[last] + following) / 2)
-    return Abstention(wanted, threshold, float(answered[last] / len(order)), float(accuracy[last]))
+    return Abstention(wanted, threshold, float(answered[last] / len(order)), float(hits[last] / answered[last]))
+
+
+def risk_coverage(
+    right: npt.NDArray[np.bool_], confidence: npt.NDArray[np.floating], wanted: Sequence[float] = USUAL
+) -> tuple[Abstention, ...]:
+    """Return the thresholds of wanted accuracies: some points of the risk-coverage curve.
+
+    Args:
+        right, confidence: as of `choose_abstention`.
+    """
+    return tuple(choose_abstention(right, confidence, wanted=value) for value in wanted)

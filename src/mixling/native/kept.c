@@ -10,7 +10,7 @@
 #include "block.h"
 #include "model.h"
 
-enum { TOKENS = 512, TEXTS = 1024, KEPT = 1 << 14, POOLED = 64, SHARING_PARTS = 3, NOWHERE = 0x1FFFF };
+enum { TOKENS = 512, TEXTS = 1024, KEPT = 1 << 14, POOLED = 64, SHARING_PARTS = 3, NOWHERE = 0x1FFFF, FEW = 64 };
 
 /* Texts whose tokens are known but not computed, and those of which tokens are pooled. */
 typedef struct {
@@ -23,9 +23,10 @@ typedef struct {
     uint32_t *places;       /* (most, parts) words of a token */
     uint32_t *which, *ends; /* (room) tokens of the texts, one after another; (TEXTS) where those of a text end */
     float *weights, *own;   /* of attention: (most), and (n + 1) of a text's tokens, which sum to one */
-    float *pools, *sums;    /* (POOLED, rows of the output), (POOLED, its columns) */
-    float *unread;          /* (width) */
-    uint32_t *list;         /* (n + 1) words of a text */
+    float *projected;       /* tokens, with what they add to the logits; grown as needed */
+    float *pools, *sums;    /* (POOLED, rows of the output or floats of a projected token), (POOLED, its columns) */
+    float *unread;          /* of the pools of a text */
+    uint32_t *list, *own_tokens; /* (n + 1) words of a text from the last to the first, and their tokens */
     size_t tokens, texts, used; /* used: of `which` */
 } sharing;
 
@@ -74,17 +75,59 @@ static void share_out(sharing *of, const uint32_t *which, size_t n) {
         total = 0;
         for (size_t i = 0; i < n; i++) total += of->own[i] = expf(scores[which[i]] - top);
     }
-    for (size_t i = 0; i < n; i++) of->own[i] /= total;
+    float factor = 1 / total;
+    for (size_t i = 0; i < n; i++) of->own[i] *= factor;
 }
 
+/* The pools of a text. */
 static void pool(sharing *of, const uint32_t *which, size_t n, float *out) {
     const mixling_model *model = of->worker->model;
     size_t width = model->width;
     float *mean = out + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
-    if (model->attention) share_out(of, which, n);
     model->kernels->pool(
         n, width, of->worker->tokens, which, of->own, model->attention ? out : of->unread, model->mean ? mean : of->unread,
         model->maximum ? highest : of->unread);
+}
+
+/* The floats of a token followed by what it adds to the logits as a part of the weighted sum, and of the mean. */
+static size_t projected_size(const mixling_model *model) {
+    return model->width + padded(model->num_labels * (size_t)(model->attention + model->mean));
+}
+
+/* Multiply the tokens, of which there are fewer than texts, with the output's matrices of sums; a status. */
+static int project(sharing *of) {
+    const mixling_worker *worker = of->worker;
+    const mixling_model *model = worker->model;
+    size_t width = model->width, labels = model->num_labels, all = projected_size(model), columns = all - width;
+    float *matrix = block_take(width * columns, sizeof *matrix);
+    of->projected = block_grow(of->projected, 0, of->tokens * all * sizeof *of->projected);
+    if (matrix && of->projected) {
+        for (size_t part = 0; part < (size_t)(model->attention + model->mean); part++)
+            for (size_t i = 0; i < width; i++)
+                memcpy(
+                    matrix + i * columns + part * labels, model->output.values + (part * width + i) * model->output.stride,
+                    labels * sizeof *matrix);
+        for (size_t i = 0; i < of->tokens; i++) {
+            memcpy(of->projected + i * all, worker->tokens + i * width, width * sizeof *of->projected);
+            memset(of->projected + i * all + width, 0, columns * sizeof *of->projected);
+        }
+        model->kernels->multiply(
+            of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected + width, all);
+    }
+    block_free(matrix);
+    return matrix && of->projected ? MIXLING_OK : MIXLING_MEMORY;
+}
+
+/* The highest values of a text's tokens, and the logits without those. */
+static void pool_projected(sharing *of, const uint32_t *which, size_t n, float *highest, float *logits) {
+    const mixling_model *model = of->worker->model;
+    size_t labels = model->num_labels, all = projected_size(model);
+    float *weighted = of->unread, *mean = weighted + all;
+    model->kernels->pool(n, all, of->projected, which, of->own, weighted, mean, highest);
+    weighted += model->width;
+    mean += model->width + (model->attention ? labels : 0);
+    for (size_t k = 0; k < labels && model->attention; k++) logits[k] += weighted[k];
+    for (size_t k = 0; k < labels && model->mean; k++) logits[k] += mean[k];
 }
 
 /* Compute the tokens that are waiting, and the logits of the texts; a status. */
@@ -92,20 +135,32 @@ static int finish(sharing *of, float *logits) {
     mixling_worker *worker = of->worker;
     const mixling_model *model = worker->model;
     const matrix *output = &model->output;
-    size_t labels = model->num_labels, from = 0;
+    size_t labels = model->num_labels, from = 0, rows = output->rows, skipped = 0;
     if (!of->texts) return MIXLING_OK;
-    int status = body_tokens(worker, worker->rows, of->n + 1, of->places, of->tokens);
+    int status = body_tokens(worker, worker->rows, of->n + 1, of->places, of->tokens), projects = of->tokens < of->texts;
+    if (status == MIXLING_OK && projects) status = project(of);
     if (status != MIXLING_OK) return status;
     if (model->attention) weigh(of);
+    if (projects) {
+        rows = projected_size(model);
+        skipped = output->rows - (model->maximum ? model->width : 0);
+    }
     for (size_t first = 0; first < of->texts; first += POOLED) {
         size_t texts = of->texts - first < POOLED ? of->texts - first : POOLED;
         for (size_t i = 0; i < texts; from = of->ends[first + i++]) {
-            pool(of, of->which + from, of->ends[first + i] - from, of->pools + i * output->rows);
-            memcpy(of->sums + i * output->stride, model->output_bias, output->stride * sizeof(float));
+            const uint32_t *which = of->which + from;
+            size_t n = of->ends[first + i] - from;
+            float *pools = of->pools + i * rows, *sums = of->sums + i * output->stride;
+            memcpy(sums, model->output_bias, output->stride * sizeof *sums);
+            if (model->attention) share_out(of, which, n);
+            if (projects)
+                pool_projected(of, which, n, pools, sums);
+            else
+                pool(of, which, n, pools);
         }
         model->kernels->multiply(
-            texts, output->stride, output->rows, of->pools, output->rows, output->values, output->stride, of->sums,
-            output->stride);
+            texts, output->stride, output->rows - skipped, of->pools, rows, output->values + skipped * output->stride,
+            output->stride, of->sums, output->stride);
         for (size_t i = 0; i < texts; i++)
             memcpy(logits + (first + i) * labels, of->sums + i * output->stride, labels * sizeof *logits);
     }
@@ -114,27 +169,36 @@ static int finish(sharing *of, float *logits) {
     return MIXLING_OK;
 }
 
-/* The places of the words that a text keeps, of `n`; that of no word at all where it keeps none. Their number. */
-static size_t list_kept(const uint8_t *kept, size_t n, uint32_t *out) {
+/* List the words that a text keeps, of `n`, from the last to the first; their number. `*same`: how many words of the text
+   before are in the list; is set to how many of them, from the last on, this text has, too. */
+static size_t list_kept(const uint8_t *kept, size_t n, uint32_t *list, size_t *same) {
     size_t number = 0;
-    for (size_t i = 0; i < n; i++) {
-        out[number] = (uint32_t)i;
-        number += kept[i] != 0;
+    for (size_t i = n; i-- > 0;) {
+        if (!kept[i]) continue;
+        if (number < *same && list[number] != i) *same = number;
+        list[number++] = (uint32_t)i;
     }
-    if (!number) out[number++] = (uint32_t)n;
+    if (number < *same) *same = number;
     return number;
 }
 
 static int run_sharing(sharing *of, const uint8_t *kept, size_t m, float *logits) {
-    size_t n = of->n, labels = of->worker->model->num_labels;
+    size_t n = of->n, labels = of->worker->model->num_labels, words = 0;
     int status = MIXLING_OK;
     for (size_t i = 0; i < m && status == MIXLING_OK; i++) {
-        size_t words = list_kept(kept + i * n, n, of->list);
-        if (of->tokens + words > of->most || of->used + words > of->room || of->texts == TEXTS)
+        size_t same = words;
+        words = list_kept(kept + i * n, n, of->list, &same);
+        if (of->tokens + words + 1 > of->most || of->used + words + 1 > of->room || of->texts == TEXTS) {
             status = finish(of, logits + (i - of->texts) * labels);
-        for (size_t j = 0; j < words; j++)
-            of->which[of->used++] =
-                token_of(of, j ? of->list[j - 1] : NOWHERE, of->list[j], j + 1 < words ? of->list[j + 1] : NOWHERE);
+            same = 0;
+        }
+        /* The word before the first that both texts have is another one. */
+        for (size_t j = same ? same - 1 : 0; j < words; j++)
+            of->own_tokens[j] =
+                token_of(of, j + 1 < words ? of->list[j + 1] : NOWHERE, of->list[j], j ? of->list[j - 1] : NOWHERE);
+        if (!words) of->own_tokens[0] = token_of(of, NOWHERE, (uint32_t)n, NOWHERE);
+        memcpy(of->which + of->used, of->own_tokens, (words ? words : 1) * sizeof *of->which);
+        of->used += words ? words : 1;
         of->ends[of->texts++] = (uint32_t)of->used;
     }
     return status == MIXLING_OK ? finish(of, logits + (m - of->texts) * labels) : status;
@@ -145,8 +209,9 @@ static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / s
 static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
     const mixling_model *model = worker->model;
     const matrix *output = &model->output;
-    int status = MIXLING_MEMORY, bits = seen_bits(n + 1 > TOKENS ? n + 1 : TOKENS);
-    sharing of = {.worker = worker, .n = n, .bits = bits, .most = (size_t)1 << (bits - 1), .room = n + 1 > KEPT ? n + 1 : KEPT};
+    size_t all = projected_size(model);
+    int status = MIXLING_MEMORY, bits = seen_bits(n + 2 > TOKENS ? n + 2 : TOKENS);
+    sharing of = {.worker = worker, .n = n, .bits = bits, .most = (size_t)1 << (bits - 1), .room = n + 2 > KEPT ? n + 2 : KEPT};
     of.keys = calloc((size_t)1 << bits, sizeof *of.keys);
     of.numbers = take((size_t)1 << bits, sizeof *of.numbers);
     of.places = take(of.most, model->parts * sizeof *of.places);
@@ -154,41 +219,109 @@ static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n
     of.ends = take(TEXTS, sizeof *of.ends);
     of.weights = take(of.most, sizeof *of.weights);
     of.own = take(n + 1, sizeof *of.own);
-    of.pools = take(POOLED, output->rows * sizeof *of.pools);
+    of.pools = take(POOLED, (output->rows > all ? output->rows : all) * sizeof *of.pools);
     of.sums = take(POOLED, output->stride * sizeof *of.sums);
-    of.unread = take(model->width, sizeof *of.unread);
+    of.unread = take(2 * all, sizeof *of.unread);
     of.list = take(n + 1, sizeof *of.list);
+    of.own_tokens = take(n + 1, sizeof *of.own_tokens);
     if (of.keys && of.numbers && of.places && of.which && of.ends && of.weights && of.own && of.pools && of.sums &&
-        of.unread && of.list)
+        of.unread && of.list && of.own_tokens)
         status = run_sharing(&of, kept, m, logits);
-    void *parts[] = {of.keys, of.numbers, of.places, of.which, of.ends, of.weights, of.own, of.pools, of.sums, of.unread, of.list};
+    void *parts[] = {of.keys, of.numbers, of.places, of.which, of.ends, of.weights, of.own, of.pools, of.sums, of.unread, of.list,
+                     of.own_tokens};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
+    block_free(of.projected);
     return status;
+}
+
+/* The rows of the words that a text keeps, in order; that of no word at all where it keeps none. Their number. */
+static size_t kept_rows(const mixling_worker *worker, const uint8_t *kept, size_t n, uint32_t *out) {
+    size_t number = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[number] = worker->rows[i];
+        number += kept[i] != 0;
+    }
+    if (!number) out[number++] = worker->rows[n];
+    return number;
 }
 
 static int run_each(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
-    size_t labels = worker->model->num_labels;
-    uint32_t *list = take(2 * (n + 1), sizeof *list), *rows = list + n + 1;
-    int status = list ? MIXLING_OK : MIXLING_MEMORY;
-    for (size_t i = 0; i < m && status == MIXLING_OK; i++) {
-        size_t words = list_kept(kept + i * n, n, list);
-        for (size_t j = 0; j < words; j++) rows[j] = worker->rows[list[j]];
-        status = body_run(worker, rows, words, logits + i * labels);
-    }
-    free(list);
+    uint32_t *rows = take(n + 1, sizeof *rows);
+    int status = rows ? MIXLING_OK : MIXLING_MEMORY;
+    for (size_t i = 0; i < m && status == MIXLING_OK; i++)
+        status = body_run(worker, rows, kept_rows(worker, kept + i * n, n, rows), logits + i * worker->model->num_labels);
+    free(rows);
     return status;
 }
 
-static int add_branch(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
-    uint32_t *list = take(2 * (n + 1), sizeof *list), *rows = list + n + 1;
-    if (!list) return MIXLING_MEMORY;
-    for (size_t i = 0; i < m; i++) {
-        size_t words = list_kept(kept + i * n, n, list);
-        for (size_t j = 0; j < words; j++) rows[j] = worker->rows[list[j]];
-        ngrams_add(worker, rows, words, logits + i * worker->model->num_labels);
-    }
-    free(list);
+static int add_each_branch(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
+    uint32_t *rows = take(n + 1, sizeof *rows);
+    if (!rows) return MIXLING_MEMORY;
+    for (size_t i = 0; i < m; i++)
+        ngrams_add(worker, rows, kept_rows(worker, kept + i * n, n, rows), logits + i * worker->model->num_labels);
+    free(rows);
     return MIXLING_OK;
+}
+
+/* What the linear model has of the last words of a text, of any number of them: the sums of their weights, how many are
+   different, and which pairs of words are terms. */
+typedef struct {
+    mixling_worker *worker;
+    size_t n;
+    uint32_t *pairs;                        /* (n, n) 1 + the term of a pair; 0: not looked up yet */
+    uint32_t *sums;                         /* (n + 1, K) */
+    uint32_t list[FEW], terms[FEW];         /* words from the last to the first; terms of their pairs */
+    size_t different[FEW + 1], known[FEW + 1]; /* words; terms */
+} endings;
+
+/* Add the weights of the word before `number` others. */
+static void add_word(endings *of, size_t number) {
+    const mixling_worker *worker = of->worker;
+    const ngram_branch *branch = &worker->model->branch;
+    size_t outputs = branch->outputs, word = of->list[number], known = of->known[number], after = 0;
+    const uint32_t *rows = worker->rows, *before = of->sums + number * outputs;
+    uint32_t *sums = of->sums + (number + 1) * outputs;
+    const branch_word *own = table_branch(worker, rows[word]);
+    int is_new = own->is_word != 0;
+    for (size_t i = 0; i < number && is_new; i++) {
+        const branch_word *other = table_branch(worker, rows[of->list[i]]);
+        is_new = !other->is_word || other->hash != own->hash;
+    }
+    of->different[number + 1] = of->different[number] + (size_t)is_new;
+    for (size_t k = 0; k < outputs; k++) sums[k] = before[k] + (is_new ? own->sums[k] : 0);
+    of->known[number + 1] = known;
+    if (!number) return;
+    after = of->list[number - 1];
+    uint32_t *pair = of->pairs + word * of->n + after;
+    if (!*pair) *pair = 1 + (uint32_t)ngrams_pair(worker, rows[word], rows[after]);
+    size_t term = *pair - 1;
+    if (term == branch->number) return;
+    for (size_t i = 0; i < known; i++)
+        if (of->terms[i] == term) return;
+    of->terms[known] = (uint32_t)term;
+    of->known[number + 1] = known + 1;
+    const int8_t *weights = branch->weights + term * outputs;
+    for (size_t k = 0; k < outputs; k++) sums[k] += (uint32_t)weights[k];
+}
+
+/* Add the linear model to the logits of the texts. What one has in common with that before it, from some word to the end,
+   is as it was. */
+static int add_branch(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
+    size_t outputs = worker->model->branch.outputs, labels = worker->model->num_labels, words = 0;
+    if (n > FEW) return add_each_branch(worker, kept, m, n, logits);
+    endings of = {.worker = worker, .n = n};
+    of.pairs = calloc(n * n, sizeof *of.pairs);
+    of.sums = calloc((n + 1) * outputs, sizeof *of.sums);
+    int status = of.pairs && of.sums ? MIXLING_OK : MIXLING_MEMORY;
+    for (size_t i = 0; i < m && status == MIXLING_OK; i++) {
+        size_t same = words;
+        words = list_kept(kept + i * n, n, of.list, &same);
+        for (size_t j = same; j < words; j++) add_word(&of, j);
+        ngrams_score(worker, of.sums + words * outputs, of.different[words], logits + i * labels);
+    }
+    free(of.pairs);
+    free(of.sums);
+    return status;
 }
 
 int mixling_predict_kept(

@@ -317,5 +317,10 @@ int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const ui
 void body_free(mixling_worker *worker);
 /* Weight the logits of `n` tokens, and add those of the linear model. */
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
+/* The term of a pair of words in rows of the table; the number of terms where it is none. */
+size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second);
+/* Weight the logits of a text, and add those of the linear model, whose weights of its terms have these sums (K), modulo
+   2^32; `number` of its words are different. */
+void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits);
 
 #endif

@@ -238,6 +238,10 @@ static void begin(mixling_worker *worker) {
     worker->round = 1;
 }
 
+static inline uint32_t pair_hash(const branch_word *first, const branch_word *second) {
+    return hash_mix(first->hash * 0x9E3779B1u + hash_mix(second->hash) + 7);
+}
+
 enum { PAIRS = 16 }; /* at a time */
 
 /* Add the weights of pairs of `n` words and those before them, where they are new. What is far in memory is asked for
@@ -249,7 +253,7 @@ static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, in
     for (size_t i = 0; i < n; i++) {
         const branch_word *first = table_branch(worker, rows[(ptrdiff_t)i - 1]), *second = table_branch(worker, rows[i]);
         if (!first->is_word || !second->is_word) continue;
-        hashes[number] = hash_mix(first->hash * 0x9E3779B1u + hash_mix(second->hash) + 7);
+        hashes[number] = pair_hash(first, second);
         FETCH(branch->buckets + (hashes[number] >> branch->low_bits));
         number++;
     }
@@ -258,6 +262,28 @@ static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, in
         size_t term = locate(branch, hashes[i]);
         if (term < branch->number && is_new(worker, bits, (uint32_t)term)) add_weights(branch, term, sums);
     }
+}
+
+void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits) {
+    const ngram_branch *branch = &worker->model->branch;
+    size_t outputs = branch->outputs;
+    double root = sqrt((double)(number ? number : 1));
+    if (outputs < worker->model->num_labels) { /* of two labels one score: how much rather it is the second */
+        float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root);
+        logits[0] = branch->network * logits[0] - score / 2;
+        logits[1] = branch->network * logits[1] + score / 2;
+        return;
+    }
+    for (size_t k = 0; k < outputs; k++) {
+        float score = branch->bias[k] + branch->scale[k] * (float)((int32_t)sums[k] / root);
+        logits[k] = branch->network * logits[k] + score;
+    }
+}
+
+size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second) {
+    const ngram_branch *branch = &worker->model->branch;
+    const branch_word *one = table_branch(worker, first), *other = table_branch(worker, second);
+    return one->is_word && other->is_word ? locate(branch, pair_hash(one, other)) : branch->number;
 }
 
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
@@ -275,15 +301,5 @@ void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *l
     }
     begin(worker);
     for (size_t i = 1; i < n; i += PAIRS) add_pairs(worker, rows + i, n - i < PAIRS ? n - i : PAIRS, bits, sums);
-    double root = sqrt((double)(number ? number : 1));
-    if (outputs < worker->model->num_labels) { /* of two labels one score: how much rather it is the second */
-        float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root);
-        logits[0] = branch->network * logits[0] - score / 2;
-        logits[1] = branch->network * logits[1] + score / 2;
-        return;
-    }
-    for (size_t k = 0; k < outputs; k++) {
-        float score = branch->bias[k] + branch->scale[k] * (float)((int32_t)sums[k] / root);
-        logits[k] = branch->network * logits[k] + score;
-    }
+    ngrams_score(worker, sums, number, logits);
 }

@@ -6,17 +6,19 @@ fitted for the first model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.export.onnx import amend
-from mixling.metrics.abstention import Abstention, choose_abstention
+from mixling.metrics.abstention import Abstention, choose_abstention, risk_coverage
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.models.model import Model
@@ -41,6 +43,7 @@ class Adjustments:
         self._calibration: Calibration | None = None
         self._calibration_report: CalibrationReport | None = None
         self._branch: Fitted | None = None
+        self._risk_coverage: tuple[Abstention, ...] | None = None
         self._abstention: Abstention | None = None
         self._outside: OutOfScope | None = None
         self._sets: ConformalSets | None = None
@@ -95,7 +98,8 @@ class Adjustments:
         """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.
 
         It is chosen for the accuracy of what is answered, where answers to out-of-scope texts are wrong; without a
-        wanted accuracy, by the rates of right answers and of rejected out-of-scope texts.
+        wanted accuracy, by the rates of right answers and of rejected out-of-scope texts. Thresholds for usual
+        accuracies are reported in any case.
 
         Args:
             path: the file, otherwise complete.
@@ -103,32 +107,46 @@ class Adjustments:
             wanted: the accuracy of what is answered.
             outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
         """
-        if wanted is None and not outside:
+        task = self._validation.task
+        if not task.abstains:
             return
-        if self._abstention is None:
-            task = self._validation.task
+        if self._risk_coverage is None:
             probabilities = task.probabilities(np.stack(outputs))
             right, inside = probabilities.argmax(1) == np.asarray(self._validation.targets), probabilities.max(1)
-            rejectable = Predictor(path).predict_proba(outside).max(1) if outside else np.zeros(0)
-            if wanted is None:
-                lowest = choose_rejection(right, inside, rejectable)
-                answered = inside >= lowest
-                accuracy = float(right[answered].mean()) if answered.any() else 0.0
-                found = Abstention(None, lowest, float(answered.mean()), accuracy)
-            else:
-                joined = np.concatenate([right, np.zeros(len(outside), bool)])
-                found = choose_abstention(joined, np.concatenate([inside, rejectable]), wanted=wanted)
-            self._abstention, task.threshold = found, found.threshold
-            if found.threshold is not None:
-                self._log(
-                    f"abstains below a probability of {found.threshold:.4f}: on validation it answers "
-                    f"{found.coverage:.1%}, of these {found.accuracy:.2%} right"
-                )
-            if outside:
-                self._outside = out_of_scope_report(inside, rejectable, threshold=found.threshold)
-                self._log(self._outside.summary())
-        if (threshold := self._abstention.threshold) is not None:
+            self._risk_coverage = risk_coverage(right, inside)
+            if wanted is not None or outside:
+                self._abstention = self._choose_abstention(path, right, inside, wanted, outside)
+        if self._abstention is not None and (threshold := self._abstention.threshold) is not None:
             write_atomic(path, amend(path.read_bytes(), threshold=threshold))
+
+    def _choose_abstention(
+        self,
+        path: Path,
+        right: npt.NDArray[np.bool_],
+        inside: npt.NDArray[np.floating],
+        wanted: float | None,
+        outside: Sequence[Text],
+    ) -> Abstention:
+        rejectable = Predictor(path).predict_proba(outside).max(1) if outside else np.zeros(0)
+        if wanted is None:
+            lowest = choose_rejection(right, inside, rejectable)
+            answered = inside >= lowest
+            accuracy = float(right[answered].mean()) if answered.any() else 0.0
+            found = Abstention(None, lowest, float(answered.mean()), accuracy)
+        else:
+            joined = np.concatenate([right, np.zeros(len(outside), bool)])
+            found = choose_abstention(joined, np.concatenate([inside, rejectable]), wanted=wanted)
+        self._validation.task.threshold = found.threshold
+        if found.threshold is not None:
+            joint = " and the out-of-scope texts" if outside and wanted is not None else ""
+            self._log(
+                f"abstains below a probability of {found.threshold:.4f}: on validation{joint} it answers "
+                f"{found.coverage:.1%}, of these {found.accuracy:.2%} right"
+            )
+        if outside:
+            self._outside = out_of_scope_report(inside, rejectable, threshold=found.threshold)
+            self._log(self._outside.summary())
+        return found
 
     def fit_sets(self, path: Path, held_out: Dataset, *, coverage: float, method: Method) -> None:
         """Add conformal sets to a model file, fitted on examples that neither trained nor chose anything."""
@@ -180,6 +198,7 @@ class Adjustments:
         return {
             "calibration": None if self._calibration_report is None else asdict(self._calibration_report),
             "abstention": None if self._abstention is None else asdict(self._abstention),
+            "risk_coverage": None if self._risk_coverage is None else [asdict(item) for item in self._risk_coverage],
             "label_thresholds": None
             if self._thresholds is None
             else {name: asdict(item) for name, item in self._thresholds.items()},
@@ -200,8 +219,9 @@ def check_abstention(found: Mapping[str, Any] | None, folder: Path) -> None:
         ConfigError: no threshold has the accuracy.
     """
     if found is not None and found["threshold"] is None:
+        highest = math.floor(10_000 * found["accuracy"]) / 10_000  # which can be had, so it is not rounded up
         raise ConfigError(
             f"abstain_at: no threshold gives an accuracy of {found['wanted']:g} on the validation examples; the most "
-            f"that can be had is {found['accuracy']:.4f}, answering {found['coverage']:.1%} of them. The model in "
-            f"{folder} is complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
+            f"that can be had is {highest:g}, answering {found['coverage']:.1%} of them. The model in {folder} is "
+            "complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
         )

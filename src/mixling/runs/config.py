@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import torch
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from mixling.config import Config, parse
 from mixling.data.examples import DataConfig
-from mixling.errors import ConfigError, TrainingError, command_line
+from mixling.errors import ConfigError, TrainingError, command_line, shown
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS
 from mixling.runs.artifact import KINDS, TRAINING, kind_of
@@ -122,6 +122,13 @@ class RunConfig(Config):
         if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
             return given
         return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
+
+    @field_validator("label_thresholds", mode="before")
+    @classmethod
+    def _thresholds_have_a_criterion(cls, value: object) -> object:
+        if value in (None, "f1") or (isinstance(value, int | float) and 0 < value < 1):
+            return value
+        raise ValueError(f'got {shown(value)}; allowed: "f1", or a precision between 0 and 1')
 
     @model_validator(mode="after")
     def _augmentation_has_a_task(self) -> RunConfig:

@@ -118,6 +118,21 @@ def read_out_of_scope(config: RunConfig) -> list[Text]:
     return texts
 
 
+def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
+    """Check that the examples that a threshold is chosen on are enough for the wanted accuracy, if all are right.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    wanted, number = config.abstain_at, len(validation)
+    if wanted is not None and number < (needed := min_examples(wanted)):
+        raise ConfigError(
+            f"abstain_at: {number} validation examples are too few to show an accuracy of {wanted:g}, which needs "
+            f"{needed}; provide more (--validation FILE, --validation-fraction), or an accuracy of at most "
+            f"{math.floor(1000 * number / (number + 1)) / 1000:g}"
+        )
+
+
 def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:
     found = count_near_duplicates(train, validation, seed=config.train.seed)
     if not found.count:

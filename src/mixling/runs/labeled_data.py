@@ -13,7 +13,7 @@ from mixling.data.dataset import Dataset
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.cross_fitting import choose_folds
-from mixling.runs.data import hold_out, log_truncated
+from mixling.runs.data import check_abstention_data, hold_out, log_truncated
 from mixling.runs.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.files import TEACHER_FOLDER
 from mixling.runs.initialization import make_vectors
@@ -73,6 +73,7 @@ def prepare_examples(
         fit: trains the models of the teacher "self".
     """
     validation, held_out = hold_out(config, validation)
+    check_abstention_data(config, validation)
     counts, labels = train.label_counts(), task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)

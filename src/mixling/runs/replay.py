@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,8 +35,11 @@ _LEAST = 50  # examples of each label
 Splits = tuple[Dataset, Dataset]
 
 
-def replayed_run(init: InitConfig, task: str) -> RunConfig | None:
+def replayed_run(init: InitConfig, task: str, log: Callable[[str], None] | None = None) -> RunConfig | None:
     """Return the configuration of the run whose labels a run keeps; None if it starts with labels of its own.
+
+    Args:
+        log: receives the reason, where the run has another task.
 
     Raises:
         ModelFileError: the record of the run is damaged.
@@ -48,16 +52,22 @@ def replayed_run(init: InitConfig, task: str) -> RunConfig | None:
         saved = read_run(path.parent)
     except FileNotFoundError:
         saved = {"kind": None}
-    problem = "is not of `mixling train`" if saved.get("kind", TRAINING) != TRAINING else ""
-    if not problem and saved["config"].get("task") != task:
-        problem = f"has the task {saved['config'].get('task')}, not {task}"
-    if not problem and not task_type(task).has_labels:
-        problem = f"has no labels; its task is {task}"
-    if problem:
+    if problem := _problem(saved, task):
         if number is not None:
             raise ConfigError(f"--replay: the run in {folder} {problem}; leave it out")
+        if saved.get("kind", TRAINING) == TRAINING and log is not None:
+            log(f"{folder} {problem}: the training begins with its weights, without its labels")
         return None
     return parse(RunConfig, saved["config"], where=str(path))
+
+
+def _problem(saved: dict[str, Any], task: str) -> str:
+    """Return why the labels of a run cannot be kept; empty if they can."""
+    if saved.get("kind", TRAINING) != TRAINING:
+        return "is not of `mixling train`"
+    if saved["config"].get("task") != task:
+        return f"has the task {saved['config'].get('task')}, not {task}"
+    return "" if task_type(task).has_labels else f"has no labels; its task is {task}"
 
 
 def with_replay(
@@ -81,7 +91,7 @@ def with_replay(
     Raises:
         ConfigError: the examples of the old run cannot be read.
     """
-    old = replayed_run(init, task)
+    old = replayed_run(init, task, log)
     if old is None:
         return new
     folder = init.pretrained

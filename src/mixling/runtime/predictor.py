@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError, DataError, shown
 from mixling.runtime.inference import Inference
 from mixling.runtime.network import BATCH_SIZE
 from mixling.runtime.windows import check_too_long, refuse_long
@@ -75,8 +75,8 @@ class Predictor:
         """
         check_too_long(too_long)
         for value in threshold.values() if isinstance(threshold, Mapping) else (threshold,):
-            if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"threshold: got {value:g}; allowed: a probability, from 0 to 1")
+            if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+                raise ConfigError(f"threshold: got {shown(value)}; allowed: a probability, from 0 to 1")
         self._threshold = threshold
         self._inference = Inference(
             path, num_threads=num_threads, encoder=encoder, threshold=threshold, too_long=too_long
