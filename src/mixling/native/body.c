@@ -71,7 +71,7 @@ static size_t parts_of(
     return number;
 }
 
-enum { AHEAD = 3 }; /* tokens */
+enum { AHEAD = 3, TOKENS = 16 };
 
 /* Have the processor fetch the record of a token: the table is larger than its caches. */
 static void prefetch(const mixling_worker *worker, const sequence *of, size_t i) {
@@ -85,7 +85,6 @@ static void prefetch(const mixling_worker *worker, const sequence *of, size_t i)
 static void embed(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const void *parts[MAX_PARTS];
-    for (size_t i = 0; i < of->n; i++) worker->parts[i] = worker->table.records + of->rows[i] * model->record;
     for (size_t i = 0; i < of->tokens; i++) {
         prefetch(worker, of, i + AHEAD);
         size_t number = parts_of(model, of, worker->parts, model->width * sizeof(float), i, parts);
@@ -99,37 +98,63 @@ static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
     for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
 }
 
-/* The tokens and the hidden layer of the first sublayer, from the rows and products of words; where products have half
-   precision, the hidden layer is rounded to integers. */
+/* The tokens and the hidden layer of the first sublayer, from the rows and products of words. */
 static void embed_folded(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
-    const int8_matrix *contract = &model->sublayers[0].integers;
     size_t stride = model->folded.stride, width = model->width;
-    size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
-    const float units[2] = {model->row_unit, model->unit};
-    const uint8_t **from = worker->parts, **products = worker->parts + of->n;
     const void *parts[MAX_PARTS], *folded[MAX_PARTS];
-    for (size_t i = 0; i < of->n; i++) {
-        from[i] = worker->table.records + of->rows[i] * model->record;
-        products[i] = from[i] + model->product_at;
-    }
     for (size_t i = 0; i < of->tokens; i++) {
         prefetch(worker, of, i + AHEAD);
-        size_t number = parts_of(model, of, from, width * size, i, parts);
-        parts_of(model, of, products, stride * size, i, folded);
-        if (!HAS_INTEGERS || !model->halves) {
-            model->kernels->hidden(
-                model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
-                model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
-            continue;
-        }
-        float highest = model->kernels->hidden_of_halves(
-            model->dim, width, stride, number, (const uint16_t *const *)parts, (const uint16_t *const *)folded, model->bias,
-            model->folded_bias, model->folded_shift, units, contract->scale, -INT8_LEAST * contract->largest,
-            worker->tokens + i * width, worker->inner);
-        worker->steps[i] = model->int8_kernels->round(
-            stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+        size_t number = parts_of(model, of, worker->parts, width * sizeof(float), i, parts);
+        parts_of(model, of, worker->parts + of->n, stride * sizeof(float), i, folded);
+        model->kernels->hidden(
+            model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
+            model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
     }
+}
+
+/* The same of rows and products in half precision, with the hidden layer rounded to integers. Some tokens at a time, so
+   that one needs not wait for the deviation of another. */
+static void embed_halves(mixling_worker *worker, const sequence *of) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
+    const int8_matrix *contract = &model->sublayers[0].integers;
+    size_t stride = model->folded.stride, width = model->width;
+    const void *parts[MAX_PARTS];
+    float scales[TOKENS];
+    for (size_t first = 0; first < of->tokens; first += TOKENS) {
+        size_t end = of->tokens - first < TOKENS ? of->tokens : first + TOKENS;
+        for (size_t i = first; i < end; i++) {
+            size_t number = parts_of(model, of, worker->parts, width * sizeof(uint16_t), i, parts);
+            scales[i - first] = model->unit * kernels->token_of_halves(
+                model->dim, width, number, (const uint16_t *const *)parts, model->bias, model->row_unit,
+                worker->tokens + i * width);
+        }
+        for (size_t i = first; i < end; i++) {
+            prefetch(worker, of, i + AHEAD);
+            size_t number = parts_of(model, of, worker->parts + of->n, stride * sizeof(uint16_t), i, parts);
+            float highest = kernels->hidden_of_halves(
+                stride, number, (const uint16_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],
+                contract->scale, -INT8_LEAST * contract->largest, worker->inner);
+            worker->steps[i] = model->int8_kernels->round(
+                stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+        }
+    }
+}
+
+/* The tokens, and where the first product is folded the hidden layer of the first sublayer. */
+static void begin(mixling_worker *worker, const sequence *of) {
+    const mixling_model *model = worker->model;
+    for (size_t i = 0; i < of->n; i++) {
+        worker->parts[i] = worker->table.records + of->rows[i] * model->record;
+        worker->parts[of->n + i] = worker->parts[i] + model->product_at;
+    }
+    if (!model->folded.values)
+        embed(worker, of);
+    else if (HAS_INTEGERS && model->halves)
+        embed_halves(worker, of);
+    else
+        embed_folded(worker, of);
 }
 
 /* y += W2 hidden + b2 over channels; `rounded`: the hidden layer is integers already. */
@@ -220,10 +245,7 @@ static int run_layers(mixling_worker *worker, const sequence *of) {
     size_t width = model->width, n = of->tokens;
     if (reserve(worker, n > of->n ? n : of->n)) return MIXLING_MEMORY;
     table_complete(worker);
-    if (model->folded.values)
-        embed_folded(worker, of);
-    else
-        embed(worker, of);
+    begin(worker, of);
     if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);
     if (model->token_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->token_weight, model->token_bias, worker->tokens);

@@ -220,25 +220,34 @@ TARGET static void NAME(hidden)(
 }
 
 #ifdef HALVES
-INLINE float NAME(halves_of)(
-    const size_t number, size_t dim, size_t width, size_t stride, const uint16_t *const *rows,
-    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
-    const float units[2], const float *factors, float least, float *token, float *inner) {
-    const uint16_t *from[3], *also[3];
-    for (size_t r = 0; r < number && number <= 3; r++) {
-        from[r] = rows[r];
-        also[r] = products[r];
-    }
+INLINE float NAME(token_of)(
+    const size_t number, size_t dim, size_t width, const uint16_t *const *rows, const float *bias, float unit,
+    float *token) {
+    const uint16_t *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = rows[r];
     for (size_t i = 0; i < width; i += WIDTH) {
         VECTOR sum = {0};
         for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : rows)[r] + i);
-        *(VECTOR *)(token + i) = units[0] * sum + *(const VECTOR *)(bias + i);
+        *(VECTOR *)(token + i) = unit * sum + *(const VECTOR *)(bias + i);
     }
-    float scale = units[1] * NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+    return NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+}
+
+TARGET static float NAME(token_of_halves)(
+    size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit, float *token) {
+    if (number == 3) return NAME(token_of)(3, dim, width, rows, bias, unit, token);
+    return NAME(token_of)(number, dim, width, rows, bias, unit, token);
+}
+
+INLINE float NAME(halves_of)(
+    const size_t number, size_t stride, const uint16_t *const *products, const float *folded_bias, const float *shift,
+    float scale, const float *factors, float least, float *inner) {
+    const uint16_t *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
     VECTOR highest = (VECTOR){0} + least, total = {0};
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? also : products)[r] + i);
+        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
         sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
@@ -248,25 +257,20 @@ INLINE float NAME(halves_of)(
 }
 
 TARGET static float NAME(hidden_of_halves)(
-    size_t dim, size_t width, size_t stride, size_t number, const uint16_t *const *rows,
-    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
-    const float units[2], const float *factors, float least, float *token, float *inner) {
-    if (number == 3)
-        return NAME(halves_of)(
-            3, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
+    size_t stride, size_t number, const uint16_t *const *products, const float *folded_bias, const float *shift,
+    float scale, const float *factors, float least, float *inner) {
+    if (number == 3) return NAME(halves_of)(3, stride, products, folded_bias, shift, scale, factors, least, inner);
     if (number == 2) /* the first token, and the last */
-        return NAME(halves_of)(
-            2, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
-    return NAME(halves_of)(
-        number, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
+        return NAME(halves_of)(2, stride, products, folded_bias, shift, scale, factors, least, inner);
+    return NAME(halves_of)(number, stride, products, folded_bias, shift, scale, factors, least, inner);
 }
 
 TARGET static void NAME(halve)(size_t n, float scale, const float *x, uint16_t *y) {
     for (size_t i = 0; i < n; i += WIDTH) HALVE(scale * *(const VECTOR *)(x + i), y + i);
 }
-#define OF_HALVES NAME(hidden_of_halves), NAME(halve)
+#define OF_HALVES NAME(token_of_halves), NAME(hidden_of_halves), NAME(halve)
 #else
-#define OF_HALVES NULL, NULL
+#define OF_HALVES NULL, NULL, NULL
 #endif
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {

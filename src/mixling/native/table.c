@@ -190,6 +190,14 @@ void table_complete(mixling_worker *worker) {
     }
 }
 
+/* Have the processor fetch all that is known of a word, while the words after it are looked up: the table is larger than
+   its caches. */
+static void fetch_record(const mixling_worker *worker, uint32_t row) {
+    size_t record = worker->model->record;
+    const uint8_t *from = worker->table.records + row * record;
+    for (size_t at = 0; at < record; at += LINE) FETCH_FAR(from + at);
+}
+
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row) {
     word_table *table = &worker->table;
     uint64_t hash = hash_key(worker->seed, key, size, marks);
@@ -200,6 +208,7 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
             same(table->keys + found->key, key, size)) {
             if (!found->met) found->met = 1;
             *row = found->row;
+            fetch_record(worker, found->row);
             return MIXLING_OK;
         }
     }
