@@ -36,6 +36,11 @@ INLINE VECTOR NAME(gelu_of)(VECTOR x) {
 INLINE VECTOR NAME(gelu_of)(VECTOR x) { return (VECTOR)GELU_OF(x); }
 #endif
 
+#ifndef GELU8_OF
+#define GELU8_OF NAME(gelu_of)
+#endif
+INLINE VECTOR NAME(gelu8_of)(VECTOR x) { return (VECTOR)GELU8_OF(x); }
+
 TARGET static void NAME(gelu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
 }
@@ -248,7 +253,7 @@ INLINE float NAME(halves_of)(
     for (size_t i = 0; i < stride; i += WIDTH) {
         VECTOR sum = *(const VECTOR *)(folded_bias + i);
         for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
-        sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
+        sum = NAME(gelu8_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
         total += sum;
@@ -331,6 +336,7 @@ static const kernels NAME(kernels) = {
 
 #undef VECTOR
 #undef GELU_OF
+#undef GELU8_OF
 #undef SUM_OF
 #undef MAX_OF
 #undef TOP_OF
