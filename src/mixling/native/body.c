@@ -284,7 +284,8 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
-    model->kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
+    model->kernels->transform(
+        output->rows, output->stride, model->num_labels, worker->pools, output->values, worker->logits);
     memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
     return MIXLING_OK;
 }

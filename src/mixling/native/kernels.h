@@ -23,8 +23,8 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
-    /* y (n) += x (k) B (k, n); k and n are multiples of LANES. */
-    void (*transform)(size_t k, size_t n, const float *x, const float *b, float *y);
+    /* y (n) += x (k) B (k, n), of which the first columns are used; k and n are multiples of LANES. */
+    void (*transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y);
     /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,

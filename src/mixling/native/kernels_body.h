@@ -127,16 +127,28 @@ TARGET static void NAME(expand)(
     NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
 }
 
-/* Four sums of each value are under way, since one waits for itself. */
-TARGET static void NAME(transform)(size_t k, size_t n, const float *x, const float *b, float *y) {
-    for (size_t j = 0; j < n; j += 2 * WIDTH) {
-        VECTOR sums[4][2] = {{{0}}};
-        for (size_t i = 0; i < k; i += 4)
-            for (size_t r = 0; r < 4; r++)
-                for (size_t c = 0; c < 2; c++)
-                    sums[r][c] += x[i + r] * *(const VECTOR *)(b + (i + r) * n + j + c * WIDTH);
-        for (size_t c = 0; c < 2; c++)
-            *(VECTOR *)(y + j + c * WIDTH) += (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
+/* One or two registers of y. Eight sums are under way, since one waits for itself. */
+INLINE void NAME(registers)(const size_t registers, size_t k, size_t n, const float *x, const float *b, float *y) {
+    const size_t apart = registers > 1 ? 0 : 4, right = registers > 1 ? WIDTH : 0;
+    VECTOR sums[4][2] = {{{0}}};
+    for (size_t i = 0; i < k; i += 4 + apart)
+        for (size_t r = 0; r < 4; r++)
+            for (size_t c = 0; c < 2; c++) {
+                size_t row = i + r + c * apart;
+                sums[r][c] += x[row] * *(const VECTOR *)(b + row * n + c * right);
+            }
+    VECTOR first = (sums[0][0] + sums[1][0]) + (sums[2][0] + sums[3][0]);
+    VECTOR second = (sums[0][1] + sums[1][1]) + (sums[2][1] + sums[3][1]);
+    *(VECTOR *)y += first;
+    *(VECTOR *)(y + right) += second;
+}
+
+TARGET static void NAME(transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y) {
+    for (size_t j = 0; j < used; j += 2 * WIDTH) {
+        if (WIDTH > 4 && used - j <= WIDTH) /* the code for browsers is small */
+            NAME(registers)(1, k, n, x, b + j, y + j);
+        else
+            NAME(registers)(2, k, n, x, b + j, y + j);
     }
 }
 
@@ -153,7 +165,7 @@ INLINE float NAME(sum)(VECTOR x) { return SUM_OF(x); }
 INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
     VECTOR sums = {0};
     for (size_t i = 0; i < stride; i += WIDTH) sums += *(const VECTOR *)(x + i); /* the padding is zero */
-    return NAME(sum)(sums) / (float)dim;
+    return NAME(sum)(sums) * (1.0f / (float)dim);
 }
 
 INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float mean) {
@@ -163,7 +175,7 @@ INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float me
         squares += away * away;
     }
     float square = NAME(sum)(squares) - (float)(stride - dim) * mean * mean;
-    return 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
+    return 1.0f / sqrtf((square > 0 ? square : 0) * (1.0f / (float)dim) + 1e-5f);
 }
 
 TARGET static void NAME(norm)(
