@@ -9,13 +9,11 @@
 
 enum { LINE = 64 };
 
-/* Have the processor fetch the line of an address; into its second cache, for what is not needed at once. */
+/* Have the processor fetch the line of an address. */
 #if defined(__GNUC__)
 #define FETCH(address) __builtin_prefetch(address)
-#define FETCH_FAR(address) __builtin_prefetch(address, 0, 2)
 #else
 #define FETCH(address) ((void)(address))
-#define FETCH_FAR(address) ((void)(address))
 #endif
 
 /* Where memory of a block begins: the block itself is noted before it. */

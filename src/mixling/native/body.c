@@ -51,7 +51,7 @@ static int reserve(mixling_worker *worker, size_t n) {
     return 0;
 }
 
-enum { MAX_PARTS = 17 };
+enum { MAX_PARTS = 17, TOKENS = 16 };
 
 /* Words in a row of a text, and the tokens of which each is the sum of parts of the words around it. */
 typedef struct {
@@ -71,22 +71,11 @@ static size_t parts_of(
     return number;
 }
 
-enum { AHEAD = 3, TOKENS = 16 };
-
-/* Have the processor fetch the record of a token: the table is larger than its caches. */
-static void prefetch(const mixling_worker *worker, const sequence *of, size_t i) {
-    size_t record = worker->model->branch_at;
-    if (of->places || i >= of->n) return;
-    const uint8_t *from = worker->table.records + of->rows[i] * worker->model->record;
-    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
-}
-
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
 static void embed(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const void *parts[MAX_PARTS];
     for (size_t i = 0; i < of->tokens; i++) {
-        prefetch(worker, of, i + AHEAD);
         size_t number = parts_of(model, of, worker->parts, model->width * sizeof(float), i, parts);
         model->kernels->combine(
             model->width, model->bias, number, (const float *const *)parts, worker->tokens + i * model->width);
@@ -104,7 +93,6 @@ static void embed_folded(mixling_worker *worker, const sequence *of) {
     size_t stride = model->folded.stride, width = model->width;
     const void *parts[MAX_PARTS], *folded[MAX_PARTS];
     for (size_t i = 0; i < of->tokens; i++) {
-        prefetch(worker, of, i + AHEAD);
         size_t number = parts_of(model, of, worker->parts, width * sizeof(float), i, parts);
         parts_of(model, of, worker->parts + of->n, stride * sizeof(float), i, folded);
         model->kernels->hidden(
@@ -131,7 +119,6 @@ static void embed_halves(mixling_worker *worker, const sequence *of) {
                 worker->tokens + i * width);
         }
         for (size_t i = first; i < end; i++) {
-            prefetch(worker, of, i + AHEAD);
             size_t number = parts_of(model, of, worker->parts + of->n, stride * sizeof(uint16_t), i, parts);
             float highest = kernels->hidden_of_halves(
                 stride, number, (const uint16_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],

@@ -195,7 +195,7 @@ void table_complete(mixling_worker *worker) {
 static void fetch_record(const mixling_worker *worker, uint32_t row) {
     size_t record = worker->model->record;
     const uint8_t *from = worker->table.records + row * record;
-    for (size_t at = 0; at < record; at += LINE) FETCH_FAR(from + at);
+    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
 }
 
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row) {
