@@ -101,7 +101,7 @@ static void embed_folded(mixling_worker *worker, const sequence *of) {
     }
 }
 
-/* The same of rows and products in half precision, with the hidden layer rounded to integers. Some tokens at a time, so
+/* The same of rows in half precision and products of 8 bits, with the hidden layer rounded to integers. Some tokens at a time, so
    that one needs not wait for the deviation of another. */
 static void embed_halves(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
@@ -114,14 +114,14 @@ static void embed_halves(mixling_worker *worker, const sequence *of) {
         size_t end = of->tokens - first < TOKENS ? of->tokens : first + TOKENS;
         for (size_t i = first; i < end; i++) {
             size_t number = parts_of(model, of, worker->parts, width * sizeof(uint16_t), i, parts);
-            scales[i - first] = model->unit * kernels->token_of_halves(
+            scales[i - first] = kernels->token_of_halves(
                 model->dim, width, number, (const uint16_t *const *)parts, model->bias, model->row_unit,
                 worker->tokens + i * width);
         }
         for (size_t i = first; i < end; i++) {
-            size_t number = parts_of(model, of, worker->parts + of->n, stride * sizeof(uint16_t), i, parts);
-            float highest = kernels->hidden_of_halves(
-                stride, number, (const uint16_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],
+            size_t number = parts_of(model, of, worker->parts + of->n, stride + sizeof(float), i, parts);
+            float highest = kernels->hidden_of_bytes(
+                stride, number, (const int8_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],
                 contract->scale, -INT8_LEAST * contract->largest, worker->inner);
             worker->steps[i] = model->int8_kernels->round(
                 stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);

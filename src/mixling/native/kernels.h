@@ -41,16 +41,19 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
-    /* The same with rows and products that are numbers of half precision, in two steps: the token, whose rows have a unit;
-       returns 1 / its deviation. And `inner`, multiplied with `factors`; returns its greatest value, at least `least`; no
+    /* The same with rows in half precision and products of 8 bits, in two steps: the token, whose rows have a unit; returns
+       1 / its deviation, `scale`. And `inner`, multiplied with `factors`; returns its greatest value, at least `least`; no
        number where a value is none. NULL: not built. */
     float (*token_of_halves)(
         size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit, float *token);
-    float (*hidden_of_halves)(
-        size_t stride, size_t number, const uint16_t *const *products, const float *folded_bias, const float *shift,
+    float (*hidden_of_bytes)(
+        size_t stride, size_t number, const int8_t *const *products, const float *folded_bias, const float *shift,
         float scale, const float *factors, float least, float *inner);
     /* y = scale x in half precision, of n values, a multiple of LANES; NULL: not built. */
     void (*halve)(size_t n, float scale, const float *x, uint16_t *y);
+    /* x = unit y with integers of 8 bits, of n values, a multiple of LANES; after them the unit, which is no number where
+       a value is none. NULL: not built. */
+    void (*round)(size_t n, const float *x, int8_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */

@@ -256,16 +256,21 @@ TARGET static float NAME(token_of_halves)(
     return NAME(token_of)(number, dim, width, rows, bias, unit, token);
 }
 
-INLINE float NAME(halves_of)(
-    const size_t number, size_t stride, const uint16_t *const *products, const float *folded_bias, const float *shift,
+INLINE float NAME(bytes_of)(
+    const size_t number, size_t stride, const int8_t *const *products, const float *folded_bias, const float *shift,
     float scale, const float *factors, float least, float *inner) {
-    const uint16_t *from[3];
-    for (size_t r = 0; r < number && number <= 3; r++) from[r] = products[r];
-    VECTOR highest = (VECTOR){0} + least, total = {0};
+    const int8_t *from[3] = {NULL};
+    VECTOR units[3] = {{0}}, highest = (VECTOR){0} + least, total = {0};
+    for (size_t r = 0; r < number && number <= 3; r++) {
+        from[r] = products[r];
+        units[r] = (VECTOR){0} + scale * unit_of(from[r], stride);
+    }
     for (size_t i = 0; i < stride; i += WIDTH) {
-        VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : products)[r] + i);
-        sum = NAME(gelu8_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
+        VECTOR sum = scale * *(const VECTOR *)(folded_bias + i) + *(const VECTOR *)(shift + i);
+        for (size_t r = 0; r < number && number <= 3; r++) sum += units[r] * (VECTOR)BYTES(from[r] + i);
+        for (size_t r = 0; r < number && number > 3; r++)
+            sum += scale * unit_of(products[r], stride) * (VECTOR)BYTES(products[r] + i);
+        sum = NAME(gelu8_of)(sum) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
         total += sum;
@@ -273,21 +278,39 @@ INLINE float NAME(halves_of)(
     return TOP_OF(highest) + 0.0f * NAME(sum)(total);
 }
 
-TARGET static float NAME(hidden_of_halves)(
-    size_t stride, size_t number, const uint16_t *const *products, const float *folded_bias, const float *shift,
+TARGET static float NAME(hidden_of_bytes)(
+    size_t stride, size_t number, const int8_t *const *products, const float *folded_bias, const float *shift,
     float scale, const float *factors, float least, float *inner) {
-    if (number == 3) return NAME(halves_of)(3, stride, products, folded_bias, shift, scale, factors, least, inner);
+    if (number == 3) return NAME(bytes_of)(3, stride, products, folded_bias, shift, scale, factors, least, inner);
     if (number == 2) /* the first token, and the last */
-        return NAME(halves_of)(2, stride, products, folded_bias, shift, scale, factors, least, inner);
-    return NAME(halves_of)(number, stride, products, folded_bias, shift, scale, factors, least, inner);
+        return NAME(bytes_of)(2, stride, products, folded_bias, shift, scale, factors, least, inner);
+    return NAME(bytes_of)(number, stride, products, folded_bias, shift, scale, factors, least, inner);
+}
+
+/* The sum with 1.5 * 2^23 has the integer in its lowest byte. */
+TARGET static void NAME(round)(size_t n, const float *x, int8_t *y) {
+    typedef int8_t narrow __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+    VECTOR highest = {0}, total = {0};
+    for (size_t i = 0; i < n; i += WIDTH) {
+        VECTOR value = *(const VECTOR *)(x + i);
+        highest = NAME(highest)(NAME(highest)(value, -value), highest);
+        total += value;
+    }
+    float most = TOP_OF(highest), factor = most > 0 ? 127.0f / most : 0;
+    for (size_t i = 0; i < n; i += WIDTH) {
+        NAME(integers) bits = (NAME(integers))(factor * *(const VECTOR *)(x + i) + 12582912.0f);
+        *(narrow *)(y + i) = __builtin_convertvector(bits, narrow);
+    }
+    most = most / 127.0f + 0.0f * NAME(sum)(total);
+    memcpy(y + n, &most, sizeof most);
 }
 
 TARGET static void NAME(halve)(size_t n, float scale, const float *x, uint16_t *y) {
     for (size_t i = 0; i < n; i += WIDTH) HALVE(scale * *(const VECTOR *)(x + i), y + i);
 }
-#define OF_HALVES NAME(token_of_halves), NAME(hidden_of_halves), NAME(halve)
+#define OF_HALVES NAME(token_of_halves), NAME(hidden_of_bytes), NAME(halve), NAME(round)
 #else
-#define OF_HALVES NULL, NULL, NULL
+#define OF_HALVES NULL, NULL, NULL, NULL
 #endif
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
@@ -353,6 +376,7 @@ static const kernels NAME(kernels) = {
 #undef MAX_OF
 #undef TOP_OF
 #undef HALVES
+#undef BYTES
 #undef HALVE
 #undef OF_HALVES
 #undef INLINE
