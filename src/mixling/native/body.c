@@ -171,6 +171,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     const matrix *expand = &layer->expand, *second = &layer->contract;
     size_t width = model->width;
     float *inner = worker->inner;
+    int rough = model->integers != NULL; /* a model in 8 bits */
     if (layer->mixer) {
         mixer_apply(model, layer->mixer, n, x, y, worker->mixing);
         return;
@@ -181,7 +182,8 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
         for (size_t j = 0; j < width; j += LANES) { /* so many columns that the hidden layer stays in the first cache */
             kernels->expand(
-                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, inner, LANES);
+                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, rough,
+                inner, LANES);
             kernels->multiply(n, LANES, hidden, second->values, second->stride, inner, LANES, y + j, width);
         }
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
@@ -190,8 +192,8 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
         return;
     }
     kernels->expand(
-        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, inner,
-        expand->stride);
+        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, rough,
+        inner, expand->stride);
     contract(worker, layer, n, 0, y);
 }
 

@@ -25,10 +25,10 @@ typedef struct {
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
     /* y (n) += x (k) B (k, n), of which the first columns are used; k and n are multiples of LANES. */
     void (*transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y);
-    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
+    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column; `rough`: gelu may be off by 2.5e-4. */
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
-        int by_row, float *c, size_t ldc);
+        int by_row, int rough, float *c, size_t ldc);
     /* x = gelu(x), of n values, a multiple of LANES. */
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */

@@ -36,21 +36,28 @@ INLINE VECTOR NAME(gelu_of)(VECTOR x) {
 INLINE VECTOR NAME(gelu_of)(VECTOR x) { return (VECTOR)GELU_OF(x); }
 #endif
 
-#ifndef GELU8_OF
-#define GELU8_OF NAME(gelu_of)
-#endif
-INLINE VECTOR NAME(gelu8_of)(VECTOR x) { return (VECTOR)GELU8_OF(x); }
-
 TARGET static void NAME(gelu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
 }
 
+/* Where there is no faster one for what is rounded to 8 bits, it is the same. */
+#ifdef GELU8_OF
+INLINE VECTOR NAME(gelu8_of)(VECTOR x) { return (VECTOR)GELU8_OF(x); }
+
+TARGET static void NAME(gelu8)(float *x, size_t n) {
+    for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu8_of)(*(const VECTOR *)(x + i));
+}
+#define GELU8(what) NAME(gelu8##what)
+#else
+#define GELU8(what) NAME(gelu##what)
+#endif
+
 /* How a product begins and ends: with its own values, or with a bias for each row (`step` 1) or column (`step` 0); and
-   whether GELU follows. */
+   the function that follows, if any. */
 typedef struct {
     const float *bias;
     size_t step;
-    int activate;
+    void (*activate)(float *x, size_t n);
 } NAME(edge);
 
 /* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
@@ -79,7 +86,7 @@ INLINE void NAME(tile)(
     }
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
-    for (size_t r = 0; r < (size_t)rows && edge.activate; r++) NAME(gelu)(c + r * ldc, (size_t)columns * WIDTH);
+    for (size_t r = 0; r < (size_t)rows && edge.activate; r++) edge.activate(c + r * ldc, (size_t)columns * WIDTH);
 }
 
 /* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
@@ -118,13 +125,13 @@ TARGET static void NAME(product)(
 
 TARGET static void NAME(multiply)(
     size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){NULL, 0, 0});
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){NULL, 0, NULL});
 }
 
 TARGET static void NAME(expand)(
     size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias, int by_row,
-    float *c, size_t ldc) {
-    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
+    int rough, float *c, size_t ldc) {
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, rough ? GELU8() : NAME(gelu)});
 }
 
 /* One or two registers of y. Eight sums are under way, since one waits for itself. */
@@ -270,7 +277,7 @@ INLINE float NAME(bytes_of)(
         for (size_t r = 0; r < number && number <= 3; r++) sum += units[r] * (VECTOR)BYTES(from[r] + i);
         for (size_t r = 0; r < number && number > 3; r++)
             sum += scale * unit_of(products[r], stride) * (VECTOR)BYTES(products[r] + i);
-        sum = NAME(gelu8_of)(sum) * *(const VECTOR *)(factors + i);
+        sum = GELU8(_of)(sum) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
         total += sum;
@@ -372,6 +379,7 @@ static const kernels NAME(kernels) = {
 #undef VECTOR
 #undef GELU_OF
 #undef GELU8_OF
+#undef GELU8
 #undef SUM_OF
 #undef MAX_OF
 #undef TOP_OF
