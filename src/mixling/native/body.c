@@ -101,8 +101,8 @@ static void embed_folded(mixling_worker *worker, const sequence *of) {
     }
 }
 
-/* The same of rows in half precision and products of 8 bits, with the hidden layer rounded to integers. Some tokens at a time, so
-   that one needs not wait for the deviation of another. */
+/* The same of rows in half precision and products of 8 bits, with the hidden layer rounded to integers. Some tokens at a
+   time, so that one needs not wait for the deviation of another. */
 static void embed_halves(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;

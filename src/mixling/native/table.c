@@ -45,7 +45,8 @@ static size_t folded_floats(const mixling_model *model) { return model->parts * 
 void table_layout(mixling_model *model) {
     size_t floats = row_floats(model), products = folded_floats(model);
     model->product_at = floats * (model->halves ? sizeof(uint16_t) : sizeof(float));
-    model->branch_at = model->product_at + (model->halves ? products + model->parts * sizeof(float) : products * sizeof(float));
+    model->branch_at = model->product_at;
+    model->branch_at += model->halves ? products + model->parts * sizeof(float) : products * sizeof(float);
     model->record = (model->branch_at + branch_word_size(&model->branch) + LINE - 1) / LINE * LINE;
 }
 
@@ -183,8 +184,9 @@ void table_complete(mixling_worker *worker) {
         if (HAS_INTEGERS && model->halves) {
             model->kernels->halve(floats, 1 / model->row_unit, rows + i * floats, (uint16_t *)(void *)record);
             int8_t *out = (int8_t *)record + model->product_at;
-            for (size_t part = 0; part < model->parts; part++, product += folded->stride, out += folded->stride + sizeof(float))
-                model->kernels->round(folded->stride, product, out);
+            for (size_t part = 0; part < model->parts; part++)
+                model->kernels->round(
+                    folded->stride, product + part * folded->stride, out + part * (folded->stride + sizeof(float)));
             continue;
         }
         memcpy(record, rows + i * floats, floats * sizeof *rows);
