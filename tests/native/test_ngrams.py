@@ -93,7 +93,7 @@ def test_a_single_term(export: Callable[..., bytes], monkeypatch: pytest.MonkeyP
 
 
 def test_terms_with_many_neighbors(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Terms are looked up by their upper bits, and the neighbors of a term have the same ones; first and last of all."""
+    """Terms are looked up by their upper bits, which neighbors have in common."""
     content = export("mixling-tiny")
     known = branch_of(content, PLAIN, 3)
     around = known.terms[:, None].astype(np.int64) + np.arange(-20, 21)
