@@ -39,7 +39,7 @@ STAGES = {
         ),
         *("table_prepare", "normalize", "unit_of"),
     ),
-    "hidden layer from the products of words": ("hidden", "embed_folded", "embed", "round_", "scale_"),
+    "hidden layer from the products of words": ("hidden", "token_of", "embed", "run_layers", "round_", "scale_"),
     "products with integers": ("multiply_vnni", "multiply_avx2", "multiply_dot"),
     "products with floats, GELU": ("product_", "gelu", "expand", "multiply_"),
     "norms, pools, output": ("norm", "pool", "dot", "transform", "body_run", "combine", "add_", "apply"),

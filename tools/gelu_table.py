@@ -1,7 +1,8 @@
-"""Print the table of GELU for AVX-512 (src/mixling/native/gelu_table.h).
+"""Print the tables of GELU for AVX-512 (src/mixling/native/gelu_table.h).
 
-gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)), which is below 1e-8 from 6 on. For each of 16 intervals of [0, 6)
-the table has the polynomial of degree 4 that meets g at the Chebyshev nodes, in the fraction of the interval.
+gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)). For each of 16 intervals a table has the polynomial that meets g at
+the Chebyshev nodes. GELU_TABLE: of degree 4, in the fraction of the interval, of [0, 6); beyond, g is below 1e-8.
+GELU8_TABLE, for what is rounded to 8 bits: of degree 2, in a; interval i is what is next to i / 4.
 
     python tools/gelu_table.py > src/mixling/native/gelu_table.h
 """
@@ -11,8 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 SEGMENTS, LIMIT, DEGREE = 16, 6.0, 4
+STEP8, DEGREE8 = 0.25, 2
 
 
 def remainder(a: float) -> float:
@@ -20,20 +23,36 @@ def remainder(a: float) -> float:
     return a * math.erfc(a / math.sqrt(2)) / 2
 
 
-def main() -> None:
-    """Print the header."""
-    nodes = (1 + np.cos((np.arange(DEGREE + 1) + 0.5) * math.pi / (DEGREE + 1))) / 2
-    rows = []
-    for segment in range(SEGMENTS):
-        values = [remainder((segment + node) * LIMIT / SEGMENTS) for node in nodes]
-        rows.append(np.polynomial.polynomial.polyfit(nodes, values, DEGREE))
-    print("/* Written by tools/gelu_table.py: coefficients of each degree, for each of 16 intervals of [0, 6). */\n")
-    print(f"static const float GELU_TABLE[{DEGREE + 1}][{SEGMENTS}] = {{")
+def fit(low: float, high: float, degree: int) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Return the Chebyshev nodes of an interval and g there."""
+    nodes = (1 + np.cos((np.arange(degree + 1) + 0.5) * math.pi / (degree + 1))) / 2
+    places = low + nodes * (high - low)
+    return places, [remainder(place) for place in places]
+
+
+def show(name: str, rows: list[npt.NDArray[np.float64]]) -> None:
+    """Print a table, coefficient by coefficient."""
+    print(f"static const float {name}[{len(rows[0])}][{SEGMENTS}] = {{")
     for column in np.array(rows).T:
         parts = [f"{value:.9e}f" for value in column]
         lines = [", ".join(parts[first : first + 6]) for first in range(0, SEGMENTS, 6)]
         print("    {" + ",\n     ".join(lines) + "},")
     print("};")
+
+
+def main() -> None:
+    """Print the header."""
+    width = LIMIT / SEGMENTS
+    rows, rows8 = [], []
+    for segment in range(SEGMENTS):
+        places, values = fit(segment * width, (segment + 1) * width, DEGREE)
+        rows.append(np.polynomial.polynomial.polyfit(places / width - segment, values, DEGREE))
+        places, values = fit(max(0.0, (segment - 0.5) * STEP8), (segment + 0.5) * STEP8, DEGREE8)
+        rows8.append(np.polynomial.polynomial.polyfit(places, values, DEGREE8))
+    print("/* Written by tools/gelu_table.py: coefficients of each degree, for each of 16 intervals. */\n")
+    show("GELU_TABLE", rows)
+    print()
+    show("GELU8_TABLE", rows8)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,19 @@ def test_a_single_term(export: Callable[..., bytes], monkeypatch: pytest.MonkeyP
         check(amend(content, branch=(few, METADATA)), PLAIN, monkeypatch)
 
 
+def test_terms_with_many_neighbors(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Terms are looked up by their upper bits, which neighbors have in common."""
+    content = export("mixling-tiny")
+    known = branch_of(content, PLAIN, 3)
+    around = known.terms[:, None].astype(np.int64) + np.arange(-20, 21)
+    terms = np.unique(np.clip(np.append(around, [0, 2**32 - 1]), 0, 2**32 - 1)).astype(np.uint32)
+    weights = np.zeros((len(terms), 3), np.int8)
+    weights[:] = np.random.default_rng(1).integers(-127, 128, (1, 3))  # a neighbor would count as well
+    weights[np.isin(terms, known.terms)] = known.weights
+    crowded = NgramBranch(terms, weights, known.scale, known.bias)
+    check(amend(content, branch=(crowded, METADATA)), PLAIN, monkeypatch)
+
+
 def test_words_that_are_already_split_have_the_same_answer(
     export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ static int reserve(mixling_worker *worker, size_t n) {
     return 0;
 }
 
-enum { MAX_PARTS = 17 };
+enum { MAX_PARTS = 17, TOKENS = 16 };
 
 /* Words in a row of a text, and the tokens of which each is the sum of parts of the words around it. */
 typedef struct {
@@ -71,23 +71,11 @@ static size_t parts_of(
     return number;
 }
 
-enum { AHEAD = 3 }; /* tokens */
-
-/* Have the processor fetch the record of a token: the table is larger than its caches. */
-static void prefetch(const mixling_worker *worker, const sequence *of, size_t i) {
-    size_t record = worker->model->branch_at;
-    if (of->places || i >= of->n) return;
-    const uint8_t *from = worker->table.records + of->rows[i] * worker->model->record;
-    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
-}
-
 /* x_i = b + the sum over o of part o of the row of word i + o - w. */
 static void embed(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const void *parts[MAX_PARTS];
-    for (size_t i = 0; i < of->n; i++) worker->parts[i] = worker->table.records + of->rows[i] * model->record;
     for (size_t i = 0; i < of->tokens; i++) {
-        prefetch(worker, of, i + AHEAD);
         size_t number = parts_of(model, of, worker->parts, model->width * sizeof(float), i, parts);
         model->kernels->combine(
             model->width, model->bias, number, (const float *const *)parts, worker->tokens + i * model->width);
@@ -99,37 +87,61 @@ static void set_rows(float *out, size_t rows, size_t width, const float *bias) {
     for (size_t i = 0; i < rows; i++) memcpy(out + i * width, bias, width * sizeof *out);
 }
 
-/* The tokens and the hidden layer of the first sublayer, from the rows and products of words; where products have half
-   precision, the hidden layer is rounded to integers. */
+/* The tokens and the hidden layer of the first sublayer, from the rows and products of words. */
 static void embed_folded(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
+    size_t stride = model->folded.stride, width = model->width;
+    const void *parts[MAX_PARTS], *folded[MAX_PARTS];
+    for (size_t i = 0; i < of->tokens; i++) {
+        size_t number = parts_of(model, of, worker->parts, width * sizeof(float), i, parts);
+        parts_of(model, of, worker->parts + of->n, stride * sizeof(float), i, folded);
+        model->kernels->hidden(
+            model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
+            model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
+    }
+}
+
+/* The same of rows in half precision and products of 8 bits, with the hidden layer rounded to integers. Some tokens at a
+   time, so that one needs not wait for the deviation of another. */
+static void embed_halves(mixling_worker *worker, const sequence *of) {
+    const mixling_model *model = worker->model;
+    const kernels *kernels = model->kernels;
     const int8_matrix *contract = &model->sublayers[0].integers;
     size_t stride = model->folded.stride, width = model->width;
-    size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
-    const float units[2] = {model->row_unit, model->unit};
-    const uint8_t **from = worker->parts, **products = worker->parts + of->n;
-    const void *parts[MAX_PARTS], *folded[MAX_PARTS];
-    for (size_t i = 0; i < of->n; i++) {
-        from[i] = worker->table.records + of->rows[i] * model->record;
-        products[i] = from[i] + model->product_at;
-    }
-    for (size_t i = 0; i < of->tokens; i++) {
-        prefetch(worker, of, i + AHEAD);
-        size_t number = parts_of(model, of, from, width * size, i, parts);
-        parts_of(model, of, products, stride * size, i, folded);
-        if (!HAS_INTEGERS || !model->halves) {
-            model->kernels->hidden(
-                model->dim, width, stride, number, (const float *const *)parts, (const float *const *)folded, model->bias,
-                model->folded_bias, model->folded_shift, worker->tokens + i * width, worker->inner + i * stride);
-            continue;
+    const void *parts[MAX_PARTS];
+    float scales[TOKENS];
+    for (size_t first = 0; first < of->tokens; first += TOKENS) {
+        size_t end = of->tokens - first < TOKENS ? of->tokens : first + TOKENS;
+        for (size_t i = first; i < end; i++) {
+            size_t number = parts_of(model, of, worker->parts, width * sizeof(uint16_t), i, parts);
+            scales[i - first] = kernels->token_of_halves(
+                model->dim, width, number, (const uint16_t *const *)parts, model->bias, model->row_unit,
+                worker->tokens + i * width);
         }
-        float highest = model->kernels->hidden_of_halves(
-            model->dim, width, stride, number, (const uint16_t *const *)parts, (const uint16_t *const *)folded, model->bias,
-            model->folded_bias, model->folded_shift, units, contract->scale, -INT8_LEAST * contract->largest,
-            worker->tokens + i * width, worker->inner);
-        worker->steps[i] = model->int8_kernels->round(
-            stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+        for (size_t i = first; i < end; i++) {
+            size_t number = parts_of(model, of, worker->parts + of->n, stride + sizeof(float), i, parts);
+            float highest = kernels->hidden_of_bytes(
+                stride, number, (const int8_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],
+                contract->scale, -INT8_LEAST * contract->largest, worker->inner);
+            worker->steps[i] = model->int8_kernels->round(
+                stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+        }
     }
+}
+
+/* The tokens, and where the first product is folded the hidden layer of the first sublayer. */
+static void begin(mixling_worker *worker, const sequence *of) {
+    const mixling_model *model = worker->model;
+    for (size_t i = 0; i < of->n; i++) {
+        worker->parts[i] = worker->table.records + of->rows[i] * model->record;
+        worker->parts[of->n + i] = worker->parts[i] + model->product_at;
+    }
+    if (!model->folded.values)
+        embed(worker, of);
+    else if (HAS_INTEGERS && model->halves)
+        embed_halves(worker, of);
+    else
+        embed_folded(worker, of);
 }
 
 /* y += W2 hidden + b2 over channels; `rounded`: the hidden layer is integers already. */
@@ -159,6 +171,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     const matrix *expand = &layer->expand, *second = &layer->contract;
     size_t width = model->width;
     float *inner = worker->inner;
+    int rough = model->integers != NULL; /* a model in 8 bits */
     if (layer->mixer) {
         mixer_apply(model, layer->mixer, n, x, y, worker->mixing);
         return;
@@ -169,7 +182,8 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
         for (size_t j = 0; j < width; j += LANES) { /* so many columns that the hidden layer stays in the first cache */
             kernels->expand(
-                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, inner, LANES);
+                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, rough,
+                inner, LANES);
             kernels->multiply(n, LANES, hidden, second->values, second->stride, inner, LANES, y + j, width);
         }
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
@@ -178,8 +192,8 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
         return;
     }
     kernels->expand(
-        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, inner,
-        expand->stride);
+        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, rough,
+        inner, expand->stride);
     contract(worker, layer, n, 0, y);
 }
 
@@ -220,10 +234,7 @@ static int run_layers(mixling_worker *worker, const sequence *of) {
     size_t width = model->width, n = of->tokens;
     if (reserve(worker, n > of->n ? n : of->n)) return MIXLING_MEMORY;
     table_complete(worker);
-    if (model->folded.values)
-        embed_folded(worker, of);
-    else
-        embed(worker, of);
+    begin(worker, of);
     if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);
     if (model->token_weight)
         kernels->norm(n, model->dim, width, worker->tokens, model->token_weight, model->token_bias, worker->tokens);
@@ -262,7 +273,8 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
     pool(worker, n);
     const matrix *output = &model->output;
     memcpy(worker->logits, model->output_bias, output->stride * sizeof *logits);
-    model->kernels->transform(output->rows, output->stride, worker->pools, output->values, worker->logits);
+    model->kernels->transform(
+        output->rows, output->stride, model->num_labels, worker->pools, output->values, worker->logits);
     memcpy(logits, worker->logits, model->num_labels * sizeof *logits);
     return MIXLING_OK;
 }

@@ -23,12 +23,12 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
-    /* y (n) += x (k) B (k, n); k and n are multiples of LANES. */
-    void (*transform)(size_t k, size_t n, const float *x, const float *b, float *y);
-    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column. */
+    /* y (n) += x (k) B (k, n), of which the first columns are used; k and n are multiples of LANES. */
+    void (*transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y);
+    /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column; `rough`: gelu may be off by 2.5e-4. */
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
-        int by_row, float *c, size_t ldc);
+        int by_row, int rough, float *c, size_t ldc);
     /* x = gelu(x), of n values, a multiple of LANES. */
     void (*gelu)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */
@@ -41,15 +41,19 @@ typedef struct {
     void (*hidden)(
         size_t dim, size_t width, size_t stride, size_t number, const float *const *rows, const float *const *products,
         const float *bias, const float *folded_bias, const float *shift, float *token, float *inner);
-    /* The same with rows and products that are numbers of half precision, whose sums are multiplied with their units; and
-       `inner` is multiplied with `factors`. Returns its greatest value, at least `least`; no number where a value is none.
-       NULL: not built. */
-    float (*hidden_of_halves)(
-        size_t dim, size_t width, size_t stride, size_t number, const uint16_t *const *rows,
-        const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
-        const float units[2], const float *factors, float least, float *token, float *inner);
+    /* The same with rows in half precision and products of 8 bits, in two steps: the token, whose rows have a unit; returns
+       1 / its deviation, `scale`. And `inner`, multiplied with `factors`; returns its greatest value, at least `least`; no
+       number where a value is none. NULL: not built. */
+    float (*token_of_halves)(
+        size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit, float *token);
+    float (*hidden_of_bytes)(
+        size_t stride, size_t number, const int8_t *const *products, const float *folded_bias, const float *shift,
+        float scale, const float *factors, float least, float *inner);
     /* y = scale x in half precision, of n values, a multiple of LANES; NULL: not built. */
     void (*halve)(size_t n, float scale, const float *x, uint16_t *y);
+    /* x = unit y with integers of 8 bits, of n values, a multiple of LANES; after them the unit, which is no number where
+       a value is none. NULL: not built. */
+    void (*round)(size_t n, const float *x, int8_t *y);
     /* y = first + the sum of `number` rows, of n values, a multiple of LANES. */
     void (*combine)(size_t n, const float *first, size_t number, const float *const *rows, float *y);
     /* y += scale x, of n values, a multiple of LANES. */

@@ -40,12 +40,24 @@ TARGET static void NAME(gelu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
 }
 
+/* Where there is no faster one for what is rounded to 8 bits, it is the same. */
+#ifdef GELU8_OF
+INLINE VECTOR NAME(gelu8_of)(VECTOR x) { return (VECTOR)GELU8_OF(x); }
+
+TARGET static void NAME(gelu8)(float *x, size_t n) {
+    for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu8_of)(*(const VECTOR *)(x + i));
+}
+#define GELU8(what) NAME(gelu8##what)
+#else
+#define GELU8(what) NAME(gelu##what)
+#endif
+
 /* How a product begins and ends: with its own values, or with a bias for each row (`step` 1) or column (`step` 0); and
-   whether GELU follows. */
+   the function that follows, if any. */
 typedef struct {
     const float *bias;
     size_t step;
-    int activate;
+    void (*activate)(float *x, size_t n);
 } NAME(edge);
 
 /* `rows` rows of C, `columns` registers wide. Every value is summed in the order of k, whatever the tile: a text's logits
@@ -74,7 +86,7 @@ INLINE void NAME(tile)(
     }
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < columns; j++) *(VECTOR *)(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
-    for (size_t r = 0; r < (size_t)rows && edge.activate; r++) NAME(gelu)(c + r * ldc, (size_t)columns * WIDTH);
+    for (size_t r = 0; r < (size_t)rows && edge.activate; r++) edge.activate(c + r * ldc, (size_t)columns * WIDTH);
 }
 
 /* All columns of a few rows: the fewer rows, the wider the tile, so that sums enough are under way. */
@@ -113,25 +125,37 @@ TARGET static void NAME(product)(
 
 TARGET static void NAME(multiply)(
     size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc) {
-    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){NULL, 0, 0});
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){NULL, 0, NULL});
 }
 
 TARGET static void NAME(expand)(
     size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias, int by_row,
-    float *c, size_t ldc) {
-    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, 1});
+    int rough, float *c, size_t ldc) {
+    NAME(product)(m, n, k, a, lda, b, ldb, c, ldc, (NAME(edge)){bias, by_row != 0, rough ? GELU8() : NAME(gelu)});
 }
 
-/* Four sums of each value are under way, since one waits for itself. */
-TARGET static void NAME(transform)(size_t k, size_t n, const float *x, const float *b, float *y) {
-    for (size_t j = 0; j < n; j += 2 * WIDTH) {
-        VECTOR sums[4][2] = {{{0}}};
-        for (size_t i = 0; i < k; i += 4)
-            for (size_t r = 0; r < 4; r++)
-                for (size_t c = 0; c < 2; c++)
-                    sums[r][c] += x[i + r] * *(const VECTOR *)(b + (i + r) * n + j + c * WIDTH);
-        for (size_t c = 0; c < 2; c++)
-            *(VECTOR *)(y + j + c * WIDTH) += (sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]);
+/* One or two registers of y. Eight sums are under way, since one waits for itself. */
+INLINE void NAME(registers)(const size_t registers, size_t k, size_t n, const float *x, const float *b, float *y) {
+    const size_t apart = registers > 1 ? 0 : 4, right = registers > 1 ? WIDTH : 0;
+    VECTOR sums[4][2] = {{{0}}};
+    for (size_t i = 0; i < k; i += 4 + apart)
+        for (size_t r = 0; r < 4; r++)
+            for (size_t c = 0; c < 2; c++) {
+                size_t row = i + r + c * apart;
+                sums[r][c] += x[row] * *(const VECTOR *)(b + row * n + c * right);
+            }
+    VECTOR first = (sums[0][0] + sums[1][0]) + (sums[2][0] + sums[3][0]);
+    VECTOR second = (sums[0][1] + sums[1][1]) + (sums[2][1] + sums[3][1]);
+    *(VECTOR *)y += first;
+    *(VECTOR *)(y + right) += second;
+}
+
+TARGET static void NAME(transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y) {
+    for (size_t j = 0; j < used; j += 2 * WIDTH) {
+        if (WIDTH > 4 && used - j <= WIDTH) /* the code for browsers is small */
+            NAME(registers)(1, k, n, x, b + j, y + j);
+        else
+            NAME(registers)(2, k, n, x, b + j, y + j);
     }
 }
 
@@ -148,7 +172,7 @@ INLINE float NAME(sum)(VECTOR x) { return SUM_OF(x); }
 INLINE float NAME(mean)(size_t dim, size_t stride, const float *x) {
     VECTOR sums = {0};
     for (size_t i = 0; i < stride; i += WIDTH) sums += *(const VECTOR *)(x + i); /* the padding is zero */
-    return NAME(sum)(sums) / (float)dim;
+    return NAME(sum)(sums) * (1.0f / (float)dim);
 }
 
 INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float mean) {
@@ -158,7 +182,7 @@ INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float me
         squares += away * away;
     }
     float square = NAME(sum)(squares) - (float)(stride - dim) * mean * mean;
-    return 1.0f / sqrtf((square > 0 ? square : 0) / (float)dim + 1e-5f);
+    return 1.0f / sqrtf((square > 0 ? square : 0) * (1.0f / (float)dim) + 1e-5f);
 }
 
 TARGET static void NAME(norm)(
@@ -220,26 +244,40 @@ TARGET static void NAME(hidden)(
 }
 
 #ifdef HALVES
-INLINE float NAME(halves_of)(
-    const size_t number, size_t dim, size_t width, size_t stride, const uint16_t *const *rows,
-    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
-    const float units[2], const float *factors, float least, float *token, float *inner) {
-    const uint16_t *from[3], *also[3];
-    for (size_t r = 0; r < number && number <= 3; r++) {
-        from[r] = rows[r];
-        also[r] = products[r];
-    }
+INLINE float NAME(token_of)(
+    const size_t number, size_t dim, size_t width, const uint16_t *const *rows, const float *bias, float unit,
+    float *token) {
+    const uint16_t *from[3];
+    for (size_t r = 0; r < number && number <= 3; r++) from[r] = rows[r];
     for (size_t i = 0; i < width; i += WIDTH) {
         VECTOR sum = {0};
         for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? from : rows)[r] + i);
-        *(VECTOR *)(token + i) = units[0] * sum + *(const VECTOR *)(bias + i);
+        *(VECTOR *)(token + i) = unit * sum + *(const VECTOR *)(bias + i);
     }
-    float scale = units[1] * NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
-    VECTOR highest = (VECTOR){0} + least, total = {0};
+    return NAME(deviation)(dim, width, token, NAME(mean)(dim, width, token));
+}
+
+TARGET static float NAME(token_of_halves)(
+    size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit, float *token) {
+    if (number == 3) return NAME(token_of)(3, dim, width, rows, bias, unit, token);
+    return NAME(token_of)(number, dim, width, rows, bias, unit, token);
+}
+
+INLINE float NAME(bytes_of)(
+    const size_t number, size_t stride, const int8_t *const *products, const float *folded_bias, const float *shift,
+    float scale, const float *factors, float least, float *inner) {
+    const int8_t *from[3] = {NULL};
+    VECTOR units[3] = {{0}}, highest = (VECTOR){0} + least, total = {0};
+    for (size_t r = 0; r < number && number <= 3; r++) {
+        from[r] = products[r];
+        units[r] = (VECTOR){0} + scale * unit_of(from[r], stride);
+    }
     for (size_t i = 0; i < stride; i += WIDTH) {
-        VECTOR sum = *(const VECTOR *)(folded_bias + i);
-        for (size_t r = 0; r < number; r++) sum += (VECTOR)HALVES((number <= 3 ? also : products)[r] + i);
-        sum = NAME(gelu_of)(scale * sum + *(const VECTOR *)(shift + i)) * *(const VECTOR *)(factors + i);
+        VECTOR sum = scale * *(const VECTOR *)(folded_bias + i) + *(const VECTOR *)(shift + i);
+        for (size_t r = 0; r < number && number <= 3; r++) sum += units[r] * (VECTOR)BYTES(from[r] + i);
+        for (size_t r = 0; r < number && number > 3; r++)
+            sum += scale * unit_of(products[r], stride) * (VECTOR)BYTES(products[r] + i);
+        sum = GELU8(_of)(sum) * *(const VECTOR *)(factors + i);
         *(VECTOR *)(inner + i) = sum;
         highest = NAME(highest)(sum, highest);
         total += sum;
@@ -247,26 +285,39 @@ INLINE float NAME(halves_of)(
     return TOP_OF(highest) + 0.0f * NAME(sum)(total);
 }
 
-TARGET static float NAME(hidden_of_halves)(
-    size_t dim, size_t width, size_t stride, size_t number, const uint16_t *const *rows,
-    const uint16_t *const *products, const float *bias, const float *folded_bias, const float *shift,
-    const float units[2], const float *factors, float least, float *token, float *inner) {
-    if (number == 3)
-        return NAME(halves_of)(
-            3, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
+TARGET static float NAME(hidden_of_bytes)(
+    size_t stride, size_t number, const int8_t *const *products, const float *folded_bias, const float *shift,
+    float scale, const float *factors, float least, float *inner) {
+    if (number == 3) return NAME(bytes_of)(3, stride, products, folded_bias, shift, scale, factors, least, inner);
     if (number == 2) /* the first token, and the last */
-        return NAME(halves_of)(
-            2, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
-    return NAME(halves_of)(
-        number, dim, width, stride, rows, products, bias, folded_bias, shift, units, factors, least, token, inner);
+        return NAME(bytes_of)(2, stride, products, folded_bias, shift, scale, factors, least, inner);
+    return NAME(bytes_of)(number, stride, products, folded_bias, shift, scale, factors, least, inner);
+}
+
+/* The sum with 1.5 * 2^23 has the integer in its lowest byte. */
+TARGET static void NAME(round)(size_t n, const float *x, int8_t *y) {
+    typedef int8_t narrow __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+    VECTOR highest = {0}, total = {0};
+    for (size_t i = 0; i < n; i += WIDTH) {
+        VECTOR value = *(const VECTOR *)(x + i);
+        highest = NAME(highest)(NAME(highest)(value, -value), highest);
+        total += value;
+    }
+    float most = TOP_OF(highest), factor = most > 0 ? 127.0f / most : 0;
+    for (size_t i = 0; i < n; i += WIDTH) {
+        NAME(integers) bits = (NAME(integers))(factor * *(const VECTOR *)(x + i) + 12582912.0f);
+        *(narrow *)(y + i) = __builtin_convertvector(bits, narrow);
+    }
+    most = most / 127.0f + 0.0f * NAME(sum)(total);
+    memcpy(y + n, &most, sizeof most);
 }
 
 TARGET static void NAME(halve)(size_t n, float scale, const float *x, uint16_t *y) {
     for (size_t i = 0; i < n; i += WIDTH) HALVE(scale * *(const VECTOR *)(x + i), y + i);
 }
-#define OF_HALVES NAME(hidden_of_halves), NAME(halve)
+#define OF_HALVES NAME(token_of_halves), NAME(hidden_of_bytes), NAME(halve), NAME(round)
 #else
-#define OF_HALVES NULL, NULL
+#define OF_HALVES NULL, NULL, NULL, NULL
 #endif
 
 TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
@@ -327,10 +378,13 @@ static const kernels NAME(kernels) = {
 
 #undef VECTOR
 #undef GELU_OF
+#undef GELU8_OF
+#undef GELU8
 #undef SUM_OF
 #undef MAX_OF
 #undef TOP_OF
 #undef HALVES
+#undef BYTES
 #undef HALVE
 #undef OF_HALVES
 #undef INLINE

@@ -84,11 +84,11 @@ struct mixling_model {
        that x is the sum of, and r = 1 / deviation of x. No values where it is not so. */
     matrix folded;
     float *folded_bias, *folded_shift;
-    /* Whether rows and products are kept in half precision, as those of models in 8 bits are where processors convert them:
-       reading them takes as long as all else. They are in units of their own, powers of two, so that no word is beyond the
-       range; `folded` and `folded_bias` are divided by that of products. */
+    /* Whether rows are kept in half precision and products in 8 bits, as those of models in 8 bits are where processors
+       convert them: reading them takes as long as all else. Rows are in a unit, a power of two, so that no word is beyond
+       the range; each part of the products is followed by its unit, in which its greatest value is 127. */
     int halves;
-    float row_unit, unit;
+    float row_unit;
     size_t product_at, branch_at, record; /* of a word in the table; in bytes */
     float *final_weight, *final_bias;
     int attention, mean, maximum; /* pools */

@@ -7,7 +7,7 @@
 #include "block.h"
 #include "model.h"
 
-enum { MAX_N = 8, MAX_CELLS = 1 << 25, MAX_SUMS = 1 << 26, MAX_NETWORK = 1000, NUM_ARRAYS = 7 };
+enum { MAX_N = 8, MAX_CELLS = 1 << 25, MAX_SUMS = 1 << 26, MAX_NETWORK = 1000, NUM_ARRAYS = 7, BUCKET = 8 };
 static const char PREFIX[] = "ngrams.";
 enum { PREFIX_SIZE = sizeof PREFIX - 1 };
 
@@ -69,6 +69,7 @@ static int read_terms(ngram_branch *branch, const tensor *high, const tensor *lo
         if (ones && value <= branch->terms[ones - 1]) return -1;
         branch->terms[ones++] = value;
     }
+    memset(branch->terms + ones, 0xFF, (BUCKET + 1) * sizeof *branch->terms);
     return ones == branch->number ? 0 : -1;
 }
 
@@ -119,7 +120,7 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
         from.low->dims[0] != (terms * (uint64_t)branch->low_bits + 7) / 8)
         return MIXLING_DAMAGED;
     branch->number = (size_t)terms;
-    branch->terms = model_take(model, branch->number, sizeof *branch->terms);
+    branch->terms = model_take(model, branch->number + BUCKET + 1, sizeof *branch->terms); /* what follows is above all */
     branch->buckets = model_take(model, (size_t)buckets + 1, sizeof *branch->buckets);
     branch->weights = model_take(model, branch->number, outputs);
     branch->scale = model_take(model, outputs, sizeof *branch->scale);
@@ -167,20 +168,20 @@ int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_fil
 
 /* ---- computing ---- */
 
-/* The index of a term; the number of terms where it is not known. */
+/* The index of a term; the number of terms where it is not known. Without branches, which nobody could predict. */
 static size_t locate(const ngram_branch *branch, uint32_t hash) {
     const uint32_t *start = branch->buckets + (hash >> branch->low_bits);
-    size_t first = start[0], end = start[1];
-    while (end - first > 4) { /* a file may have all of its terms in one bucket */
+    size_t first = start[0], end = start[1], before = 0;
+    while (end - first > BUCKET) { /* a file may have all of its terms in one bucket */
         size_t middle = first + (end - first) / 2;
         if (branch->terms[middle] <= hash)
             first = middle;
         else
             end = middle;
     }
-    for (; first < end; first++)
-        if (branch->terms[first] == hash) return first;
-    return branch->number;
+    for (size_t i = 0; i < BUCKET; i++) before += branch->terms[first + i] < hash;
+    first += before;
+    return branch->terms[first] == hash && first < branch->number ? first : branch->number;
 }
 
 /* Sums are modulo 2^32, as NumPy's are. */
@@ -249,19 +250,21 @@ enum { PAIRS = 16 }; /* at a time */
 static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, int bits, uint32_t *sums) {
     const ngram_branch *branch = &worker->model->branch;
     uint32_t hashes[PAIRS];
-    size_t number = 0;
+    size_t terms[PAIRS], number = 0, known = 0;
     for (size_t i = 0; i < n; i++) {
         const branch_word *first = table_branch(worker, rows[(ptrdiff_t)i - 1]), *second = table_branch(worker, rows[i]);
-        if (!first->is_word || !second->is_word) continue;
         hashes[number] = pair_hash(first, second);
         FETCH(branch->buckets + (hashes[number] >> branch->low_bits));
-        number++;
+        number += first->is_word & second->is_word;
     }
     for (size_t i = 0; i < number; i++) FETCH(branch->terms + branch->buckets[hashes[i] >> branch->low_bits]);
     for (size_t i = 0; i < number; i++) {
-        size_t term = locate(branch, hashes[i]);
-        if (term < branch->number && is_new(worker, bits, (uint32_t)term)) add_weights(branch, term, sums);
+        terms[known] = locate(branch, hashes[i]);
+        FETCH(branch->weights + terms[known] * branch->outputs);
+        known += terms[known] < branch->number;
     }
+    for (size_t i = 0; i < known; i++)
+        if (is_new(worker, bits, (uint32_t)terms[i])) add_weights(branch, terms[i], sums);
 }
 
 void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits) {

@@ -43,9 +43,10 @@ static size_t row_floats(const mixling_model *model) { return model->parts * mod
 static size_t folded_floats(const mixling_model *model) { return model->parts * model->folded.stride; }
 
 void table_layout(mixling_model *model) {
-    size_t size = model->halves ? sizeof(uint16_t) : sizeof(float);
-    model->product_at = row_floats(model) * size;
-    model->branch_at = model->product_at + folded_floats(model) * size;
+    size_t floats = row_floats(model), products = folded_floats(model);
+    model->product_at = floats * (model->halves ? sizeof(uint16_t) : sizeof(float));
+    model->branch_at = model->product_at;
+    model->branch_at += model->halves ? products + model->parts * sizeof(float) : products * sizeof(float);
     model->record = (model->branch_at + branch_word_size(&model->branch) + LINE - 1) / LINE * LINE;
 }
 
@@ -182,12 +183,23 @@ void table_complete(mixling_worker *worker) {
         const float *product = worker->word_products + i * products;
         if (HAS_INTEGERS && model->halves) {
             model->kernels->halve(floats, 1 / model->row_unit, rows + i * floats, (uint16_t *)(void *)record);
-            model->kernels->halve(products, 1, product, (uint16_t *)(void *)(record + model->product_at));
+            int8_t *out = (int8_t *)record + model->product_at;
+            for (size_t part = 0; part < model->parts; part++)
+                model->kernels->round(
+                    folded->stride, product + part * folded->stride, out + part * (folded->stride + sizeof(float)));
             continue;
         }
         memcpy(record, rows + i * floats, floats * sizeof *rows);
         if (products) memcpy(record + model->product_at, product, products * sizeof *product);
     }
+}
+
+/* Have the processor fetch all that is known of a word, while the words after it are looked up: the table is larger than
+   its caches. */
+static void fetch_record(const mixling_worker *worker, uint32_t row) {
+    size_t record = worker->model->record;
+    const uint8_t *from = worker->table.records + row * record;
+    for (size_t at = 0; at < record; at += LINE) FETCH(from + at);
 }
 
 int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t marks, uint32_t *row) {
@@ -200,6 +212,7 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
             same(table->keys + found->key, key, size)) {
             if (!found->met) found->met = 1;
             *row = found->row;
+            fetch_record(worker, found->row);
             return MIXLING_OK;
         }
     }

@@ -106,31 +106,22 @@ static float unit_of(float most) {
     return ldexpf(1, exponent);
 }
 
-/* Whether rows and products of words have half precision, and their units (see model.h). */
+/* Whether rows and products of words have fewer bits, and the unit of rows (see model.h). */
 static void halve(plan_reader *from) {
     mixling_model *model = from->model;
-    const matrix *folded = &model->folded, *spread = &model->spread;
+    const matrix *spread = &model->spread;
     if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
     if (from->status != MIXLING_OK || !spread->values) return;
-    float features = (float)model->max_features, most = 0, most_of_rows = 0;
-    for (size_t part = 0; part < model->parts; part++) {
-        float rows = 0; /* the greatest sum of products of any features, column by column of the row */
+    float features = (float)model->max_features, most = 0;
+    for (size_t part = 0; part < model->parts; part++)
         for (size_t d = 0; d < model->dim; d++) {
-            float value = 0, product = 0;
+            float value = 0; /* the greatest sum of any features */
             for (size_t j = 0; j < model->row_size; j++)
                 value += 128 * features * fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
-            for (size_t f = 0; f < folded->stride; f++) product = fmaxf(product, fabsf(folded->values[d * folded->stride + f]));
-            rows += value * product;
-            most_of_rows = fmaxf(most_of_rows, value);
+            most = fmaxf(most, value);
         }
-        most = fmaxf(most, rows);
-    }
-    if (!(most < 1e30f && most_of_rows < 1e30f && most > 1e-20f && most_of_rows > 1e-20f)) return; /* not trained */
-    float unit = unit_of(most);
-    for (size_t i = 0; i < folded->rows * folded->stride; i++) folded->values[i] /= unit;
-    for (size_t f = 0; f < folded->stride; f++) model->folded_bias[f] /= unit;
-    model->unit = unit;
-    model->row_unit = unit_of(most_of_rows);
+    if (!(most < 1e30f && most > 1e-20f)) return; /* not trained */
+    model->row_unit = unit_of(most);
     model->halves = 1;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -190,7 +191,7 @@ class Predictor:
             return self.predict_one(texts)
         if self._inference.inputs.are_few(texts) and (native := self._inference.alone(texts)) is not None:
             return native.predictions(texts, to_end=self._inference.to_end)
-        return list(self.predict_stream(texts))
+        return list(itertools.chain.from_iterable(self._batches(texts, BATCH_SIZE)))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
@@ -203,18 +204,22 @@ class Predictor:
         return self._inference.decoder.decode(logits, read, text)
 
     def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
-        """Yield predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
+        """Return predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
 
         Raises:
             DataError: an item is not a text.
         """
+        return itertools.chain.from_iterable(self._batches(texts, batch_size))
+
+    def _batches(self, texts: Iterable[Text], batch_size: int) -> Iterator[list[Prediction]]:
+        """Yield the predictions of `predict_stream`, some at a time."""
         number = 0
         for part in self._inference.inputs.parts(texts):
             if self._inference.inputs.questions:
                 for first in range(0, len(part), _QUESTIONS):
-                    yield from self._answers(part[first : first + _QUESTIONS], batch_size)
+                    yield self._answers(part[first : first + _QUESTIONS], batch_size)
                 continue
-            yield from self._predict_batch(part, number, batch_size)
+            yield self._predict_batch(part, number, batch_size)
             number += len(part)
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:

@@ -24,7 +24,7 @@ from mixling.text.ngrams import Distinct, Words
 from mixling.training.memory import release
 
 MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
-_PART_WORDS = 1 << 17  # words of texts whose features are computed at a time
+_PART_WORDS = 1 << 15  # words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 
 
@@ -68,8 +68,10 @@ def make_features(
     if cells > MAX_NONZEROS:
         chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
         found = _distinct([texts[int(i)] for i in chosen], words.hashes)
-    features = _join([_whole_words(found, words), _characters(found, words)], found.sizes, chosen)
-    del found
+    blocks = [_whole_words(found, words), _characters(found, words)]
+    release()  # what finding them took
+    features = _join(blocks, found.sizes, chosen)
+    del blocks, found
     release()
     return _weightiest(features, MAX_CELLS // max(outputs, 1))
 
@@ -112,8 +114,10 @@ def _characters(found: Distinct, words: Words) -> _Block:
     """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
+    starts = np.zeros(len(found.sizes) + 1, np.int32)
+    np.cumsum(found.sizes, out=starts[1:])
     ones = np.ones(len(found.rows), np.float32)
-    in_text = csr_array((ones, (found.word_texts, found.rows)), (len(found.sizes), len(words.hashes)))
+    in_text = csr_array((ones, found.rows, starts), (len(found.sizes), len(words.hashes)))
     texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
     for first, last in _parts(found.sizes):
         counts = in_text[first:last] @ of_word
@@ -130,7 +134,7 @@ def _distinct(texts: Sequence[Int32], hashes: UInt32) -> Distinct:
     for first, last in _parts(np.array([len(text) for text in texts], np.int64)):
         part = Distinct.of_texts(texts[first:last], hashes)
         parts.append(part)
-        owners.append((part.word_texts + first, part.pair_texts + first))
+        owners.append([(texts + first).astype(np.int32) for texts in (part.word_texts, part.pair_texts)])
     if not parts:
         return Distinct.of_texts(texts, hashes)
     rows, pairs, sizes = (
@@ -241,11 +245,10 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
     whole[order[:most]] = True
     if outputs == 1:
         return whole
-    ranked = np.sort(matters, axis=None)[::-1]
+    ranked, largest = np.sort(matters, axis=None)[::-1], np.sort(matters.max(1))
 
     def size(number: int) -> int:
-        kept = matters >= ranked[number - 1] if number else np.zeros_like(whole)
-        terms = int(kept.any(1).sum())
+        terms = len(largest) - int(np.searchsorted(largest, ranked[number - 1])) if number else 0
         return term_bytes(terms) + stored_bytes(terms, number, outputs)
 
     most = _most(size, int(np.count_nonzero(ranked)), max_bytes)

@@ -1,0 +1,41 @@
+"""The tables of GELU for AVX-512: gelu(x) = max(x, 0) - g(|x|), with a polynomial of g for each of 16 intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+
+HEADER = Path(__file__).parents[2] / "src/mixling/native/gelu_table.h"
+X = np.linspace(-9, 9, 20_001).astype(np.float32)
+GELU = np.array([x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in X.tolist()])
+
+
+def coefficients(name: str) -> np.ndarray:
+    """The coefficients (degree + 1, 16) of a table."""
+    found = re.search(rf"{name}\[(\d)\]\[16\] = {{(.*?)}};", HEADER.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return np.array(re.findall(r"-?\d\.\d+e[+-]\d+", found[2]), np.float32).reshape(int(found[1]), 16)
+
+
+def polynomials(table: np.ndarray, interval: np.ndarray, at: np.ndarray) -> np.ndarray:
+    out = table[-1][interval]
+    for row in table[-2::-1]:
+        out = out * at + row[interval]
+    return out
+
+
+def test_the_table_of_degree_4() -> None:
+    place = np.minimum(np.abs(X), np.float32(5.999999)) * np.float32(16 / 6)
+    interval = place.astype(int)
+    got = np.maximum(X, 0) - polynomials(coefficients("GELU_TABLE"), interval, place - interval)
+    assert np.abs(got - GELU).max() < 4e-7
+
+
+def test_the_table_for_what_is_rounded_to_8_bits() -> None:
+    place = np.minimum(np.abs(X), np.float32(3.8749))
+    got = np.maximum(X, 0) - polynomials(coefficients("GELU8_TABLE"), np.rint(4 * place).astype(int), place)
+    assert np.abs(got - GELU).max() < 2.5e-4
+    assert got.min() > -0.17  # what the rounding to unsigned integers relies on
