@@ -36,8 +36,9 @@ SYSTEMS = {
 }  # of native.json
 TIMED = {"snips": "SNIPS, 9 words", "imdb": "IMDB, 227 words"}
 THEMES = {
-    "overview.svg": {"text": "#1f2328", "quiet": "#59636e", "line": "#d1d9e0", "mark": "#0969da", "other": "#818b98"},
+    "overview.svg": {"page": "#ffffff", "text": "#1f2328", "quiet": "#59636e", "line": "#d1d9e0", "mark": "#0969da", "other": "#818b98"},
     "overview-dark.svg": {
+        "page": "#0d1117",
         "text": "#f0f6fc",
         "quiet": "#9198a1",
         "line": "#3d444d",
@@ -116,6 +117,7 @@ def picture(
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" font-size="12">',
         "<title>Test accuracy, size, and time for one text, of mixling and its rivals</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{colors["page"]}"/>',
         f'<g fill="{colors["text"]}">',
         _text(PANELS["accuracy"][0], 18, "Test accuracy", 'font-weight="600"'),
         _text(PANELS["megabytes"][0], 18, "Size of the model", 'font-weight="600"'),
