@@ -29,14 +29,21 @@ SETS = {
     "rte": "RTE",
     "mtop_intents": "MTOP intents",
 }
-SYSTEMS = {
+SYSTEMS = {  # of native.json
     "native": "mixling",
     "fasttext, split as for its training": "fasttext",
     "tf-idf + lr": "tf-idf",
-}  # of native.json
+}
 TIMED = {"snips": "SNIPS, 9 words", "imdb": "IMDB, 227 words"}
 THEMES = {
-    "overview.svg": {"page": "#ffffff", "text": "#1f2328", "quiet": "#59636e", "line": "#d1d9e0", "mark": "#0969da", "other": "#818b98"},
+    "overview.svg": {
+        "page": "#ffffff",
+        "text": "#1f2328",
+        "quiet": "#59636e",
+        "line": "#d1d9e0",
+        "mark": "#0969da",
+        "other": "#818b98",
+    },
     "overview-dark.svg": {
         "page": "#0d1117",
         "text": "#f0f6fc",
