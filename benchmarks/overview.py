@@ -3,8 +3,8 @@
     python benchmarks/overview.py    # writes docs/pictures/overview.svg and overview-dark.svg
 
 Accuracy and size are those of experiments/results/own_models.json (exported 8-bit models, means of three seeds, beside
-its baselines on the same examples) and of experiments/results/fine_tuned.json (MiniLM fine-tuned with one seed or more;
-the legend states how many). Times are those of benchmarks/results/native.json and transformer.json: medians for one
+its baselines on the same examples) and of experiments/results/fine_tuned.json (MiniLM fine-tuned, where that has been
+run; the legend states with how many seeds). Times are those of benchmarks/results/native.json and transformer.json: medians for one
 text on one core; of MiniLM, those of ONNX Runtime, which is faster than PyTorch.
 """
 
@@ -67,7 +67,6 @@ BASELINES = {
     "tf-idf": "TF-IDF + LR",
     "fasttext": "fastText",
     "embeddings": "MiniLM embeddings + LR",
-    "fine-tuned": "MiniLM fine-tuned",
 }
 
 
@@ -87,18 +86,18 @@ class Point(NamedTuple):
     best: str
 
 
-def points(results: list[dict[str, Any]], fine_tuned: list[dict[str, Any]]) -> list[Point]:
+def points(results: list[dict[str, Any]], tuned: list[dict[str, Any]]) -> list[Point]:
     """Return the sets of own_models.json, with models without a teacher, and without other text where there are any."""
     chosen = {one["set"]: one for one in sorted(results, key=lambda one: -one["start"]) if one["teacher"] is None}
-    return [_point(chosen[name], [one for one in fine_tuned if one["set"] == name]) for name in SETS if name in chosen]
+    return [_point(chosen[name], [one for one in tuned if one["set"] == name]) for name in SETS if name in chosen]
 
 
-def _point(one: dict[str, Any], fine_tuned: list[dict[str, Any]]) -> Point:
+def _point(one: dict[str, Any], tuned: list[dict[str, Any]]) -> Point:
     beside = {name: one["baselines"][name] for name in BASELINES if name in one["baselines"]}
     baselines = {name: Measured(found["test"], found["bytes"] / 1e6) for name, found in beside.items()}
-    if fine_tuned:
-        accuracy = mean(seed["test"] for seed in fine_tuned)
-        baselines["fine-tuned"] = Measured(accuracy, mean(seed["bytes"] for seed in fine_tuned) / 1e6)
+    if tuned:
+        accuracy = mean(seed["test"] for seed in tuned)
+        baselines["fine-tuned"] = Measured(accuracy, mean(seed["bytes"] for seed in tuned) / 1e6)
     mixling = Measured(
         mean(seed["test"]["accuracy"] for seed in one["seeds"]), mean(seed["bytes"] for seed in one["seeds"]) / 1e6
     )
@@ -110,7 +109,7 @@ def times(native: Mapping[str, Any], transformer: Mapping[str, Any]) -> dict[str
     """Return the milliseconds for one text by set and system, from native.json and transformer.json."""
     return {
         name: {title: native[name]["systems"][system]["p50_us"] / 1e3 for system, title in SYSTEMS.items()}
-        | {"fine-tuned": transformer[name]["systems"]["onnx"]["p50_us"] / 1e3}
+        | {"embeddings": transformer[name]["systems"]["onnx"]["p50_us"] / 1e3}
         for name in TIMED
     }
 
@@ -118,7 +117,7 @@ def times(native: Mapping[str, Any], transformer: Mapping[str, Any]) -> dict[str
 def picture(
     sets: list[Point], milliseconds: Mapping[str, Mapping[str, float]], seeds: str, colors: Mapping[str, str]
 ) -> str:
-    """Return the picture as SVG; `seeds` is how many the fine-tuned MiniLM has."""
+    """Return the picture as SVG; `seeds` is how many the fine-tuned MiniLM has, empty where no set has it."""
     sets = sorted(sets, key=lambda one: -one.mixling.accuracy)
     bottom = _row(len(sets)) - ROW / 2
     out = [
@@ -172,15 +171,17 @@ def _mark(system: str, x: float, y: float, colors: Mapping[str, str]) -> str:
 
 
 def _legend(y: float, seeds: str, colors: Mapping[str, str]) -> Iterator[str]:
-    x = PANELS["accuracy"][0] + 6.0
-    for system, title in {"mixling": "mixling", **BASELINES, "fine-tuned": f"MiniLM fine-tuned ({seeds})"}.items():
+    x, titles = PANELS["accuracy"][0] + 6.0, {"mixling": "mixling", **BASELINES}
+    if seeds:
+        titles["fine-tuned"] = f"MiniLM fine-tuned ({seeds})"
+    for system, title in titles.items():
         yield _mark(system, x, y - 4, colors)
         yield _text(x + 11, y, title)
         x += 40 + 6.5 * len(title)
 
 
 def _times(milliseconds: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> Iterator[str]:
-    y, titles = TOP - 8, {"mixling": "mixling", **BASELINES, "fine-tuned": "MiniLM"}
+    y, titles = TOP - 8, {"mixling": "mixling", **BASELINES, "embeddings": "MiniLM"}
     for name, systems in milliseconds.items():
         yield _text(PANELS["milliseconds"][0] - 108, y + 4, TIMED[name], f'fill="{colors["quiet"]}"')
         for system, value in systems.items():
@@ -208,15 +209,21 @@ def read(path: str) -> Any:
     return json.loads((ROOT / path).read_text("utf-8"))
 
 
+def fine_tuned() -> list[dict[str, Any]]:
+    """Return the results of the fine-tuned MiniLM, for the sets that it has been trained on."""
+    path = "experiments/results/fine_tuned.json"
+    return read(path) if (ROOT / path).exists() else []
+
+
 def pictures() -> dict[str, str]:
     """Return the pictures by file name."""
-    fine_tuned = read("experiments/results/fine_tuned.json")
-    sets = points(read("experiments/results/own_models.json"), fine_tuned)
+    tuned = fine_tuned()
+    sets = points(read("experiments/results/own_models.json"), tuned)
     milliseconds = times(
         read("benchmarks/results/native.json")["results"], read("benchmarks/results/transformer.json")["results"]
     )
-    counts = sorted({sum(one["set"] == name for one in fine_tuned) for name in SETS} - {0})
-    seeds = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1] > 1)}"
+    counts = sorted({sum(one["set"] == name for one in tuned) for name in SETS} - {0})
+    seeds = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1:] > [1])}" if counts else ""
     return {name: picture(sets, milliseconds, seeds, colors) for name, colors in THEMES.items()}
 
 

