@@ -4,8 +4,8 @@
 
 Accuracy and size are those of experiments/results/own_models.json (exported 8-bit models, means of three seeds, beside
 its baselines on the same examples) and of experiments/results/fine_tuned.json (MiniLM fine-tuned, where that has been
-run; the legend states with how many seeds). Times are those of benchmarks/results/native.json and transformer.json: medians for one
-text on one core; of MiniLM, those of ONNX Runtime, which is faster than PyTorch.
+run; the legend states with how many seeds). Times are those of benchmarks/results/native.json and transformer.json:
+medians for one text on one core; of MiniLM, those of ONNX Runtime, which is faster than PyTorch.
 """
 
 from __future__ import annotations
