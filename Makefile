@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check docs notebooks test-fast format picture native native-asan wasm
+.PHONY: check docs notebooks pages test-fast format picture native native-asan wasm
 check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
@@ -32,6 +32,9 @@ picture:  ## pages from the code and results: docs/architecture.svg and .md, doc
 
 docs:  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs, demo and train
 	$(PYTHON) docs/site.py
+
+pages:  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
+	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
 
 notebooks:  ## run the notebooks and store their outputs; needs the extras docs, demo and train
 	cd docs/notebooks && $(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace *.ipynb

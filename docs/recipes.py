@@ -23,7 +23,10 @@ _INTRODUCTION = """# Training recipes
 `--recipe NAME` trains with the hyper-parameters that a paper prints, instead of mixling's own, which are for small
 models and chosen on validation data:
 
-    mixling train reviews.csv --model gmlp-18 --recipe gmlp-table9 -o runs/reviews
+<!-- not run: a model of 18 layers -->
+```sh
+mixling train reviews.csv --model gmlp-18 --recipe gmlp-table9 -o runs/reviews
+```
 
 A TOML file (`recipe = "NAME"`), other options and `--set` override a recipe's values, and `run.json` in the run's
 folder has all values that were used. HyperMixer has no recipe: its hyper-parameters are in an appendix that was not

@@ -16,6 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 from mixling import Predictor
+from mixling.browser import without_comments
 from mixling.export import amend
 from mixling.text import word_spans
 from mixling.text.clean import clean
@@ -64,9 +65,9 @@ def asked(name: str, texts: list[str]) -> list[Any]:
     return list(itertools.pairwise(texts)) if name in KEYS else texts
 
 
-def run(path: Path, inputs: list[Any], explained: list[Any]) -> dict[str, Any]:
+def run(path: Path, inputs: list[Any], explained: list[Any], package: Path = PACKAGE) -> dict[str, Any]:
     """What answers.mjs prints for a model."""
-    command = [str(NODE), str(HERE / "answers.mjs"), str(PACKAGE)]
+    command = [str(NODE), str(HERE / "answers.mjs"), str(package)]
     given = json.dumps({"model": str(path), "inputs": inputs, "explained": explained})
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -137,6 +138,17 @@ def test_tags_are_those_of_python() -> None:
         same_numbers(item["prediction"], prediction.to_dict())
         spans += len(item["prediction"]["spans"])
     assert spans > 100
+
+
+def test_scripts_without_comments_answer_as_well(tmp_path: Path) -> None:
+    for source in PACKAGE.parent.glob("*.js"):
+        (tmp_path / source.name).write_text(script := without_comments(source.read_text("utf-8")))
+        assert not [line for line in script.splitlines() if line.strip().startswith(("//", "*", "/*"))]
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    shutil.copy(PACKAGE.parent / "mixling.wasm", tmp_path)
+    path, texts = MODELS / "intents.onnx", hostile_texts()[:5]
+    found = run(path, texts, [texts[2]], package=tmp_path / "index.js")
+    assert found == run(path, texts, [texts[2]])
 
 
 @pytest.mark.usefixtures("onnx")

@@ -2,16 +2,22 @@
 
 Blocks of `sh` are command lines; blocks of `console` have prompts and, below them, output, compared with numbers
 masked (a line "..." stands for lines that vary); blocks of `python` share the names of their page; blocks of `toml`
-that begin with "# NAME.toml" are files. Trainings take two steps. A block that is not run has its reason in a comment
-before it, `<!-- not run: REASON -->`.
+that begin with "# NAME.toml" are files. Trainings take two steps.
+
+A block that takes long has `<!-- slow: REASON -->` before it and is run where the environment has MIXLING_PAGES=all, as
+in the workflow of the repository. One that cannot be run here has `<!-- not run: REASON -->`. Of both, the options of
+commands are parsed, and Python is compiled and its imports from mixling are looked up.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gzip
+import importlib
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -22,7 +28,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
+from PIL import Image
 
+from mixling.cli.main import build_app
 from mixling.mixers import MIXERS
 from mixling.tasks import TASKS
 from mixling.training import Trainer
@@ -34,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("sh", "console", "python")
 FENCE = re.compile(
-    r"^(?P<pad> *)(?:<!-- not run: (?P<reason>.+?) -->\n *)?```(?P<language>\w+)\n(?P<content>.*?)^(?P=pad)```",
+    r"^(?P<pad> *)(?:<!-- (?P<mark>not run|slow): .+? -->\n *)?```(?P<language>\w+)\n(?P<content>.*?)^(?P=pad)```",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -42,17 +51,18 @@ FENCE = re.compile(
 class Block(NamedTuple):
     language: str
     content: str
-    reason: str | None
+    mark: str | None
+
+    @property
+    def runs(self) -> bool:
+        marks = {None, "slow"} if os.environ.get("MIXLING_PAGES") == "all" else {None}
+        return self.language in RUN and self.mark in marks
 
 
 def blocks(page: Path) -> list[Block]:
     found = FENCE.finditer(page.read_text("utf-8"))
-    return [Block(match["language"], re.sub(f"^{match['pad']}", "", match["content"], flags=re.M), match["reason"])
+    return [Block(match["language"], re.sub(f"^{match['pad']}", "", match["content"], flags=re.M), match["mark"])
             for match in found]  # fmt: skip
-
-
-def runs(page: Path) -> bool:
-    return any(block.language in RUN and block.reason is None for block in blocks(page))
 
 
 def command_lines(text: str) -> Iterator[str]:
@@ -84,13 +94,35 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     flat = ["review", "stars", "text", "label", "premise", "hypothesis", "relation"]
     table = "\n".join([",".join(flat), *(",".join(f'"{row[name]}"' for name in flat) for row in rows)]) + "\n"
-    for name in ("reviews.csv", "test.csv", "dev.csv", "rows.csv", "pairs.csv", "more.csv"):
+    for name in (
+        "reviews.csv",
+        "test.csv",
+        "dev.csv",
+        "rows.csv",
+        "pairs.csv",
+        "more.csv",
+        "new.csv",
+        "other.csv",
+        "other_test.csv",
+    ):
         (folder / name).write_text(table)
     jsonl = "".join(json.dumps(row) + "\n" for row in rows)
-    for name in ("train.jsonl", "dev.jsonl", "test.jsonl", "new.jsonl", "topics.jsonl", "pairs.jsonl", "numbers.jsonl"):
+    for name in (
+        "train.jsonl",
+        "val.jsonl",
+        "oos_val.jsonl",
+        "oos_test.jsonl",
+        "dev.jsonl",
+        "test.jsonl",
+        "new.jsonl",
+        "topics.jsonl",
+        "pairs.jsonl",
+        "numbers.jsonl",
+    ):
         (folder / name).write_text(jsonl)
     tagged = [{"tokens": ["fly", f"number{i}", "to", "Oslo"], "slots": ["O", "O", "O", "B-city"]} for i in range(30)]
-    (folder / "slots.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tagged))
+    for name in ("slots.jsonl", "slots-validation.jsonl"):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in tagged))
     boolq = [{"question": f"is it {n}", "passage": f"it is {n} of {i}", "label": i % 2 == 0, "idx": i}
              for i, n in enumerate(nouns * 8)]  # fmt: skip
     (folder / "boolq.jsonl").write_text("".join(json.dumps(row) + "\n" for row in boolq))
@@ -116,6 +148,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("more.txt.gz", "reviews.txt.gz", "other.txt.gz"):
         (folder / name).write_bytes(gzip.compress(long.encode()))
     pq.write_table(pa.table({"text": long.splitlines()}), folder / "more.parquet")
+    (folder / "in").mkdir()
+    pq.write_table(pa.table({"text": [text for text, _ in texts]}), folder / "in" / "rows.parquet")
+    images = [
+        f"{root}/{label}/{i}.png" for root in ("animals", "test-animals") for label in ("cat", "dog") for i in range(9)
+    ]
+    for number, name in enumerate([*images, "photo.jpg", "more-photos/one.png"]):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), number * 4).save(folder / name)
     return folder
 
 
@@ -179,7 +219,9 @@ def run_python(content: str, names: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if runs(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
+    "page",
+    [page for page in PAGES if any(block.runs for block in blocks(page))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_the_blocks_of_a_page_run(page: Path, folder: Path, call: Call) -> None:
     names: dict[str, Any] = {"__name__": "page"}
@@ -188,7 +230,7 @@ def test_the_blocks_of_a_page_run(page: Path, folder: Path, call: Call) -> None:
         if match := block.language == "toml" and re.match(r"# ([\w.]+\.toml)", block.content):
             (folder / match[1]).write_text(block.content)
     for block in found:
-        if block.reason is not None:
+        if not block.runs:
             continue
         if block.language == "sh":
             for line in command_lines(block.content):
@@ -199,10 +241,49 @@ def test_the_blocks_of_a_page_run(page: Path, folder: Path, call: Call) -> None:
             run_python(block.content, names)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_other_blocks_of_a_page_could_run(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "python":
+            look_up(block.content)
+        elif block.language in RUN:
+            for line in command_lines(re.sub(r"^\$ ", "", block.content, flags=re.M)):
+                parse(line)
+    outside = FENCE.sub("", page.read_text("utf-8"))
+    assert not re.search(r"^ {4,}(\$ )?(mixling|pip|curl) ", outside, re.M), (
+        "commands are blocks of sh, which are tested"
+    )
+
+
+def look_up(content: str) -> None:
+    """Compile a block, and find what it imports from mixling."""
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "mixling":
+            module = importlib.import_module(node.module or "")
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+def parse(line: str) -> None:
+    """Parse the options of a command of mixling's, wherever it is in a line."""
+    if match := re.search(r"(?:^|[\s&|])mixling (?!-)(.*)", line):
+        name, *args = shlex.split(match[1])
+        command = typer.main.get_command(build_app([name], completion=False)).commands[name]  # type: ignore[attr-defined]
+        command.make_parser(command.context_class(command)).parse_args(args)
+
+
+def test_a_wrong_option_or_import_is_found() -> None:
+    parse("torchrun -m mixling train rows.csv -o out/")
+    with pytest.raises(Exception, match="No such option: --cofusion"):
+        parse("mixling evaluate model/ rows.csv --cofusion c.png")
+    with pytest.raises(AssertionError, match="Preditor"):
+        look_up("from mixling import Preditor")
+
+
 def test_most_blocks_run() -> None:
     found = [block for page in PAGES for block in blocks(page) if block.language in RUN]
-    assert len(found) >= 50
-    assert sum(block.reason is not None for block in found) < len(found) / 2
+    assert len(found) >= 80
+    assert sum(block.mark == "not run" for block in found) < len(found) / 3
+    assert sum(block.mark is None for block in found) >= 48
 
 
 def test_what_differs_from_the_output_is_found(folder: Path, call: Call) -> None:

@@ -57,9 +57,11 @@ def test_the_readme_is_short_and_begins_with_numbers_and_a_picture() -> None:
 
 def test_the_claims_of_the_first_lines_are_those_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
     script = load_script("benchmarks/overview.py")
-    own = json.loads((ROOT / "experiments" / "results" / "own_models.json").read_text("utf-8"))
-    native = json.loads((ROOT / "benchmarks" / "results" / "native.json").read_text("utf-8"))
-    found, times = script.points(own), [systems["mixling"] for systems in script.times(native["results"]).values()]
+    found = script.points(script.read("experiments/results/own_models.json"), script.fine_tuned())
+    native, transformer = (
+        script.read(f"benchmarks/results/{name}.json")["results"] for name in ("native", "transformer")
+    )
+    times = [systems["mixling"] for systems in script.times(native, transformer).values()]
     sizes = [one.mixling.megabytes for one in found]
     gains = [100 * (one.mixling.accuracy - one.baselines[one.best].accuracy) for one in found]
     above, below = [gain for gain in gains if gain >= 0], [-gain for gain in gains if gain < 0]

@@ -42,7 +42,9 @@ def write_site(content: bytes, folder: Path, *, name: str) -> None:
     others = [item for item in _models(folder) if item["name"] != name]
     write_atomic(folder / about["file"], content)
     for source in _resources("mixling.browser", "package"):
-        if source.name.endswith((".js", ".wasm")):
+        if source.name.endswith(".js"):
+            write_atomic(folder / "mixling" / source.name, without_comments(source.read_text("utf-8")).encode())
+        elif source.name.endswith(".wasm"):
             write_atomic(folder / "mixling" / source.name, source.read_bytes())
     own = {source.name: source.read_bytes() for source in _resources("mixling.browser", "page")}
     for source in _resources("mixling.serving", "playground"):
@@ -51,6 +53,11 @@ def write_site(content: bytes, folder: Path, *, name: str) -> None:
         else:
             write_atomic(folder / "index.html", page(source.read_text("utf-8")))
     write_json(folder / MODELS_FILE, {"mixling_site": 1, "models": [*others, about]})
+
+
+def without_comments(script: str) -> str:
+    """Return a script of the package without the lines that are comments: a sixth of what a page downloads of it."""
+    return re.sub(r"(?m)^ *(?://|/\*\*|\*).*\n", "", script)
 
 
 def page(html: str) -> str:

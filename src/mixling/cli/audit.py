@@ -56,9 +56,9 @@ class AuditOutput:
 def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -> None:
     """Find likely label errors and duplicates in data.
 
-    Of texts with one label or several. Models are trained on parts of the examples and judge the labels of the others
-    (confident learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with the
-    numbers.
+    The texts may have one label or several. Models are trained on parts of the examples and judge the labels of the
+    others (confident learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with
+    the numbers.
     """
     if "-" in [*data.files, *(data.test or [])]:
         raise ConfigError("-: audit reads files, not standard input; write the rows to a file, such as rows.jsonl")

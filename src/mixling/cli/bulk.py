@@ -37,7 +37,7 @@ class BulkOptions:
         typer.Option("--address", metavar="HOST:PORT", help="Ray: the cluster [RAY_ADDRESS, or Ray is started here]."),
     ] = None
     resume: Annotated[
-        bool, typer.Option("--resume", help="FOLDER/: continue what it has, or begin; also with further inputs.")
+        bool, typer.Option("--resume", help="FOLDER/: predict what is missing, or begin; inputs may be added.")
     ] = False
 
 

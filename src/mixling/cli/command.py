@@ -28,6 +28,7 @@ _RENAMED = {
     "--start": "--init-embeddings",
     "--unlabelled": "--unlabeled",
 }
+_METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -46,7 +47,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters += _parameters(records[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    parameters = sorted(map(_with_choices, parameters), key=_panel_index)
+    parameters = sorted(map(_with_choices, map(_with_metavar, parameters)), key=_panel_index)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -84,6 +85,17 @@ def _parameters(record: type) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
+def _with_metavar(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter whose value is called N, X or TEXT in the help if it has no name of its own."""
+    kind, info = get_args(parameter.annotation)
+    metavar = next((name for type_, name in _METAVARS.items() if type_ in (kind, *get_args(kind))), None)
+    if info.metavar is not None or metavar is None or not isinstance(info, type(typer.Option())):
+        return parameter
+    info = copy.copy(info)
+    info.metavar = metavar
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
 def _with_choices(parameter: inspect.Parameter) -> inspect.Parameter:
     """Return a parameter with shell completion of the values that its metavar lists, such as `error|skip`."""
     kind, info = get_args(parameter.annotation)
@@ -107,6 +119,9 @@ class Command(TyperCommand):
         params: list[Any] = super().get_params(ctx)
         if any(getattr(param, _PANEL, None) for param in params):  # put --help into the last section
             setattr(params[-1], _PANEL, PANELS[-1])
+        for param in params:
+            if param.param_type_name == "argument":  # its name says what it is; typer would add its Python type
+                param.display_type_rich = lambda ctx: None
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -73,7 +73,7 @@ class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
 
 
 def distill_command(options: DistillOptions) -> None:
-    """Distil a larger model into a small one.
+    """Distill a larger model into a small one.
 
     The small model is trained on the labels and on the teacher's probabilities for labeled and unlabeled texts. Teacher
     and probabilities are stored in DIR/teacher and reused by --resume, and by another student with --overwrite.

@@ -69,8 +69,8 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     The effect of a word is found by leaving it out of the text, alone or together with others.
 
     Text has colors on a terminal; JSON has one object per line, with the characters and the effect of each word; HTML
-    is one page that loads nothing. Effects are differences of the label's log-odds, in regression of the number.
-    Torch is not needed.
+    is one page that loads nothing. Effects are differences in the label's log-odds, or in the number that a
+    regression predicts. Torch is not needed.
     """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished

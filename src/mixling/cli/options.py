@@ -38,8 +38,8 @@ ThresholdOption = Annotated[
     Option(
         "--threshold",
         metavar="P|LABEL=P",
-        help="One label per text: abstain below this probability. Several: predict labels from it on (0.5), or one of "
-        "them with LABEL=P; repeatable.",
+        help="One label per text: abstain below this probability. Several: predict the labels that reach it [0.5]; "
+        "LABEL=P is for one of them; repeatable.",
     ),
 ]
 TooLongOption = Annotated[

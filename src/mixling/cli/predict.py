@@ -91,12 +91,12 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
     "empty": true. Lines of standard input are processed as they arrive. Texts that are longer than the model's maximum
     are read to the end, in windows; with --too-long error they are bad rows.
-    Torch is not needed. An unfinished run has no model yet: resume it, or export its best one with `mixling export`.
-    With --url, a server predicts; the API key, if it wants one, is in the variable MIXLING_API_KEY.
+    Torch is not needed. An unfinished run has no model yet: resume it, or export its best model so far with `mixling
+    export`. With --url, a server predicts; if it requires an API key, set MIXLING_API_KEY.
 
     Bulk prediction: with a folder (-o FOLDER/, also a URL such as s3://bucket/folder/), Parquet, JSONL and CSV files of
-    any size are predicted in parts by several processes. Outputs have all columns of the input; the folder can be
-    resumed after whatever has happened, and ends with a manifest.
+    any size are predicted in parts by several processes. Outputs have all columns of the input. With --resume
+    an interrupted job continues; a finished one has a manifest.
     """
     if _of_images(model, options):
         from mixling.cli.images import predict_images

@@ -33,7 +33,9 @@ class ServeOptions:
     keys: Annotated[
         Path | None,
         typer.Option(
-            "--keys", metavar="FILE", help=f"API keys, one a line; requests must have one. By default ${KEYS_VARIABLE}."
+            "--keys",
+            metavar="FILE",
+            help=f"API keys, one per line; requests must have one. By default ${KEYS_VARIABLE}.",
         ),
     ] = None
     cors: Annotated[
@@ -44,7 +46,9 @@ class ServeOptions:
     max_wait: Annotated[
         float, typer.Option("--max-wait", min=0.001, help="Seconds behind other requests before a request gets 503.")
     ] = 0.05
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds until an answer is 504.")] = 10.0
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds until an unanswered request gets 504.")
+    ] = 10.0
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of a request's body.")] = 1 << 20
     client_timeout: Annotated[
         float, typer.Option("--client-timeout", min=0.1, help="Seconds for a request to arrive.")

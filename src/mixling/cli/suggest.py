@@ -50,8 +50,8 @@ class SuggestOutput:
 def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> None:
     """Choose the unlabeled texts to label next.
 
-    They are those that the model is unsure of and that differ from each other, the most useful first, with the label
-    that the model suggests and its margin (0: undecided, 1: sure). Torch is not needed.
+    The model is unsure about these texts, and they differ from one another. The most useful ones are first, each with
+    the label that the model suggests and its margin (0: undecided, 1: sure). Torch is not needed.
     """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished

@@ -49,7 +49,7 @@ class InitOptions:
         typer.Option(
             "--from",
             metavar="DIR",
-            help="Fine-tune the model of `mixling pretrain`, or of `mixling train`, whose labels stay.",
+            help="Fine-tune a model of `mixling pretrain`, or of `mixling train`, whose labels are kept.",
         ),
     ] = None
     replay: Annotated[
@@ -81,7 +81,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
         typer.Option(
             "--abstain-at",
             metavar="ACCURACY",
-            help="Abstain where uncertain, so that this fraction of what is answered is right, such as 0.95.",
+            help="Abstain where uncertain, so that this fraction of the answers is right, such as 0.95.",
         ),
     ] = None
 
@@ -109,7 +109,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
         typer.Option(
             "--label-thresholds",
             metavar="f1|PRECISION",
-            help="Several labels a text: choose the threshold of each on validation, by F1 or for a precision.",
+            help="Several labels per text: choose each label's threshold on validation, by F1 or for a precision.",
         ),
     ] = None
 

@@ -164,7 +164,11 @@ class SplittingOptions:
     panel: ClassVar[str] = DATA
     workers: Annotated[
         int,
-        Option("--workers", min=1, help="Processes that split millions of texts into words; the result is the same."),
+        Option(
+            "--workers",
+            min=1,
+            help="Processes that split texts into words, for millions of texts; the result is the same.",
+        ),
     ] = 1
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mixling.teachers.base import FunctionTeacher
     from mixling.teachers.cache import collect_predictions
     from mixling.teachers.encoder import EncoderTeacher, SentenceEncoder
+    from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
     from mixling.teachers.transformer import TransformerTeacher
 
 __getattr__, __dir__ = lazy_imports(__name__)
