@@ -3,7 +3,7 @@
     pip install schemathesis
     python benchmarks/routes.py --cases 1000
 
-The server has a model of each task, those of `tests/serving`, and wants a key. Each route is asked with up to so many
+The server has a model of each task, those of `tests/serving`, and two that generate text, and wants a key. Each route is asked with up to so many
 generated bodies, allowed by its schema or not, beside the examples of the document and the limits of each value
 ("coverage"); a route without values to generate is asked once by each of these phases. An answer fails that is a server
 error, has a status, type or content that the document does not have, accepts what the schema forbids, refuses what it
@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,10 @@ from typing import Any
 from mixling.cost import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "tests" / "serving"
+GENERATORS: dict[str, list[dict[str, str]]] = {
+    "writer": [],
+    "writer-of-two": [{"name": "colors", "prefix": "color: "}, {"name": "pets", "prefix": "pet: "}],
+}
 KEY = "a-key-of-the-benchmark-of-routes"
 
 
@@ -70,6 +75,9 @@ def serving(folder: Path) -> Iterator[str]:
     """Run a server in a block; yield its address."""
     (folder / "keys").write_text(KEY + "\n", "utf-8")
     models = [f"{path.stem}={path}" for path in sorted((MODELS / "models").glob("*.onnx"))]
+    write_generator = runpy.run_path(str(MODELS / "generator.py"))["write_generator"]
+    for name, tasks in GENERATORS.items():
+        models.append(f"{name}={write_generator(folder / name, seed=0, tasks=tasks)}")
     command = [sys.executable, "-m", "mixling", "serve", *models, "--keys", str(folder / "keys"), "--port", "0"]
     log = folder / "server.log"
     with log.open("w") as file, subprocess.Popen(command, stderr=file) as process:
