@@ -3,12 +3,12 @@
     pip install schemathesis
     python benchmarks/routes.py --cases 1000
 
-The server has a model of each task, those of `tests/serving`, and two that generate text, and wants a key. Each route is asked with up to so many
-generated bodies, allowed by its schema or not, beside the examples of the document and the limits of each value
-("coverage"); a route without values to generate is asked once by each of these phases. An answer fails that is a server
-error, has a status, type or content that the document does not have, accepts what the schema forbids, refuses what it
-allows, or comes without the key. The result, with the statuses of all answers by the server's own counters, is
-benchmarks/results/routes.json; exit code 1 where an answer failed.
+The server has a model of each task, those of `tests/serving`, and two that generate text, and wants a key. Each route
+is asked with up to so many generated bodies, allowed by its schema or not, beside the examples of the document and the
+limits of each value ("coverage"); a route without values to generate is asked once by each of these phases. An answer
+fails that is a server error, has a status, type or content that the document does not have, accepts what the schema
+forbids, refuses what it allows, or comes without the key. The result, with the statuses of all answers by the server's
+own counters, is benchmarks/results/routes.json; exit code 1 where an answer failed.
 """
 
 from __future__ import annotations
