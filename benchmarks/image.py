@@ -66,7 +66,7 @@ def main() -> None:
 
 def instruction(name: str) -> str:
     """Return what follows the last instruction of a name in the Dockerfile."""
-    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    text = re.sub(r"\\\n *", "", (ROOT / "Dockerfile").read_text("utf-8"))
     return re.findall(rf"^{name} (.*)$", text, re.MULTILINE)[-1]
 
 
@@ -84,7 +84,7 @@ def unpacked(folder: Path) -> Path:
         files = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", out], input=files, check=True)
     (out / "usr" / "bin" / "python3").symlink_to("python3.11")
-    (out / "models").mkdir()
+    (out / "models" / "model").mkdir(parents=True)
     return out
 
 
@@ -119,7 +119,7 @@ def devices(image: Path) -> Iterator[None]:
     mounts = [("/dev", "dev", ["--bind"]), ("proc", "proc", ["-t", "proc"]), ("tmpfs", "tmp", ["-t", "tmpfs"])]
     for _, point, _ in mounts:
         (image / point).mkdir(exist_ok=True)
-    shutil.copy(MODEL, image / "models" / "model.onnx")
+    shutil.copy(MODEL, image / "models" / "model" / "model.onnx")
     subprocess.run(["mount", "--bind", image, image], check=True)
     try:
         for source, point, options in mounts:
@@ -128,7 +128,7 @@ def devices(image: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "-R", image], check=True)
-        (image / "models" / "model.onnx").unlink()
+        (image / "models" / "model" / "model.onnx").unlink()
 
 
 def tried_out(image: Path, engine: str) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def tried_out(image: Path, engine: str) -> dict[str, Any]:
     variables = dict(item.split("=", 1) for item in instruction("ENV").split())
     variables |= {"LANG": "C.UTF-8", "MIXLING_ENGINE": engine}
     inside = ["/usr/sbin/chroot", f"--userspec={NOBODY}", str(image)]
+    command = [*inside, *json.loads(instruction("ENTRYPOINT")), *json.loads(instruction("CMD"))]
     with devices(image):
-        command = [*inside, *json.loads(instruction("ENTRYPOINT")), "/models/model.onnx"]
         begin = time.perf_counter()
         with subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
