@@ -26,7 +26,7 @@ from mixling.serving.keys import ApiKeys
 from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
 from mixling.serving.scheduling import Line, Scheduler
-from mixling.serving.settings import named_models
+from mixling.serving.settings import named_models, origins
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"
@@ -135,6 +135,14 @@ def test_pages_of_other_origins_are_allowed_only_where_named(make_client: Make) 
         assert client.options("/v1/models/golden/predict", headers=asked).status_code == 200
         evil = ask(client, headers={"Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in evil.headers
+
+
+def test_origins_are_as_browsers_send_them() -> None:
+    given = ("https://shop.example", "http://localhost:3000", "http://[::1]:80", "chrome-extension://abc", "null", "*")
+    assert origins(given) == given
+    for wrong in ("shop.example", "https://shop.example/", "https://Shop.example", "https://", "", "https://a b"):
+        with pytest.raises(ConfigError, match="--cors: got"):
+            origins([wrong])
 
 
 def test_a_full_queue_is_503_and_a_long_wait_504() -> None:

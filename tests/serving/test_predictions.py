@@ -164,11 +164,14 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
     "lone surrogate": ("intents", b'{"texts": ["\\ud83d"]}', 400, "hex escape"),
     "deep": ("intents", b"[" * 100_000, 400, "recursion"),
     "a list": ("intents", [], 422, "an object"),
-    "no texts": ("intents", {}, 422, "/texts: Field required"),
+    "no texts": ("intents", {}, 422, "/texts: is missing"),
     "empty": ("intents", {"texts": []}, 422, "/texts"),
     "a number": ("intents", {"texts": [1]}, 422, "/texts/0"),
     "null": ("intents", {"texts": None}, 422, "/texts"),
-    "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk"),
+    "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk: is not allowed; did you mean 'top_k'?"),
+    "unknown key within": (
+        "answers", {"questions": [{"question": "a", "context": "b", "id": 1}]}, 422, "/questions/0/id: is not allowed"
+    ),
     "too many": ("intents", {"texts": ["a"] * 1025}, 422, "1024"),
     "too long": ("intents", {"texts": ["a" * 100_001]}, 422, "100000"),
     "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),

@@ -221,6 +221,7 @@ def test_workers_share_metrics_and_are_replaced(paths: dict[str, Path]) -> None:
         (["no-such-model"], "no such file or folder"),
         (["{golden}", "--keys", "no-such-file"], "the API keys cannot be read"),
         (["{golden}", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
+        (["{golden}", "--cors", "shop.example"], "--cors: got 'shop.example'; give an origin"),
         (["a=b", "a=c"], "two models have the name 'a'"),
     ],
 )
