@@ -132,8 +132,8 @@ class Service:
                     raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
                 body = await bodies.receive(scope, receive)
                 try:
-                    if waits:
-                        line.leave(scope.get(TICKET))
+                    if waits:  # a server that stops answers all
+                        line.leave(None if self.stopping else scope.get(TICKET))
                     response = await handler(scope, body)
                 finally:
                     bodies.release(body)
