@@ -5,8 +5,9 @@
     pip install fastapi    # for the comparison; needs wrk (Debian: apt-get install wrk)
     python benchmarks/serving.py runs/snips --data ../shared/data/snips
 
-The servers take turns; each runs on one core and the load on another. Written to benchmarks/results/serving.json, with
-the machine's load before each part: times of answers mean little on a busy machine, CPU per request a little more.
+The servers take turns; each runs on one core and the load on another. Written to benchmarks/results/serving.json, of
+which a run replaces the parts that it measures, with the machine's load before each: times of answers mean little on a
+busy machine, CPU per request a little more.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ uvicorn.run(app, port=int(port), log_level="error", access_log=False)
 """
 PORT = 8765
 PARTS = ("starts", "comparison", "overload", "reloads", "stops")
+NAMES = ("mixling_reloads", "mixling_reload_failures")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -246,9 +248,10 @@ async def overload(process: subprocess.Popen[str], bodies: list[str], seconds: f
 
 
 async def reloads(process: subprocess.Popen[str], served: Path, contents: list[bytes], count: int) -> dict[str, Any]:
-    """Answers by version while the file is replaced; every sixth file is damaged."""
+    """Answers by version while the file is replaced, each time when the last one is in use; every sixth is damaged."""
     statuses: Counter[int] = Counter()
     versions: Counter[str] = Counter()
+    chance = random.Random(0)
     stop = False
 
     async def client() -> None:
@@ -260,28 +263,51 @@ async def reloads(process: subprocess.Popen[str], served: Path, contents: list[b
         writer.close()
 
     clients = [asyncio.create_task(client()) for _ in range(16)]
-    damaged = 0
+    used = damaged = 0
     for number in range(count):
         content = contents[number % 2]
         if number % 6 == 5:
-            content = content[: 1000 + number]
+            content = damage(content, chance)
             damaged += 1
         served.with_name("new").write_bytes(content)
         os.replace(served.with_name("new"), served)
-        await asyncio.sleep(0.06)
+        while sum(counts := await counters()) <= number:
+            await asyncio.sleep(0.005)
+        used = int(counts[0])
     stop = True
     await asyncio.gather(*clients)
-    return {"replaced": count, "damaged": damaged, "statuses": dict(statuses), "versions": len(versions)}
+    found = {"replaced": count, "damaged": damaged, "in_use": used, "refused": int(counts[1])}
+    return {**found, "statuses": dict(statuses), "answers_by_version": dict(versions)}
 
 
-async def stop_in_flight(process: subprocess.Popen[str]) -> int:
-    """Number of 64 requests that are answered although SIGTERM follows them at once."""
+def damage(content: bytes, chance: random.Random) -> bytes:
+    """A file that is cut, or has another byte somewhere, or is something else."""
+    kind, place = chance.randrange(3), chance.randrange(len(content))
+    if kind == 0:
+        return content[:place]
+    if kind == 1:
+        return content[:place] + bytes([content[place] ^ chance.randrange(1, 256)]) + content[place + 1 :]
+    return chance.randbytes(1 + place % 5000)
+
+
+async def counters() -> tuple[float, float]:
+    """How many replaced files the server uses, and how many it has refused."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    used, refused = (re.search(rf'{name}_total{{model="m"}} (\S+)', text)[1] for name in NAMES)
+    return float(used), float(refused)
+
+
+async def stop_in_flight(process: subprocess.Popen[str]) -> Counter[str]:
+    """Answers to 64 requests although SIGTERM follows them at once."""
     connections = [await asyncio.open_connection("127.0.0.1", PORT) for _ in range(64)]
     asked = [asyncio.create_task(ask(*connection, '{"texts": ["play some jazz"]}')) for connection in connections]
     await asyncio.sleep(0)  # all are sent
     process.send_signal(signal.SIGTERM)
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    return sum(not isinstance(answer, BaseException) and answer[0] == 200 for answer in answers)
+    return Counter("lost" if isinstance(answer, BaseException) else str(answer[0]) for answer in answers)
 
 
 def main() -> None:
@@ -304,49 +330,52 @@ def main() -> None:
     made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", *rivals))
     with gzip.open(options.data / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
         bodies = [json.dumps({"texts": [" ".join(json.loads(line)["tokens"])]}) for line in lines]
-    report: dict[str, Any] = {}
-    loads = {}
-    core = options.cores[0]
+    report = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "bodies").write_text("\n".join(bodies) + "\n")
         (folder / "wrk.lua").write_text(LUA)
         for part in options.parts:
-            loads[part] = os.getloadavg()[0]
-            if part == "starts":
-                starts = []
-                for _ in range(9):
-                    begin = time.perf_counter()
-                    with server(options.model, "mixling", "native", core=core):
-                        starts.append(time.perf_counter() - begin)
-                report["start_to_first_answer_s"] = round(statistics.median(starts), 3)
-            elif part == "comparison":
-                report["64 connections"] = compare(options, folder / "bodies", folder / "wrk.lua")
-            elif part == "overload":
-                report["overload"] = {}
-                for engine in ("native", "onnx"):
-                    with server(options.model, "mixling", engine, core=core) as process:
-                        os.sched_setaffinity(0, {options.cores[1]})
-                        report["overload"][engine] = asyncio.run(overload(process, bodies, options.overload_seconds))
-                        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-            elif part == "reloads":
-                content = (options.model / "model.onnx").read_bytes()
-                other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
-                served = folder / "served.onnx"
-                served.write_bytes(content)
-                with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
-                    report["reloads"] = asyncio.run(reloads(process, served, [content, other], options.reloads))
-            else:
-                answered = []
-                for _ in range(options.stops):
-                    with server(options.model, "mixling", "native", core=core) as process:
-                        answered.append(asyncio.run(stop_in_flight(process)))
-                        assert process.wait(20) == 0
-                report["stops"] = {"stops": options.stops, "least_answers_of_64": min(answered)}
-    report["load_average_before"] = {key: round(value, 1) for key, value in loads.items()}
-    report["provenance"] = made
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in report.items() if key != "provenance"}, indent=1))
+            load_average = round(os.getloadavg()[0], 1)
+            figures = run_part(part, options, folder, bodies)
+            report[part] = {**figures, "load_average_before": load_average, "provenance": made}
+            options.out.write_text(json.dumps(report, indent=1) + "\n")
+            print(json.dumps({part: figures}, indent=1))
+
+
+def run_part(part: str, options: argparse.Namespace, folder: Path, bodies: list[str]) -> dict[str, Any]:
+    """Return the figures of a part."""
+    core = options.cores[0]
+    if part == "starts":
+        starts = []
+        for _ in range(9):
+            begin = time.perf_counter()
+            with server(options.model, "mixling", "native", core=core):
+                starts.append(time.perf_counter() - begin)
+        return {"start_to_first_answer_s": round(statistics.median(starts), 3)}
+    if part == "comparison":
+        return {"64 connections": compare(options, folder / "bodies", folder / "wrk.lua")}
+    if part == "overload":
+        found = {}
+        for engine in ("native", "onnx"):
+            with server(options.model, "mixling", engine, core=core) as process:
+                os.sched_setaffinity(0, {options.cores[1]})
+                found[engine] = asyncio.run(overload(process, bodies, options.overload_seconds))
+                os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        return found
+    if part == "reloads":
+        content = (options.model / "model.onnx").read_bytes()
+        other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
+        served = folder / "served.onnx"
+        served.write_bytes(content)
+        with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
+            return asyncio.run(reloads(process, served, [content, other], options.reloads))
+    statuses: Counter[str] = Counter()
+    for _ in range(options.stops):
+        with server(options.model, "mixling", "native", core=core) as process:
+            statuses += asyncio.run(stop_in_flight(process))
+            assert process.wait(20) == 0
+    return {"stops": options.stops, "requests": 64 * options.stops, "statuses": dict(statuses)}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ rm -rf _yaml PyYAML-*.dist-info pyyaml-*.dist-info Pygments-*.dist-info bin
 if [ "$2" = native ]; then
     rm -rf onnxruntime onnxruntime-*.dist-info flatbuffers flatbuffers-*.dist-info google protobuf-*.dist-info
 fi
+# The library is for programs in C: the Python module has all that it needs.
+rm -rf onnxruntime/capi/libonnxruntime.so.* onnxruntime/transformers onnxruntime/tools onnxruntime/quantization onnxruntime/datasets
 rm -rf numpy/f2py numpy/_core/include numpy/_core/lib
 find . -name tests -type d -prune -exec rm -r {} +
 find . -name __pycache__ -type d -prune -exec rm -r {} +

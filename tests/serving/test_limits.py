@@ -25,8 +25,9 @@ from mixling.serving.body import Bodies, ClientGone
 from mixling.serving.keys import ApiKeys
 from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
+from mixling.serving.protocol import TICKET
 from mixling.serving.scheduling import Line, Scheduler
-from mixling.serving.settings import named_models
+from mixling.serving.settings import named_models, origins
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"
@@ -135,6 +136,14 @@ def test_pages_of_other_origins_are_allowed_only_where_named(make_client: Make) 
         assert client.options("/v1/models/golden/predict", headers=asked).status_code == 200
         evil = ask(client, headers={"Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in evil.headers
+
+
+def test_origins_are_as_browsers_send_them() -> None:
+    given = ("https://shop.example", "http://localhost:3000", "http://[::1]:80", "chrome-extension://abc", "null", "*")
+    assert origins(given) == given
+    for wrong in ("shop.example", "https://shop.example/", "https://Shop.example", "https://", "", "https://a b"):
+        with pytest.raises(ConfigError, match="--cors: got"):
+            origins([wrong])
 
 
 def test_a_full_queue_is_503_and_a_long_wait_504() -> None:
@@ -330,6 +339,27 @@ def test_requests_that_have_waited_behind_many_are_refused(monkeypatch: pytest.M
     for ticket in late:
         line.leave(ticket)
     line.leave(None)  # a request of another server's protocol has no ticket
+
+
+@pytest.mark.parametrize(("stopping", "status"), [(False, 503), (True, 200)])
+def test_a_stopping_server_refuses_none_of_those_that_have_waited(
+    make_client: Make, stopping: bool, status: int
+) -> None:
+    body, sent = b'{"texts": ["what a film"]}', []
+    path = "/v1/models/golden/predict"
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    service = make_client().app
+    service.stopping = stopping
+    ticket = (time.perf_counter() - 1, -100)  # it has waited for a second, behind a hundred others
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], TICKET: ticket}
+    asyncio.run(service(scope, receive, send))
+    assert sent[0]["status"] == status
 
 
 def test_large_requests_that_would_wait_for_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

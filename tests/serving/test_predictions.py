@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from starlette.routing import Match
 from starlette.testclient import TestClient
 
 from mixling import Predictor
 from mixling.export import amend
+from mixling.serving import Service
 from mixling.text import Method, conformal_scores
 
 TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
@@ -162,11 +164,14 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
     "lone surrogate": ("intents", b'{"texts": ["\\ud83d"]}', 400, "hex escape"),
     "deep": ("intents", b"[" * 100_000, 400, "recursion"),
     "a list": ("intents", [], 422, "an object"),
-    "no texts": ("intents", {}, 422, "/texts: Field required"),
+    "no texts": ("intents", {}, 422, "/texts: is missing"),
     "empty": ("intents", {"texts": []}, 422, "/texts"),
     "a number": ("intents", {"texts": [1]}, 422, "/texts/0"),
     "null": ("intents", {"texts": None}, 422, "/texts"),
-    "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk"),
+    "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk: is not allowed; did you mean 'top_k'?"),
+    "unknown key within": (
+        "answers", {"questions": [{"question": "a", "context": "b", "id": 1}]}, 422, "/questions/0/id: is not allowed"
+    ),
     "too many": ("intents", {"texts": ["a"] * 1025}, 422, "1024"),
     "too long": ("intents", {"texts": ["a" * 100_001]}, 422, "100000"),
     "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),
@@ -216,6 +221,16 @@ def test_routes_describe_themselves(client: TestClient, predictors: dict[str, Pr
     missing, wrong = client.get("/nope"), client.get("/v1/models/intents/predict")
     assert (missing.status_code, wrong.status_code, wrong.headers["allow"]) == (404, 405, "POST")
     assert {item.headers["content-type"] for item in (missing, wrong)} == {"application/problem+json"}
+
+
+def test_paths_of_models_lead_where_their_patterns_do(service: Service, predictors: dict[str, Predictor]) -> None:
+    known = service._known
+    assert {name for _, path in known for name in predictors if f"/{name}" in path} == set(predictors)
+    for (method, path), (endpoint, params) in known.items():
+        scope = {"type": "http", "method": method, "path": path}
+        matched = [route for route in service._router.routes if route.matches(scope)[0] is Match.FULL]
+        assert (matched[0].app, matched[0].matches(scope)[1]["path_params"]) == (endpoint, params)
+    assert ("POST", "/v1/models/intents/predict") in known
 
 
 def test_examples_of_the_document_are_answered(client: TestClient) -> None:

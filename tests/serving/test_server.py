@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from mixling.serving.protocol import WholeAnswers
+
 from .process import BODY, Served, received, serving
 
 pytestmark = [
@@ -59,6 +61,47 @@ def test_malformed_requests_are_refused_at_once(served: Served, content: bytes, 
     assert answer.startswith(b"HTTP/1.1 " + status), answer
     assert time.monotonic() - begin < 5  # no wait for a time-out
     assert served.ask()[0] == 200
+
+
+def test_an_answer_is_written_at_once() -> None:
+    class Transport:
+        """A transport that notes what is written."""
+
+        def __init__(self) -> None:
+            self.written: list[bytes] = []
+
+        def write(self, data: bytes) -> None:
+            self.written.append(data)
+
+        def close(self) -> None:
+            self.written.append(b"closed")
+
+        get_extra_info = is_closing = pause_reading = resume_reading = close
+
+    real = Transport()
+    whole = WholeAnswers(real)  # type: ignore[arg-type]
+    head, interim = b"HTTP/1.1 200 OK\r\nx: y\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"
+    for sent in ([interim], [head, b"body"], [b"more"], [head, b""], [head]):
+        for data in sent:
+            whole.write(data)
+    assert real.written == [interim, head + b"body", b"more", head]
+    whole.flush()
+    whole.flush()
+    whole.write(head)
+    whole.close()
+    assert real.written[4:] == [head, head, b"closed"]
+
+
+def test_heads_without_a_body_and_interim_answers_are_sent(served: Served) -> None:
+    with served.connect() as connection:
+        for path in (b"/healthz", b"/", b"/nope"):
+            connection.sendall(b"HEAD " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert connection.recv(1 << 16).endswith(b"\r\n\r\n")
+        head = f"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: {len(BODY)}\r\n"
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"  # the body has not been sent
+        connection.sendall(BODY.encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
 def test_a_client_that_sends_too_much_reads_why(served: Served) -> None:
@@ -178,6 +221,7 @@ def test_workers_share_metrics_and_are_replaced(paths: dict[str, Path]) -> None:
         (["no-such-model"], "no such file or folder"),
         (["{golden}", "--keys", "no-such-file"], "the API keys cannot be read"),
         (["{golden}", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
+        (["{golden}", "--cors", "shop.example"], "--cors: got 'shop.example'; give an origin"),
         (["a=b", "a=c"], "two models have the name 'a'"),
     ],
 )

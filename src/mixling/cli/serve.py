@@ -74,13 +74,13 @@ def serve_command(options: ServeOptions) -> None:
     """
     with no_collections():
         from mixling.serving.server import Address, serve
-        from mixling.serving.settings import ServerSettings, named_models
+        from mixling.serving.settings import ServerSettings, named_models, origins
 
     keys = options.keys or (Path(os.environ[KEYS_VARIABLE]) if os.environ.get(KEYS_VARIABLE) else None)
     settings = ServerSettings(
         models=named_models(options.models),
         keys_file=keys,
-        cors=tuple(options.cors or ()),
+        cors=origins(options.cors or ()),
         queue=options.queue,
         max_wait=options.max_wait,
         timeout=options.timeout,

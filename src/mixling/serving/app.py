@@ -65,16 +65,17 @@ class Service:
             ),
             *self._routes(page_routes(), public=True),
         ]
-        router: ASGIApp = Router(routes, redirect_slashes=False, default=self._endpoint("other", self._not_found))
+        self._known = self._known_paths(routes)
+        self._router = Router(routes, redirect_slashes=False, default=self._endpoint("other", self._not_found))
+        self._app: ASGIApp = self._route
         if settings.cors:
-            router = CORSMiddleware(
-                router,
+            self._app = CORSMiddleware(
+                self._app,
                 allow_origins=settings.cors,
                 allow_methods=["GET", "POST"],
                 allow_headers=["Authorization", "Content-Type"],
                 max_age=3600,
             )
-        self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -83,13 +84,30 @@ class Service:
         scope["app"] = self  # Starlette then raises for a wrong method, instead of answering it
         begin = perf_counter()
         try:
-            await self._router(scope, receive, send)
+            await self._app(scope, receive, send)
         except HTTPException as error:
             headers = dict(error.headers or {})
             allowed = f"; allowed: {headers['Allow']}" if "Allow" in headers else ""
             problem = Problem(error.status_code, f"{scope['method']} is not allowed here{allowed}", headers=headers)
             await self._send(problem.response(), scope, receive, send)
             self.metrics.answered("other", error.status_code, perf_counter() - begin)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (known := self._known.get((scope["method"], scope["path"]))) is None:
+            await self._router(scope, receive, send)
+            return
+        endpoint, scope["path_params"] = known
+        await endpoint(scope, receive, send)
+
+    def _known_paths(self, routes: list[Route]) -> dict[tuple[str, str], tuple[ASGIApp, dict[str, str]]]:
+        """Return the endpoints of the models by method and path: to match patterns takes as long as a prediction."""
+        found: dict[tuple[str, str], tuple[ASGIApp, dict[str, str]]] = {}
+        for route in routes:
+            if set(route.param_convertors) == {"model"}:
+                for name in self.models.names:
+                    for method in route.methods or ():
+                        found[method, route.path.format(model=name)] = (route.app, {"model": name})
+        return found
 
     def _routes(self, handlers: dict[str, Handler], method: str = "GET", *, public: bool = False) -> list[Route]:
         return [
@@ -114,8 +132,8 @@ class Service:
                     raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
                 body = await bodies.receive(scope, receive)
                 try:
-                    if waits:
-                        line.leave(scope.get(TICKET))
+                    if waits:  # a server that stops answers all
+                        line.leave(None if self.stopping else scope.get(TICKET))
                     response = await handler(scope, body)
                 finally:
                     bodies.release(body)

@@ -14,6 +14,43 @@ TICKET = "mixling.ticket"  # key of a scope
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 _CLOSE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100"
+
+
+class WholeAnswers:
+    """A transport that sends the head of an answer together with what follows it.
+
+    uvicorn writes them one after the other, and uvloop makes a system call of each, which together take a fifth of the
+    time of an answer.
+    """
+
+    __slots__ = ("_head", "_transport", "get_extra_info", "is_closing", "pause_reading", "resume_reading")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._head = transport, b""
+        self.get_extra_info, self.is_closing = transport.get_extra_info, transport.is_closing
+        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+
+    def write(self, data: bytes) -> None:
+        """Send data; a head is held until the next call of any method that sends."""
+        if self._head:
+            self._transport.write(self._head + data)
+            self._head = b""
+        elif data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and not data.startswith(_CONTINUE):
+            self._head = data
+        else:
+            self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that nothing follows."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def close(self) -> None:
+        """Send what is held, and close the connection."""
+        self.flush()
+        self._transport.close()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -35,7 +72,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(WholeAnswers(transport))  # type: ignore[arg-type]
         self._timer = self.loop.call_later(self.seconds, self._close, _TOO_SLOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -68,6 +105,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._incomplete = False
         self._in_head = True  # what comes next
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.transport.flush()  # type: ignore[attr-defined]  # the answer to HEAD has no body
+        super().on_response_complete()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

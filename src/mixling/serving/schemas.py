@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from mixling.errors import near_miss, shown
 from mixling.runtime.predictor import Predictor
@@ -80,7 +81,7 @@ class RequestType:
         try:
             request = self.model.model_validate_json(body)
         except ValidationError as error:
-            raise problem_of(error) from None
+            raise problem_of(error, self.model.model_fields) from None
         given = request.model_fields_set
         key = next(name for name in self.inputs if name in given)
         values = getattr(request, key)
@@ -212,18 +213,24 @@ def _is_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def problem_of(error: ValidationError) -> Problem:
-    """Return the problem of a request that a schema does not allow."""
+def problem_of(error: ValidationError, keys: Iterable[str] = ()) -> Problem:
+    """Return the problem of a request that a schema does not allow, which may have these keys."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     first = errors[0]
     if first["type"] == "json_invalid":
         return Problem(400, f"the body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}")
-    shown = [
-        {"pointer": _pointer(item["loc"]), "detail": item["msg"].removeprefix("Value error, ")}
-        for item in errors[:_SHOWN_ERRORS]
-    ]
+    shown = [{"pointer": _pointer(item["loc"]), "detail": _detail(item, keys)} for item in errors[:_SHOWN_ERRORS]]
     at = f"{shown[0]['pointer']}: " if shown[0]["pointer"] else ""
     return Problem(422, at + shown[0]["detail"], errors=shown)
+
+
+def _detail(item: ErrorDetails, keys: Iterable[str]) -> str:
+    if item["type"] == "missing":
+        return "is missing"
+    if item["type"] == "extra_forbidden":
+        key, *inner = map(str, item["loc"])
+        return "is not allowed" if inner else f"is not allowed; {near_miss(key[:100], keys)}"
+    return item["msg"].removeprefix("Value error, ")
 
 
 def _pointer(location: Sequence[int | str]) -> str:

@@ -146,6 +146,7 @@ def _run(
         lifespan="on",
         log_config=None,
         access_log=verbose,
+        proxy_headers=verbose,  # the client's address is needed for the log only
         server_header=False,
         headers=[("X-Content-Type-Options", "nosniff")],
         timeout_keep_alive=settings.keep_alive,

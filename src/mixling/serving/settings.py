@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mixling.runtime.hub_model import check_copy
 from mixling.runtime.onnx_file import ONNX_FILE
 
 GENERATION = "text2text"  # the task of models that generate text
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")  # as browsers write it
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -78,6 +80,21 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
         models[name] = _fetch(path) if on_hub(path) else Path(path)
     return tuple(models.items())
+
+
+def origins(values: Iterable[str]) -> tuple[str, ...]:
+    """Return the origins whose pages may send requests.
+
+    Raises:
+        ConfigError: browsers never send one that is written so.
+    """
+    values = tuple(values)
+    for value in values:
+        if not _ORIGIN.fullmatch(value):
+            raise ConfigError(
+                f"--cors: got {value!r}; give an origin without a path, such as https://shop.example, or *"
+            )
+    return values
 
 
 def _fetch(name: str) -> Path:

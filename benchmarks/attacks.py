@@ -1,0 +1,197 @@
+"""What a server answers to clients that mean harm: slow ones, huge and compressed bodies, hostile strings.
+
+    python benchmarks/attacks.py runs/snips
+
+The server is a process of its own with its default limits, asked over TCP. 400 connections send a byte of their head
+or of their body every quarter of a second, while another client goes on asking; a body of a billion bytes is
+announced, or sent without its length; a body is a billion spaces, compressed; and each of the strings of
+`tests/serving/hostile.py` is a text, the name of a model and a whole body. Written to benchmarks/results/attacks.json;
+exit code 1 where an answer is none of the allowed statuses, is not finite or takes a second. ("reset": a slow client
+was still sending when it was cut off, so that its system dropped the answer.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mixling.cost import provenance
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOW, BILLION = 400, 10**9
+BODY = b'{"texts": ["play some jazz"]}'
+
+
+def main() -> int:
+    """Attack, count and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "attacks.json")
+    options = parser.parse_args()
+    result: dict[str, Any] = {"provenance": provenance(seed=0, packages=("starlette", "uvicorn", "uvloop"))}
+    command = [sys.executable, "-m", "mixling", "serve", f"m={options.model}", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = next(filter(None, (re.search(r"http://127.0.0.1:(\d+)", line) for line in process.stderr)))
+            server = Server(process.pid, int(found[1]))
+            before = server.memory()
+            result |= {
+                "load_average_before": round(os.getloadavg()[0], 1),
+                "strings": asyncio.run(strings(server)),
+                "huge_bodies": asyncio.run(huge_bodies(server)),
+                "slow_clients": asyncio.run(slow_clients(server)),
+                "memory_growth_mb": round(server.memory() - before, 1),
+            }
+        finally:
+            process.terminate()
+    options.out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    print(json.dumps({key: value for key, value in result.items() if key != "provenance"}, indent=1))
+    return 0 if allowed(result) else 1
+
+
+def allowed(result: dict[str, Any]) -> bool:
+    """Return whether all answers are as they must be."""
+    answers = [*result["strings"].values(), *result["huge_bodies"].values()]
+    others = result["slow_clients"]["others"]
+    return (
+        all(re.fullmatch("200|4..", status) for item in (*answers, others) for status in item["statuses"])
+        and all(item["longest_s"] < 1 for item in (*answers, others))
+        and set(result["slow_clients"]["statuses"]) <= {"408", "reset"}
+    )
+
+
+class Server:
+    """A running server, and requests to it on connections of their own."""
+
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid, self.port = pid, port
+
+    def memory(self) -> float:
+        """Return the resident memory in MB."""
+        status = Path(f"/proc/{self.pid}/status").read_text("utf-8")
+        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+    async def ask(self, body: bytes, path: str = "m", header: str = "", *, parts: int = 1) -> tuple[str, float, bytes]:
+        """Send a body, so many times if it has no length; return status, seconds and body of the answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        header = header or f"Content-Length: {len(body)}"
+        head = f"POST /v1/models/{path}/predict HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{header}\r\n\r\n"
+        begin = time.perf_counter()
+        writer.write(head.encode() + (body if parts == 1 else b""))
+
+        async def rest() -> None:
+            with contextlib.suppress(ConnectionError):
+                for _ in range(parts if parts > 1 else 0):
+                    writer.write(body)
+                    await writer.drain()
+
+        sending = asyncio.create_task(rest())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        seconds = time.perf_counter() - begin
+        with contextlib.suppress(ConnectionError):
+            answer += await reader.read()
+        await sending
+        writer.close()
+        return answer[9:12].decode(), seconds, answer.partition(b"\r\n\r\n")[2]
+
+
+async def strings(server: Server) -> dict[str, Any]:
+    """Return the statuses, and the longest times, of hostile strings in each part of a request."""
+    texts = runpy.run_path(str(ROOT / "tests" / "serving" / "hostile.py"))["strings"]()
+    out: dict[str, Any] = {}
+    for part in ("text", "name", "body"):
+        answers = []
+        for text in texts:
+            sent = text.encode("utf-8", "surrogatepass")
+            if part == "name" and not 0 < len(quote(sent, safe="")) < 50_000:  # longer ones are no longer a head
+                continue
+            if part == "text":
+                answers.append(await server.ask(json.dumps({"texts": [text]}).encode()))
+            elif part == "name":
+                answers.append(await server.ask(BODY, quote(sent, safe="")))
+            else:
+                answers.append(await server.ask(sent))
+        for _, _, body in answers:
+            json.loads(body, parse_constant=refused)
+        out[part] = {"strings": len(answers), **summary(answers)}
+    return out
+
+
+def refused(name: str) -> None:
+    """Refuse a number that is not finite."""
+    raise ValueError(f"{name} is not finite")
+
+
+def summary(answers: list[tuple[str, float, bytes]]) -> dict[str, Any]:
+    """Return statuses and the longest time."""
+    statuses = Counter(status for status, _, _ in answers)
+    return {"statuses": dict(statuses), "longest_s": round(max(seconds for _, seconds, _ in answers), 3)}
+
+
+async def huge_bodies(server: Server) -> dict[str, Any]:
+    """Return the answers to a billion bytes."""
+    million, chunked = b" " * 10**6, "Transfer-Encoding: chunked"
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join([*(packer.compress(million) for _ in range(BILLION // len(million))), packer.flush()])
+    cases = {
+        "announced": await server.ask(million, header=f"Content-Length: {BILLION}", parts=1000),
+        "without its length": await server.ask(b"f4240\r\n" + million + b"\r\n", header=chunked, parts=1000),
+        "compressed": await server.ask(bomb, header=f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}"),
+    }
+    return {name: summary([answer]) for name, answer in cases.items()}
+
+
+async def slow_clients(server: Server) -> dict[str, Any]:
+    """Return how slow clients are cut off, and how others are answered meanwhile."""
+    head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n"
+    begin = time.perf_counter()
+    done = asyncio.Event()
+
+    async def slow(number: int) -> tuple[str, float]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head if number % 2 else head + b"\r\n{")
+        answer = asyncio.create_task(reader.read())
+        while not answer.done():
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"x" if number % 2 else b" ")
+                await writer.drain()
+            await asyncio.wait([answer], timeout=0.25)
+        writer.close()
+        lost = answer.exception() is not None
+        return "reset" if lost else answer.result()[9:12].decode(), time.perf_counter() - begin
+
+    async def others() -> list[tuple[str, float, bytes]]:
+        answers = []
+        while not done.is_set():
+            answers.append(await server.ask(BODY))
+            await asyncio.sleep(0.02)
+        return answers
+
+    asked = asyncio.create_task(others())
+    found = await asyncio.gather(*map(slow, range(SLOW)))
+    done.set()
+    seconds = [value for _, value in found]
+    return {
+        "connections": SLOW,
+        "statuses": dict(Counter(status for status, _ in found)),
+        "cut_off_after_s": [round(min(seconds), 1), round(max(seconds), 1)],
+        "others": summary(await asked),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
