@@ -108,7 +108,7 @@ def test_help_is_coloured_on_a_terminal_alone(call: Call, monkeypatch: pytest.Mo
     colored = call("train", "--help", terminal=True).out
     for text in ("--text-pair", "-o, --out", "FILES..."):
         assert f"{ESCAPE}36m{text}{ESCAPE}0m" in colored
-    for text in ("COLUMN", "90s|3m|1h", "<float>"):
+    for text in ("COLUMN", "90s|3m|1h", "ACCURACY"):
         assert f"{ESCAPE}33m{text}{ESCAPE}0m" in colored
 
 

@@ -107,7 +107,7 @@ def test_accuracies_in_guides() -> None:
         wanted: [
             next(item["accuracy"] for item in line["abstention"] if item["wanted"] == wanted)
             for line in read("experiments/results/trust.json")
-            if line["set"] == "clinc150"
+            if line["set"] == "snips"
         ]
         for wanted in (0.95, 0.99)
     }
