@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
+
+from onnx import numpy_helper
 
 from mixling import Prediction, Predictor
 from mixling.runtime import NativeEngine, load_native
@@ -106,6 +109,25 @@ def test_readings_that_are_none_are_refused(export: Callable[..., bytes], readin
     engine, reason = load_native(content)
     assert engine is None
     assert "reading configuration" in reason or "how questions are answered" in reason
+
+
+def test_answers_of_huge_logits_have_probabilities(
+    export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enlarge(model: Any) -> None:
+        plan = json.loads(next(item.value for item in model.metadata_props if item.key == "native"))
+        name = plan["output"][1][0]
+        bias = next(item for item in model.graph.initializer if item.name == name)
+        bias.CopyFrom(numpy_helper.from_array(np.full(2, 1e30, np.float32), name))
+
+    content = export(preset="mixling-tiny", task="question_answering", precision="float32")
+    predictor, other = predictors(changed(content, enlarge), monkeypatch)
+    for pair in contexts()[5:8]:
+        found, expected = predictor.predict_one(pair).answer, other.predict_one(pair).answer
+        assert found is not None
+        assert expected is not None
+        assert 0 < found.score <= 1
+        assert found.score == pytest.approx(expected.score)
 
 
 def contexts() -> list[tuple[str, str]]:

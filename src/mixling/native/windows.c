@@ -31,7 +31,7 @@ static void finish(best_span *best, size_t end) {
         best->last = best->first + top % best->width;
     }
     for (size_t i = 0; i < scores; i++)
-        if (open[i] > best->score - 60) best->sum += exp(open[i] - best->score); /* others are lost in rounding */
+        if (open[i] >= best->score - 60) best->sum += exp(open[i] - best->score); /* others are lost in rounding */
     best->begin += number;
     memmove(best->open, open + scores, (best->end - best->begin) * best->width * sizeof *open);
 }
