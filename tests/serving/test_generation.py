@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ pytest.importorskip("torch", reason="needs torch")
 from mixling import TextGenerator
 from mixling.errors import MissingPackage
 from mixling.serving import RemotePredictor, ServerSettings, Service
+from mixling.serving.generating import NOT_EMPTY
 
 from .generator import WORDS, write_generator
 
@@ -161,3 +163,11 @@ def test_the_client_names_the_route(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemotePredictor, "_ask", lambda self, method, path: json.loads(models))
     with pytest.raises(Exception, match="generates text; send texts to /v1/models/writer/predict"):
         RemotePredictor("http://127.0.0.1:1", "writer")
+
+
+def test_what_splits_words_in_python_is_no_text_by_the_schema() -> None:
+    ecma = re.compile(NOT_EMPTY.replace(r"\s", r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"))
+    for char in map(chr, range(0x110000)):
+        if not char.split():
+            assert not ecma.search(char), f"{ord(char):x}"
+    assert ecma.search("\x1fa")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PART = 8  # texts that are generated without a pause
 _MAX_BEAMS = 16
-NOT_EMPTY = r"\S"  # what texts match; others have no subwords
+NOT_EMPTY = r"[^\s\x1c-\x1f\x85]"  # what texts match; others have no subwords, since Python splits at these too
 _MAX_SOURCE = 512  # subwords, if neither the model nor its training has a higher limit
 
 
