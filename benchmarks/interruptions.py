@@ -337,12 +337,12 @@ def replace_runs(
 
 def diverge(step: int) -> None:
     """Give the gradient of a step a norm that is not finite."""
-    norm, calls = Trainer._norm, iter(range(10**9))
+    scale, calls = Trainer._scale, iter(range(10**9))
 
-    def not_finite(self: Trainer) -> float:
-        return float("nan") if next(calls) == step else norm(self)
+    def not_finite(self: Trainer, factor: float) -> float:
+        return float("nan") if next(calls) == step else scale(self, factor)
 
-    Trainer._norm = not_finite  # type: ignore[method-assign]
+    Trainer._scale = not_finite  # type: ignore[method-assign]
 
 
 def counted(each: list[dict[str, Any]], *keys: str) -> dict[str, int]:

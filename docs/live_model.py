@@ -1,7 +1,7 @@
 """Train the model of live.html: the languages of `mixling demo`, with word features that the browser's engine computes.
 
     python docs/live_model.py FOLDER                   # with the extras demo and train; about two minutes of one core
-    python docs/live_model.py FOLDER --seeds 0 1 2     # the accuracy over seeds, of which the first has the page's model
+    python docs/live_model.py FOLDER --seeds 0 1 2     # the accuracy over seeds; the first is the page's
 
 The demo's own model reads character n-grams, which the native engine does not know; this one hashes subwords. With
 several seeds the accuracies are written to benchmarks/results/live_model.json.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mixling.cli.demo import demo_config, language_examples, report
 from mixling.config import parse
-from mixling.cost import provenance
+from mixling.cost.environment import provenance
 from mixling.data.dataset import Dataset
 from mixling.runs.config import RunConfig
 from mixling.runs.evaluation import evaluate
