@@ -4,9 +4,9 @@ A model of `mixling train` on IMDB reads as many words at a time as its file sta
 windows do where more texts are long. Poolings are compared on the validation examples of the run, which are split off
 again as in its training; the test examples are read once, with the chosen one.
 
-    mixling train ../shared/data/imdb/train.jsonl.gz --time-budget 4m -o runs/imdb
-    python experiments/long_texts.py runs/imdb ../shared/data/imdb/train.jsonl.gz --length 128
-    python experiments/long_texts.py runs/imdb ../shared/data/imdb/test.jsonl.gz --test
+    mixling train ../shared/data/imdb/train.jsonl.gz --time-budget 4m --set train.seed=0 -o runs/imdb-0    # and 1, 2
+    python experiments/long_texts.py runs/imdb-0 ../shared/data/imdb/train.jsonl.gz --length 128
+    python experiments/long_texts.py runs/imdb-0 ../shared/data/imdb/test.jsonl.gz --test
 
 Results are added to results/long_texts.json, an item for each run.
 """
@@ -110,7 +110,7 @@ def main() -> None:
         "words": options.length or Predictor(content).text_config.max_len,
         "examples": len(examples),
         **found,
-        **provenance(),
+        **provenance(seed=data["train"]["seed"]),
     }
     items = json.loads(OUT.read_text())["items"] if OUT.exists() else []
     OUT.write_text(json.dumps({"items": [*items, item]}, indent=1) + "\n")
