@@ -29,8 +29,9 @@ from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
 from mixling.models.heads import TokenHead
 from mixling.models.model import Model, count_parameters
+from mixling.runtime.extra_arrays import BRANCH, TRANSITIONS
 from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import BRANCH, MODEL_FORMAT, TRANSITIONS, Metadata
+from mixling.runtime.session import MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
 from mixling.text.labels import LabelSet
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from mixling.arrays import Float32, Int32
@@ -22,6 +21,7 @@ from mixling.config import Config, parse
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, shown
 from mixling.hub import on_hub
 from mixling.runtime.engine import Engine, Feed, first_line
+from mixling.runtime.extra_arrays import take_branch, take_transitions
 from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.hub_model import fetch_model
@@ -39,8 +39,6 @@ from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
 MAX_ROW = 2**16
-BRANCH = "ngrams."  # prefix of the names of the branch's arrays
-TRANSITIONS = "tags.transitions"  # name of an array of taggers
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
@@ -191,9 +189,9 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
         raise ModelFileError(f"it has conformal sets; models of {task.name} do not")
     task.conformal = metadata.conformal
     vocabulary = _vocabulary(entries)
-    branch = _branch(metadata, task, _take_branch(graph))
-    if TRANSITIONS in graph.weights:
-        task.transitions = _transitions(task, graph.weights.pop(TRANSITIONS).array())
+    branch = take_branch(graph, metadata.ngrams, task)
+    if (transitions := take_transitions(graph, task)) is not None:
+        task.transitions = transitions
     has_weights = metadata.text.projection.weighted
     row_dim = _check_signature(graph, has_weights=has_weights)
     limits = GraphLimits(graph, row_dim)
@@ -259,35 +257,6 @@ def set_threshold(task: Task, threshold: float | Mapping[str, float]) -> None:
         if name not in task.labels.names:
             raise ConfigError(f"threshold: the model has no label {shown(name)}; {near_miss(name, task.labels.names)}")
     task.label_thresholds = {**task.label_thresholds, **threshold}
-
-
-def _take_branch(graph: Graph) -> dict[str, npt.NDArray]:
-    """Remove and return the branch's arrays; a node that reads one is then refused like any unknown name."""
-    names = [name for name in graph.weights if name.startswith(BRANCH)]
-    return {name.removeprefix(BRANCH): graph.weights.pop(name).array() for name in names}
-
-
-def _branch(metadata: Metadata, task: Task, arrays: dict[str, npt.NDArray]) -> NgramBranch | None:
-    if (metadata.ngrams is None) != (not arrays):
-        raise ModelFileError("its metadata has an n-gram branch and its arrays do not, or vice versa")
-    if metadata.ngrams is None:
-        return None
-    if not task.has_scores:
-        raise ModelFileError(f"it has an n-gram branch; models of {task.name} have none")
-    if metadata.ngrams.min_n > metadata.ngrams.max_n:
-        raise ModelFileError(f"its n-grams have {metadata.ngrams.min_n} to {metadata.ngrams.max_n} characters")
-    return NgramBranch.from_arrays(arrays, task.num_scores)
-
-
-def _transitions(task: Task, scores: npt.NDArray) -> Float32:
-    number = len(task.labels)
-    if not task.per_word or task.windows:
-        raise ModelFileError(f"it has transitions between tags; models of {task.name} have none")
-    if scores.dtype != np.float32 or scores.shape != (number, number) or not np.isfinite(scores).all():
-        raise ModelFileError(
-            f"its transitions are {scores.dtype} {scores.shape}; {number} tags need finite float32 ({number}, {number})"
-        )
-    return scores
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:
