@@ -84,6 +84,8 @@ def test_the_default_space_has_eight_keys_that_every_model_allows(model: str, ex
 def test_the_default_space_fits_the_size_of_the_data() -> None:
     few, many = (default_space(BASE, examples=examples, labels=None) for examples in (500, 100_000))
     assert few["train.batch_size"].choices == (16, 32)
-    assert many["train.batch_size"].choices == (64, 128, 256)
+    assert many["train.batch_size"].choices == (32, 64, 128)
+    large = default_space(BASE.with_changes({"train": {"batch_size": 256}}, where="test"), examples=13_000, labels=7)
+    assert large["train.batch_size"].choices == (128, 256, 512)
     assert (few["model.dim"].choices, many["model.dim"].choices) == ((32, 64), (32, 64, 128))
     assert (few["train.epochs"].low, many["train.epochs"].high) == (20, 6)

@@ -15,7 +15,7 @@ from mixling.tasks import task_type
 Value = bool | int | float | str
 Space = dict[str, "Dimension"]
 
-_FEW, _MANY = 2_000, 20_000  # training examples: below, smaller batches and models; above, larger ones
+_FEW, _MANY = 2_000, 20_000  # training examples: below, smaller batches and models; above, deeper models
 _LEAST_STEPS = 10  # per epoch, with the largest batch
 
 
@@ -103,7 +103,7 @@ def check_space(space: Space, configure: Callable[[Mapping[str, Any]], RunConfig
 def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Space:
     """Return a space of eight keys around a configuration's values.
 
-    Few examples get small batches and models and a longer training to choose from, many get large ones.
+    Few examples get small batches and models to choose from, many get deep models.
 
     Args:
         config: resolved, with the model.
@@ -124,7 +124,7 @@ def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Sp
         "train.optim.embedding_lr": Dimension(low=0.1, high=3.0, log=True),
         "train.token_dropout": Dimension(low=0.0, high=0.5),
         "train.epochs": Dimension(low=max(1, train.epochs // 2), high=max(2, round(train.epochs * 1.5)), log=True),
-        "train.batch_size": Dimension(choices=_batch_sizes(examples)),
+        "train.batch_size": Dimension(choices=_batch_sizes(train.batch_size, examples)),
         "model.dim": Dimension(choices=_around(model.dim, examples)),
     }
     projection = model.text.projection
@@ -141,10 +141,11 @@ def default_space(config: RunConfig, *, examples: int, labels: int | None) -> Sp
     return space
 
 
-def _batch_sizes(examples: int) -> tuple[int, ...]:
-    sizes = (16, 32, 64) if examples < _FEW else (32, 64, 128) if examples < _MANY else (64, 128, 256)
-    small_enough = tuple(size for size in sizes if size * _LEAST_STEPS <= examples)
-    return small_enough if len(small_enough) > 1 else (sizes[0] // 2, sizes[0])
+def _batch_sizes(default: int, examples: int) -> tuple[int, ...]:
+    """Return the default and two others, which are smaller if there are few examples."""
+    sizes = (default // 4, default // 2, default) if examples < _FEW else (default // 2, default, 2 * default)
+    small_enough = tuple(size for size in sizes if 1 <= size <= examples / _LEAST_STEPS)
+    return small_enough if len(small_enough) > 1 else (max(1, sizes[0] // 2), max(1, sizes[0]))
 
 
 def _around(value: int, examples: int) -> tuple[int, ...]:
