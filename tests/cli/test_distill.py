@@ -60,9 +60,19 @@ def test_a_student_of_a_saved_model(call: Any, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "student" / "teacher" / "teacher.json").read_text())["unlabeled"] == 600
     kept = sorted((tmp_path / "student" / "teacher" / "answers").iterdir())
     times = [path.stat().st_mtime_ns for path in kept]
-    done = call(*command, "-o", tmp_path / "student", "--overwrite", "--seed", "0", *small)
+    qrnn = [
+        "--model",
+        "pqrnn",
+        "--set",
+        "model.text.vocabulary_size=200",
+        "--set",
+        "model.layers.0.mixers.0.hidden_dim=16",
+    ]
+    done = call(*command, "-o", tmp_path / "student", "--overwrite", *qrnn)
     assert done.code == 0, done.err
     assert [path.stat().st_mtime_ns for path in kept] == times  # another student, the same answers
+    student = json.loads((tmp_path / "student" / "metrics.json").read_text())
+    assert student["validation"]["accuracy"] > 0.9, student
     assert call("predict", tmp_path / "student", "gut01 gut02").code == 0
 
 
