@@ -234,8 +234,13 @@ class _Parquet:
     def _columns(self, predictions: Sequence[Prediction | None]) -> list[Any]:
         import pyarrow as pa
 
-        rows = [{} if item is None else _flat(item) for item in predictions]
-        return [pa.array([row.get(name) for row in rows], self._types[name]) for name in self._layout.fields]
+        names = self._layout.fields
+        if _OF_A_LABEL.issuperset(names):  # without a dictionary for each row
+            columns = [[None if item is None else _of_a_label(item, name) for item in predictions] for name in names]
+        else:
+            rows = [{} if item is None else {"empty": False, **item.to_dict()} for item in predictions]
+            columns = [[row.get(name) for row in rows] for name in names]
+        return [pa.array(column, self._types[name]) for name, column in zip(names, columns, strict=True)]
 
     def _flush(self) -> None:
         import pyarrow as pa
@@ -252,12 +257,15 @@ class _Parquet:
         self._writer.close()
 
 
-def _flat(prediction: Prediction) -> dict[str, Any]:
-    row = prediction.to_dict()
-    row.setdefault("empty", False)
-    if prediction.label is not None and prediction.probabilities is not None:
-        row["probability"] = prediction.probabilities[prediction.label]
-    return row
+_OF_A_LABEL = frozenset({"label", "probability", "abstained", "label_set", "probabilities", "truncated", "empty"})
+
+
+def _of_a_label(prediction: Prediction, name: str) -> Any:
+    if name == "probability":
+        assert prediction.probabilities is not None
+        assert prediction.label is not None
+        return prediction.probabilities[prediction.label]
+    return getattr(prediction, name)
 
 
 def _arrow_types(labels: Sequence[str]) -> dict[str, Any]:

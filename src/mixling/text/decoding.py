@@ -150,7 +150,7 @@ def _json_ends() -> list[str]:
 
 
 class RowsOfLogits:
-    """Makes the probabilities of a prediction, when they are first asked for, of a row of logits.
+    """Makes the probabilities of predictions of rows of logits, of all rows when one is first asked for.
 
     Args:
         names: of the labels (C,).
@@ -159,16 +159,20 @@ class RowsOfLogits:
         logits: (B, C) float32, which are set when they are known.
     """
 
-    __slots__ = ("logits", "names")
+    __slots__ = ("_probabilities", "logits", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.logits = names, b""
+        self._probabilities: npt.NDArray[np.float64] | None = None
 
     def __call__(self, number: int) -> dict[str, float]:
         """Return the probability of each label in the row of this number."""
-        size = len(self.names)
-        row = np.frombuffer(self.logits, np.float32, size, 4 * size * number)
-        return dict(zip(self.names, softmax(row.astype(np.float64)).tolist(), strict=True))
+        if self._probabilities is None:
+            logits = np.frombuffer(self.logits, np.float32).astype(np.float64)
+            if len(logits) == len(self.names):  # one text, without what more rows would need
+                return dict(zip(self.names, softmax(logits).tolist(), strict=True))
+            self._probabilities = softmax(logits.reshape(-1, len(self.names)))
+        return dict(zip(self.names, self._probabilities[number].tolist(), strict=True))
 
 
 def _not_finite() -> Exception:
