@@ -256,15 +256,16 @@ class Task(Objective, Presentation, Baselines):
         Raises:
             ModelFileError: a logit is not finite.
         """
-        values = np.array(np.asarray(logits).T, np.float64, order="C")  # reduced over rows, which is faster
+        values = np.array(np.asarray(logits).T, order="C")  # reduced over rows, and in float32, which is faster
         if not np.isfinite(values).all():
             raise not_finite()
-        own = values[label].copy()
+        own = values[label].astype(np.float64)
         if not self.exclusive:
             return own
         values[label] = -np.inf
         highest = values.max(0)
-        return own - highest - np.log(np.exp(values - highest).sum(0))
+        values -= highest
+        return own - highest - np.log(np.exp(values, out=values).sum(0, dtype=np.float64))
 
     def word_scores(self, logits: npt.NDArray) -> npt.NDArray:
         """Return logits (W, C) of words that have nothing to do with each other, given those of a text (W, C)."""
