@@ -6,10 +6,10 @@ check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	lint-imports
-	$(PYTHON) -m pytest -n 2
+	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 test-fast:  ## for the loop of a developer: what trains no model and exports none, under a minute of two cores
-	$(PYTHON) -m pytest -n 2 -m "not slow"
+	$(PYTHON) -m pytest -n 2 --dist loadfile -m "not slow"
 
 format:
 	$(PYTHON) -m ruff format .
