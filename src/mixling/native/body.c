@@ -17,9 +17,11 @@ void body_free(mixling_worker *worker) {
     block_free(worker->scores);
     block_free(worker->steps);
     block_free(worker->integers);
+    block_free(worker->pairs);
     worker->mixing = worker->tokens = worker->normed = worker->inner = worker->scores = worker->steps = NULL;
     worker->parts = NULL;
     worker->integers = NULL;
+    worker->pairs = NULL;
     worker->body_size = 0;
 }
 
@@ -29,6 +31,7 @@ static int reserve(mixling_worker *worker, size_t n) {
     if (n <= worker->body_size) return 0;
     size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
     size_t inner = over_channels > over_tokens ? over_channels : over_tokens;
+    size_t pairs = model->bf16_kernels ? size / 2 * model->width + (model->hidden + 1) / 2 * LANES : 1;
     size_t mixing = 1, wide = model->int8_kernels ? model->int8_kernels->value_size * model->widest : 0;
     for (size_t i = 0; i < model->num_sublayers && model->mixes; i++) {
         const struct mixer *mixer = model->sublayers[i].mixer;
@@ -44,8 +47,9 @@ static int reserve(mixling_worker *worker, size_t n) {
     worker->scores = block_take(size, sizeof(float));
     worker->steps = block_take(size, sizeof(float));
     worker->integers = block_take(size * wide + 1, 1);
+    worker->pairs = block_take(pairs, sizeof *worker->pairs);
     if (!worker->tokens || !worker->normed || !worker->inner || !worker->scores || !worker->parts || !worker->mixing ||
-        !worker->steps || !worker->integers)
+        !worker->steps || !worker->integers || !worker->pairs)
         return -1;
     worker->body_size = size;
     return 0;
@@ -164,36 +168,77 @@ static void contract(mixling_worker *worker, const sublayer *layer, size_t n, in
         n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
 }
 
-/* y += f(x), of (n, width), where y and x are different. */
-static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
+/* y += W2[:n] gelu(W1[:, :n] X + b1): so many columns at a time that the hidden layer stays in the first cache. */
+static void mix_tokens(mixling_worker *worker, const sublayer *layer, size_t n, int rough, const float *x, float *y) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
     const matrix *expand = &layer->expand, *second = &layer->contract;
+    size_t width = model->width, hidden = expand->rows;
+    for (size_t j = 0; j < width; j += LANES) {
+        kernels->expand(
+            hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, rough, worker->inner,
+            LANES);
+        kernels->multiply(n, LANES, hidden, second->values, second->stride, worker->inner, LANES, y + j, width);
+    }
+}
+
+/* The same in bfloat16. */
+static void mix_pairs(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
+    const mixling_model *model = worker->model;
+    const bf16_kernels *products = model->bf16_kernels;
+    size_t width = model->width, hidden = layer->expand.rows, pairs = (n + 1) / 2;
+    uint32_t *tokens = worker->pairs, *inner = tokens + pairs * width;
+    products->pair_rows(n, width, x, width, tokens);
+    for (size_t j = 0; j < width; j += LANES) {
+        products->multiply(
+            hidden, LANES, pairs, layer->expand_pairs, (layer->expand.columns + 1) / 2, tokens + j, width,
+            layer->expand_bias, worker->inner, LANES);
+        model->kernels->gelu8(worker->inner, hidden * LANES);
+        products->pair_rows(hidden, LANES, worker->inner, LANES, inner);
+        products->multiply(
+            n, LANES, (hidden + 1) / 2, layer->contract_pairs, (hidden + 1) / 2, inner, LANES, NULL, y + j, width);
+    }
+}
+
+/* The hidden layer gelu(X W1 + b1) of an MLP over channels, in bfloat16. */
+static void expand_pairs(mixling_worker *worker, const sublayer *layer, size_t n, const float *x) {
+    const mixling_model *model = worker->model;
+    size_t width = model->width, stride = layer->expand.stride, pairs = (model->dim + 1) / 2;
+    for (size_t i = 0; i < n; i++) model->bf16_kernels->pair_values(model->dim, x + i * width, worker->pairs + i * pairs);
+    set_rows(worker->inner, n, stride, layer->expand_bias);
+    model->bf16_kernels->multiply(
+        n, stride, pairs, worker->pairs, pairs, layer->expand_pairs, stride, NULL, worker->inner, stride);
+    model->kernels->gelu8(worker->inner, n * stride);
+}
+
+/* y += f(x), of (n, width), where y and x are different. */
+static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const float *x, float *y) {
+    const mixling_model *model = worker->model;
+    const matrix *expand = &layer->expand;
     size_t width = model->width;
-    float *inner = worker->inner;
     int rough = model->integers != NULL; /* a model in 8 bits */
     if (layer->mixer) {
         mixer_apply(model, layer->mixer, n, x, y, worker->mixing);
         return;
     }
-    if (layer->mixes_tokens) { /* W2[:n] gelu(W1[:, :n] X + b1) + b2[:n] */
-        size_t hidden = expand->rows;
+    if (layer->mixes_tokens) {
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
-        for (size_t j = 0; j < width; j += LANES) { /* so many columns that the hidden layer stays in the first cache */
-            kernels->expand(
-                hidden, LANES, n, expand->values, expand->stride, x + j, width, layer->expand_bias, 1, rough,
-                inner, LANES);
-            kernels->multiply(n, LANES, hidden, second->values, second->stride, inner, LANES, y + j, width);
-        }
+        if (layer->expand_pairs)
+            mix_pairs(worker, layer, n, x, y);
+        else
+            mix_tokens(worker, layer, n, rough, x, y);
         /* The padding is not zero any more: the biases of the hidden layer are there, too. */
         if (model->dim < width)
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
         return;
     }
-    kernels->expand(
-        n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, rough,
-        inner, expand->stride);
+    if (layer->expand_pairs)
+        expand_pairs(worker, layer, n, x);
+    else
+        model->kernels->expand(
+            n, expand->stride, model->dim, x, width, expand->values, expand->stride, layer->expand_bias, 0, rough,
+            worker->inner, expand->stride);
     contract(worker, layer, n, 0, y);
 }
 

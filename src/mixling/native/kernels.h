@@ -29,8 +29,9 @@ typedef struct {
     void (*expand)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, const float *bias,
         int by_row, int rough, float *c, size_t ldc);
-    /* x = gelu(x), of n values, a multiple of LANES. */
+    /* x = gelu(x), of n values, a multiple of LANES; the second may be off by 2.5e-4. */
     void (*gelu)(float *x, size_t n);
+    void (*gelu8)(float *x, size_t n);
     /* Layer norm of rows: y = w (x - mean) / sqrt(variance + 1e-5) + b over the first `dim` values of `stride`. */
     void (*norm)(size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y);
     /* One token of a sublayer whose first product is folded into the rows (see model.h).
@@ -99,6 +100,21 @@ typedef struct {
     void (*multiply)(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y);
     void (*pack)(size_t k, size_t n, const int8_t *from, void *to); /* has room for 4 rows more */
 } int8_kernels;
+
+/* Products in bfloat16. Operands are pairs of values: what is multiplied with a pair is added up. */
+typedef struct {
+    /* The pairs (ceil(k / 2), n) of rows of x (k, n), with zeros after an odd one; n is a multiple of LANES. */
+    void (*pair_rows)(size_t k, size_t n, const float *x, size_t ldx, uint32_t *to);
+    /* The pairs (ceil(k / 2)) of the values x (k), with zeros after an odd one. */
+    void (*pair_values)(size_t k, const float *x, uint32_t *to);
+    /* C (m, n) += A B, or bias + A B with a bias for each row, of pairs A (m, pairs) and B (pairs, n). */
+    void (*multiply)(
+        size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
+        float *c, size_t ldc);
+} bf16_kernels;
+
+/* Those that this processor has; NULL: none. */
+const bf16_kernels *bf16_kernels_choose(int instructions);
 
 #define INT8_LEAST 0.17f /* gelu(x) > -0.17 */
 

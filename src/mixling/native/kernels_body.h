@@ -372,7 +372,7 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), NAME(norm), NAME(hidden),   OF_HALVES,
+    TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), GELU8(), NAME(norm), NAME(hidden),   OF_HALVES,
     NAME(combine), NAME(add),      NAME(pool),   NAME(dot),  NAME(sum_int8), NAME(minhash),
 };
 

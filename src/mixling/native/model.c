@@ -189,6 +189,7 @@ int mixling_open(const void *data, size_t size, mixling_model **out, char *error
         int instructions;
         model->kernels = kernels_choose(&instructions);
         model->int8_kernels = int8_kernels_choose(instructions);
+        model->bf16_kernels = bf16_kernels_choose(instructions);
         status = file_read((bytes){data, size}, &file, &reason);
         if (status == MIXLING_OK) status = open_parts(model, &file, &reason);
         file_close(&file);

@@ -27,6 +27,9 @@ typedef struct {
     matrix expand, contract; /* of channels: (D, F), (F, D); of tokens: (H, max_len), (max_len, H) */
     float *expand_bias, *contract_bias;
     int8_matrix integers; /* `contract` of channels as it is stored, with its bias, where that is faster */
+    /* In bfloat16, or NULL: `expand` of channels as pairs of rows (D / 2, F); of tokens both as pairs of values,
+       (H, max_len / 2) and (max_len, H / 2), rounded up. */
+    uint32_t *expand_pairs, *contract_pairs;
 } sublayer;
 
 /* WordPiece: a set of byte strings. */
@@ -108,6 +111,7 @@ struct mixling_model {
     ngram_branch branch;
     const kernels *kernels;
     const int8_kernels *int8_kernels; /* NULL: none */
+    const bf16_kernels *bf16_kernels; /* NULL: none */
 };
 
 /* Take zeroed memory that counts as the model's; NULL beyond its budget. */
@@ -250,6 +254,7 @@ struct mixling_worker {
     float *mixing;                  /* for mixers */
     uint8_t *integers;              /* the hidden layer for products with integers, and the step of each token */
     float *steps;
+    uint32_t *pairs;                /* tokens and the hidden layer for products in bfloat16 */
     float *word_sums, *word_rows, *word_products; /* of TOGETHER words that are computed */
     size_t body_size;               /* tokens that they are for */
     float *pools, *scores, *logits;

@@ -63,6 +63,34 @@ static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     layer->integers = out;
 }
 
+/* The rows of a matrix as pairs of values; NULL without memory. */
+static uint32_t *pairs_of(plan_reader *from, const matrix *values) {
+    mixling_model *model = from->model;
+    size_t pairs = (values->columns + 1) / 2;
+    uint32_t *out = model_take(model, values->rows, pairs * sizeof *out);
+    for (size_t i = 0; out && i < values->rows; i++)
+        model->bf16_kernels->pair_values(values->columns, values->values + i * values->stride, out + i * pairs);
+    if (!out) plan_fail(from, MIXLING_MEMORY, "out of memory");
+    return out;
+}
+
+/* Have the matrices of an MLP in bfloat16, in a model of 8 bits. */
+static void read_pairs(plan_reader *from, sublayer *layer) {
+    mixling_model *model = from->model;
+    if (from->status != MIXLING_OK || !model->bf16_kernels || !model->integers) return;
+    if (layer->mixes_tokens) {
+        layer->expand_pairs = pairs_of(from, &layer->expand);
+        layer->contract_pairs = pairs_of(from, &layer->contract);
+        return;
+    }
+    size_t rows = layer->expand.rows, stride = layer->expand.stride;
+    layer->expand_pairs = model_take(model, (rows + 1) / 2, stride * sizeof *layer->expand_pairs);
+    if (layer->expand_pairs)
+        model->bf16_kernels->pair_rows(rows, stride, layer->expand.values, stride, layer->expand_pairs);
+    else
+        plan_fail(from, MIXLING_MEMORY, "out of memory");
+}
+
 static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
     mixling_model *model = from->model;
     const json *plan = from->plan;
@@ -90,12 +118,14 @@ static void read_sublayer(plan_reader *from, uint32_t at, sublayer *out) {
         out->contract = plan_matrix(from, contract, model->max_len, hidden, hidden);
         out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), model->max_len);
         if (hidden > model->hidden) model->hidden = hidden;
+        read_pairs(from, out);
         return;
     }
     out->expand = plan_matrix(from, expand, dim, hidden, padded(hidden));
     out->contract = plan_matrix(from, contract, hidden, dim, width);
     out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), dim);
     read_integers(from, contract, out);
+    read_pairs(from, out);
     if (out->expand.stride > model->widest) model->widest = out->expand.stride;
 }
 
@@ -255,7 +285,7 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
         model->final_bias = plan_vector(&from, plan_item(&from, 0, "final_norm", 1), model->dim);
     }
     if (from.status == MIXLING_OK) read_head(&from);
-    uint64_t tokens = model->max_len + 16, token = 2 * model->width + model->widest;
+    uint64_t tokens = model->max_len + 16, token = 3 * model->width + model->widest;
     uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width, mixing = 0;
     for (size_t i = 0; i < model->num_sublayers && from.status == MIXLING_OK; i++) {
         const struct mixer *mixer = model->sublayers[i].mixer;
