@@ -31,7 +31,7 @@ static int reserve(mixling_worker *worker, size_t n) {
     if (n <= worker->body_size) return 0;
     size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
     size_t inner = over_channels > over_tokens ? over_channels : over_tokens;
-    size_t pairs = model->bf16_kernels ? size / 2 * model->width + (model->hidden + 1) / 2 * LANES : 1;
+    size_t pairs = HAS_INTEGERS && model->bf16_kernels ? size / 2 * model->width + (model->hidden + 1) / 2 * LANES : 1;
     size_t mixing = 1, wide = model->int8_kernels ? model->int8_kernels->value_size * model->widest : 0;
     for (size_t i = 0; i < model->num_sublayers && model->mixes; i++) {
         const struct mixer *mixer = model->sublayers[i].mixer;
@@ -224,7 +224,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
     if (layer->mixes_tokens) {
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < model->dim; j++) y[i * width + j] += layer->contract_bias[i];
-        if (layer->expand_pairs)
+        if (HAS_INTEGERS && layer->expand_pairs)
             mix_pairs(worker, layer, n, x, y);
         else
             mix_tokens(worker, layer, n, rough, x, y);
@@ -233,7 +233,7 @@ static void apply(mixling_worker *worker, const sublayer *layer, size_t n, const
             for (size_t i = 0; i < n; i++) memset(y + i * width + model->dim, 0, (width - model->dim) * sizeof *y);
         return;
     }
-    if (layer->expand_pairs)
+    if (HAS_INTEGERS && layer->expand_pairs)
         expand_pairs(worker, layer, n, x);
     else
         model->kernels->expand(

@@ -65,6 +65,11 @@ typedef struct {
         size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
+    /* next[j] = the greatest of best[i] + scores[i][j], and places[j] the first i that has it, of n values each, of which
+       `used` rows and columns are used; n is a multiple of LANES. */
+    void (*best_before)(size_t n, size_t used, const double *best, const float *scores, double *next, double *places);
+    /* y (n) = x (used) B (used, n), of doubles; n is a multiple of LANES. */
+    void (*transform_doubles)(size_t n, size_t used, const double *x, const double *b, double *y);
     /* y = the sum of `number` rows of a table of n columns. */
     void (*sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y);
     /* lowest[i] = min(lowest[i], mix(base xor keys[i])), of n values; see mixling/text/fingerprint.py. */

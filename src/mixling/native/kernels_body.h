@@ -347,6 +347,52 @@ TARGET static float NAME(dot)(size_t n, const float *x, const float *y) {
     return NAME(sum)(sums);
 }
 
+typedef double NAME(doubles) __attribute__((vector_size(4 * WIDTH), aligned(8), may_alias));
+typedef int64_t NAME(longs) __attribute__((vector_size(4 * WIDTH), aligned(8), may_alias));
+typedef float NAME(narrow) __attribute__((vector_size(2 * WIDTH), aligned(4), may_alias));
+#ifdef __wasm__
+enum { NAME(WAYS) = 1 }; /* the code for browsers is small */
+#else
+enum { NAME(WAYS) = 4 };
+#endif
+enum { NAME(DOUBLES) = WIDTH / 2, NAME(STEP) = NAME(WAYS) * NAME(DOUBLES) };
+
+TARGET static void NAME(best_before)(
+    size_t n, size_t used, const double *best, const float *scores, double *next, double *places) {
+    for (size_t at = 0; at < used; at += NAME(STEP)) {
+        NAME(doubles) top[NAME(WAYS)], place[NAME(WAYS)];
+        for (int j = 0; j < NAME(WAYS); j++) {
+            top[j] = (NAME(doubles)){0} - (double)INFINITY;
+            place[j] = (NAME(doubles)){0};
+        }
+        const float *from = scores + at;
+        for (size_t i = 0; i < used; i++, from += n) {
+            NAME(doubles) before = (NAME(doubles)){0} + best[i], number = (NAME(doubles)){0} + (double)i;
+            for (int j = 0; j < NAME(WAYS); j++) {
+                NAME(doubles) value =
+                    before + __builtin_convertvector(*(const NAME(narrow) *)(from + j * NAME(DOUBLES)), NAME(doubles));
+                NAME(longs) greater = value > top[j];
+                top[j] = (NAME(doubles))(((NAME(longs))value & greater) | ((NAME(longs))top[j] & ~greater));
+                place[j] = (NAME(doubles))(((NAME(longs))number & greater) | ((NAME(longs))place[j] & ~greater));
+            }
+        }
+        for (int j = 0; j < NAME(WAYS); j++) {
+            *(NAME(doubles) *)(next + at + j * NAME(DOUBLES)) = top[j];
+            *(NAME(doubles) *)(places + at + j * NAME(DOUBLES)) = place[j];
+        }
+    }
+}
+
+TARGET static void NAME(transform_doubles)(size_t n, size_t used, const double *x, const double *b, double *y) {
+    for (size_t at = 0; at < used; at += NAME(STEP)) {
+        NAME(doubles) sums[NAME(WAYS)] = {{0}};
+        const double *from = b + at;
+        for (size_t i = 0; i < used; i++, from += n)
+            for (int j = 0; j < NAME(WAYS); j++) sums[j] += x[i] * *(const NAME(doubles) *)(from + j * NAME(DOUBLES));
+        for (int j = 0; j < NAME(WAYS); j++) *(NAME(doubles) *)(y + at + j * NAME(DOUBLES)) = sums[j];
+    }
+}
+
 /* Sums of at most 256 values of 8 bits fit into 16 bits. */
 TARGET static void NAME(sum_int8)(size_t n, size_t number, const uint32_t *rows, const int8_t *table, int32_t *y) {
     typedef int8_t narrow __attribute__((vector_size(LANES), aligned(1), may_alias));
@@ -373,7 +419,7 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 
 static const kernels NAME(kernels) = {
     TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), GELU8(), NAME(norm), NAME(hidden),   OF_HALVES,
-    NAME(combine), NAME(add),      NAME(pool),   NAME(dot),  NAME(sum_int8), NAME(minhash),
+    NAME(combine), NAME(add),      NAME(pool),   NAME(dot), NAME(best_before), NAME(transform_doubles), NAME(sum_int8), NAME(minhash),
 };
 
 #undef VECTOR

@@ -48,7 +48,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->word_products = block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
-    worker->best = take(model->num_labels, 3 * sizeof *worker->best);
+    worker->best = take(padded(model->num_labels), 4 * sizeof *worker->best);
     worker->window_logits = take(model->num_labels, 2 * sizeof *worker->window_logits);
     worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
     worker->open = take(model->max_len, (model->max_answer ? model->max_answer : 1) * sizeof *worker->open);

@@ -16,7 +16,7 @@ static int by_name(const void *a, const void *b) { return strcmp(((const begin *
 /* The scores of tags after others, if the model learned them. */
 static int read_transitions(mixling_model *model, const onnx_file *file, const char **reason) {
     static const char NAME[] = "tags.transitions";
-    size_t labels = model->num_labels, cells = labels * labels;
+    size_t labels = model->num_labels, stride = padded(labels), cells = labels * stride;
     const tensor *found = NULL;
     for (size_t i = 0; i < file->num_tensors; i++)
         if (bytes_equal(file->tensors[i].name, NAME, sizeof NAME - 1)) found = file->tensors + i;
@@ -31,15 +31,18 @@ static int read_transitions(mixling_model *model, const onnx_file *file, const c
         *reason = "out of memory";
         return MIXLING_MEMORY;
     }
-    memcpy(scores, found->data.data, cells * sizeof *scores);
-    for (size_t i = 0; i < cells; i++) {
-        if (!isfinite(scores[i])) return MIXLING_DAMAGED;
-        size_t from = i / labels, to = i % labels;
-        if (model->begins[to] >= 0 && from != to && from != (size_t)model->begins[to]) scores[i] = -INFINITY;
-        highest = fmaxf(highest, scores[i]);
+    for (size_t from = 0; from < labels; from++) {
+        float *row = scores + from * stride;
+        memcpy(row, (const uint8_t *)found->data.data + from * labels * sizeof *row, labels * sizeof *row);
+        for (size_t to = 0; to < labels; to++) {
+            if (!isfinite(row[to])) return MIXLING_DAMAGED;
+            if (model->begins[to] >= 0 && from != to && from != (size_t)model->begins[to]) row[to] = -INFINITY;
+            highest = fmaxf(highest, row[to]);
+        }
     }
-    for (size_t i = 0; i < cells; i++)
-        reversed[i % labels * labels + i / labels] = factors[i] = exp((double)scores[i] - highest);
+    for (size_t from = 0; from < labels; from++)
+        for (size_t to = 0; to < labels; to++)
+            reversed[to * stride + from] = factors[from * stride + to] = exp((double)scores[from * stride + to] - highest);
     return MIXLING_OK;
 }
 
@@ -93,31 +96,23 @@ static int best_alone(const mixling_model *model, const float *logits, size_t n,
 
 /* Room for a number for each tag of `n` words, in worker->sources and, where there are transitions, worker->forward. */
 static int make_room(mixling_worker *worker, size_t n) {
-    size_t cells = n * worker->model->num_labels;
+    size_t cells = n * padded(worker->model->num_labels);
     if (cells <= worker->num_sources) return MIXLING_OK;
     free(worker->sources);
     free(worker->forward);
     worker->sources = malloc(cells * sizeof *worker->sources);
-    worker->forward = worker->model->transitions ? malloc(cells * sizeof *worker->forward) : NULL;
+    worker->forward = worker->model->transitions ? malloc(cells * 2 * sizeof *worker->forward) : NULL;
     worker->num_sources = worker->sources && (worker->forward || !worker->model->transitions) ? cells : 0;
     return worker->num_sources ? MIXLING_OK : MIXLING_MEMORY;
 }
 
 /* The Viterbi algorithm, by scores of tags after others. */
 static void best_by_transitions(mixling_worker *worker, const float *logits, size_t n) {
-    size_t labels = worker->model->num_labels;
-    double *best = worker->best, *next = best + labels, *places = next + labels; /* of one type, for vectors */
+    const mixling_model *model = worker->model;
+    size_t labels = model->num_labels, stride = padded(labels);
+    double *best = worker->best, *next = best + stride, *places = next + stride; /* of one type, for vectors */
     for (size_t i = 1; i < n; i++) {
-        for (size_t j = 0; j < labels; j++) next[j] = -INFINITY;
-        memset(places, 0, labels * sizeof *places);
-        for (size_t k = 0; k < labels; k++) {
-            const float *scores = worker->model->transitions + k * labels;
-            for (size_t j = 0; j < labels; j++) {
-                double value = best[k] + scores[j];
-                places[j] = value > next[j] ? (double)k : places[j];
-                next[j] = value > next[j] ? value : next[j];
-            }
-        }
+        model->kernels->best_before(stride, labels, best, model->transitions, next, places);
         for (size_t j = 0; j < labels; j++) {
             worker->sources[i * labels + j] = (uint32_t)places[j];
             best[j] = next[j] + logits[i * labels + j];
@@ -163,35 +158,29 @@ static void scale_to_one(double *values, size_t labels) {
     for (size_t j = 0; j < labels && sum != 0; j++) values[j] /= sum;
 }
 
-/* out = vector (C) times matrix (C, C) */
-static void multiply(const double *vector, const double *by, size_t labels, double *out) {
-    memset(out, 0, labels * sizeof *out);
-    for (size_t i = 0; i < labels; i++)
-        for (size_t j = 0; j < labels; j++) out[j] += vector[i] * by[i * labels + j];
-}
-
 /* The probabilities of tags, by forward and backward sums that are scaled to a sum of 1. */
 static void find_probabilities(
     mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities) {
     const mixling_model *model = worker->model;
-    size_t labels = model->num_labels;
-    double *values = worker->best, *backward = values + labels, *joint = backward + labels;
+    void (*transform)(size_t, size_t, const double *, const double *, double *) = model->kernels->transform_doubles;
+    size_t labels = model->num_labels, stride = padded(labels);
+    double *backward = worker->best, *joint = backward + stride, *next = joint + stride;
     for (size_t i = 0; i < n; i++) {
-        double *forward = worker->forward + i * labels;
+        double *forward = worker->forward + 2 * i * stride, *values = forward + stride;
         exponentials(logits + i * labels, labels, values);
-        if (i) multiply(forward - labels, model->factors, labels, forward);
+        if (i) transform(stride, labels, forward - 2 * stride, model->factors, forward);
         for (size_t j = 0; j < labels; j++) forward[j] = values[j] * (i ? forward[j] : model->begins[j] < 0);
         scale_to_one(forward, labels);
     }
     for (size_t j = 0; j < labels; j++) backward[j] = 1;
     for (size_t i = n; i--;) {
-        const double *forward = worker->forward + i * labels;
+        double *forward = worker->forward + 2 * i * stride, *values = forward + stride;
         for (size_t j = 0; j < labels; j++) joint[j] = forward[j] * backward[j];
         scale_to_one(joint, labels);
         probabilities[i] = (float)joint[tags[i]];
-        exponentials(logits + i * labels, labels, values);
         for (size_t j = 0; j < labels; j++) values[j] *= backward[j];
-        multiply(values, model->reversed, labels, backward);
+        transform(stride, labels, values, model->reversed, next);
+        memcpy(backward, next, labels * sizeof *backward);
         scale_to_one(backward, labels);
     }
 }

@@ -77,7 +77,7 @@ static uint32_t *pairs_of(plan_reader *from, const matrix *values) {
 /* Have the matrices of an MLP in bfloat16, in a model of 8 bits. */
 static void read_pairs(plan_reader *from, sublayer *layer) {
     mixling_model *model = from->model;
-    if (from->status != MIXLING_OK || !model->bf16_kernels || !model->integers) return;
+    if (!HAS_INTEGERS || from->status != MIXLING_OK || !model->bf16_kernels || !model->integers) return;
     if (layer->mixes_tokens) {
         layer->expand_pairs = pairs_of(from, &layer->expand);
         layer->contract_pairs = pairs_of(from, &layer->contract);
