@@ -220,7 +220,7 @@ def test_text_is_added_and_files_are_removed_with_problems_reported(tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"[" * 50_000, "nested too deeply"),
+        (b"[" * 500_000, "nested too deeply"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
         (b'{"a": ' + b"9" * 5000 + b"}", "is damaged"),

@@ -14,7 +14,8 @@ from mixling.text.unicode import compose, lower
 
 # SHA-256 over all code points: see `record`. It belongs to the file format: another digest is another hash version.
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"
-SAME_VERSION = tuple(map(int, unicodedata.unidata_version.split("."))) == tables().version
+VERSION = tuple(map(int, unicodedata.unidata_version.split(".")))
+SAME_VERSION = tables().version == VERSION
 
 
 def record(code: int, properties: int) -> str:
@@ -42,7 +43,8 @@ def test_classes_are_those_of_the_interpreter_where_it_knows_the_character() -> 
         if category == "Cn" or "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff":
             continue
         expected = 2 if char.isspace() else 3 if category[0] in "PS" else 1
-        assert len(split_words(f"é{char}é")) == expected, hex(code)
+        allowed = {expected, 1} if tables().version < VERSION else {expected}  # what was not assigned then is a letter
+        assert len(split_words(f"é{char}é")) in allowed, hex(code)
 
 
 def test_a_word_does_not_depend_on_the_interpreter() -> None:

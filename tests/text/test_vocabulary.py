@@ -277,7 +277,7 @@ def test_load_reports_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to https://.*/org/name/.*$"):
         Vocabulary.load("org/name")
     assert len(asked) == 1
-    with pytest.raises(ConfigError, match="File name too long"):
+    with pytest.raises(ConfigError, match=r"File name too long|no such file"):  # the second from Python 3.14 on
         Vocabulary.load("a" * 5000)
 
 
