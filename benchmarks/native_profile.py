@@ -41,7 +41,7 @@ STAGES = {
     ),
     "hidden layer from the products of words": ("hidden", "token_of", "embed", "run_layers", "round_", "scale_"),
     "products with integers": ("multiply_vnni", "multiply_avx2", "multiply_dot"),
-    "products with floats, GELU": ("product_", "gelu", "expand", "multiply_"),
+    "products with floats, GELU": ("product_", "gelu", "expand", "multiply_", "pair_", "mix_"),
     "norms, pools, output": ("norm", "pool", "dot", "transform", "body_run", "combine", "add_", "apply"),
     "n-gram branch": ("ngrams_add", "add_pairs", "locate"),
     "texts and windows": ("text_run", "mixling_predict", "run_windows"),

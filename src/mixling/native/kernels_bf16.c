@@ -19,7 +19,7 @@ INLINE __m512i lower_halves(const float *x) {
     return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x)));
 }
 
-BF16 static void pair_rows(size_t k, size_t n, const float *x, size_t ldx, uint32_t *to) {
+BF16 static void pair_rows_bf16(size_t k, size_t n, const float *x, size_t ldx, uint32_t *to) {
     for (size_t i = 0; i < k; i += 2, x += 2 * ldx, to += n)
         for (size_t j = 0; j < n; j += 16) {
             __m512i pair = lower_halves(x + j);
@@ -28,7 +28,7 @@ BF16 static void pair_rows(size_t k, size_t n, const float *x, size_t ldx, uint3
         }
 }
 
-BF16 static void pair_values(size_t k, const float *x, uint32_t *to) {
+BF16 static void pair_values_bf16(size_t k, const float *x, uint32_t *to) {
     for (size_t i = 0; i < k; i += 16) {
         float part[16] = {0};
         size_t number = k - i < 16 ? k - i : 16;
@@ -39,7 +39,7 @@ BF16 static void pair_values(size_t k, const float *x, uint32_t *to) {
 }
 
 /* `rows` rows of C, of 32 columns. */
-INLINE void tile(
+INLINE void tile_bf16(
     const int rows, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias, float *c,
     size_t ldc) {
     __m512 sums[ROWS_BF16][2];
@@ -59,24 +59,24 @@ INLINE void tile(
 }
 
 /* All columns of a few rows. */
-INLINE void band(
+INLINE void band_bf16(
     const int rows, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
     float *c, size_t ldc) {
-    for (size_t j = 0; j < n; j += LANES) tile(rows, pairs, a, lda, b + j, ldb, bias, c + j, ldc);
+    for (size_t j = 0; j < n; j += LANES) tile_bf16(rows, pairs, a, lda, b + j, ldb, bias, c + j, ldc);
 }
 
-BF16 static void multiply(
+BF16 static void multiply_bf16(
     size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias, float *c,
     size_t ldc) {
     while (m) {
         size_t rows = m >= 2 * ROWS_BF16 || m == ROWS_BF16 ? ROWS_BF16 : m > ROWS_BF16 ? (m + 1) / 2 : m;
         switch (rows) {
-            case 6: band(6, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 5: band(5, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 4: band(4, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 3: band(3, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 2: band(2, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            default: band(1, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            case 6: band_bf16(6, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            case 5: band_bf16(5, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            case 4: band_bf16(4, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            case 3: band_bf16(3, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            case 2: band_bf16(2, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+            default: band_bf16(1, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
         }
         a += rows * lda;
         c += rows * ldc;
@@ -85,7 +85,7 @@ BF16 static void multiply(
     }
 }
 
-static const bf16_kernels WITH_BF16 = {pair_rows, pair_values, multiply};
+static const bf16_kernels WITH_BF16 = {pair_rows_bf16, pair_values_bf16, multiply_bf16};
 
 const bf16_kernels *bf16_kernels_choose(int instructions) {
     return instructions > 1 && __builtin_cpu_supports("avx512bf16") ? &WITH_BF16 : NULL;
