@@ -106,6 +106,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "other_test.csv",
     ):
         (folder / name).write_text(table)
+    with (folder / "rows.csv").open("a") as file:  # sets of labels need many
+        file.writelines(table.partition("\n")[2] for _ in range(3))
     jsonl = "".join(json.dumps(row) + "\n" for row in rows)
     for name in (
         "train.jsonl",
@@ -149,7 +151,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_bytes(gzip.compress(long.encode()))
     pq.write_table(pa.table({"text": long.splitlines()}), folder / "more.parquet")
     (folder / "in").mkdir()
-    pq.write_table(pa.table({"text": [text for text, _ in texts]}), folder / "in" / "rows.parquet")
+    pq.write_table(pa.table({"review": [text for text, _ in texts]}), folder / "in" / "rows.parquet")
     images = [
         f"{root}/{label}/{i}.png" for root in ("animals", "test-animals") for label in ("cat", "dog") for i in range(9)
     ]
