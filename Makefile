@@ -1,15 +1,15 @@
 PYTHON ?= python
 
 .PHONY: check docs notebooks pages test-fast format picture native native-asan wasm
-check: native  ## what CI runs: format, lint, types, layers, tests
+check: native  ## what CI runs: format, lint, types, layers, tests (with more threads, the two processes wait for each other)
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	lint-imports
-	$(PYTHON) -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
 
 test-fast:  ## for the loop of a developer: what trains no model and exports none, under a minute of two cores
-	$(PYTHON) -m pytest -n 2 --dist loadfile -m "not slow"
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile -m "not slow"
 
 format:
 	$(PYTHON) -m ruff format .
