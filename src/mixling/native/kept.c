@@ -23,8 +23,8 @@ typedef struct {
     uint32_t *places;       /* (most, parts) words of a token */
     uint32_t *which, *ends; /* (room) tokens of the texts, one after another; (TEXTS) where those of a text end */
     float *weights, *own;   /* of attention: (most), and (n + 1) of a text's tokens, which sum to one */
-    float *projected;       /* tokens, with what they add to the logits; grown as needed */
-    float *pools, *sums;    /* (POOLED, rows of the output or floats of a projected token), (POOLED, its columns) */
+    float *projected;       /* what tokens add to the logits; grown as needed */
+    float *pools, *sums;    /* (POOLED, rows of the output), (POOLED, its columns) */
     float *unread;          /* of the pools of a text */
     uint32_t *list, *own_tokens; /* (n + 1) words of a text from the last to the first, and their tokens */
     size_t tokens, texts, used; /* used: of `which` */
@@ -89,30 +89,26 @@ static void pool(sharing *of, const uint32_t *which, size_t n, float *out) {
         model->maximum ? highest : of->unread);
 }
 
-/* The floats of a token followed by what it adds to the logits as a part of the weighted sum, and of the mean. */
+/* The floats of what a token adds to the logits as a part of the weighted sum, and of the mean. */
 static size_t projected_size(const mixling_model *model) {
-    return model->width + padded(model->num_labels * (size_t)(model->attention + model->mean));
+    return padded(model->num_labels * (size_t)(model->attention + model->mean));
 }
 
 /* Multiply the tokens, of which there are fewer than texts, with the output's matrices of sums; a status. */
 static int project(sharing *of) {
     const mixling_worker *worker = of->worker;
     const mixling_model *model = worker->model;
-    size_t width = model->width, labels = model->num_labels, all = projected_size(model), columns = all - width;
+    size_t width = model->width, labels = model->num_labels, columns = projected_size(model);
     float *matrix = block_take(width * columns, sizeof *matrix);
-    of->projected = block_grow(of->projected, 0, of->tokens * all * sizeof *of->projected);
+    of->projected = block_grow(of->projected, 0, of->tokens * columns * sizeof *of->projected);
     if (matrix && of->projected) {
         for (size_t part = 0; part < (size_t)(model->attention + model->mean); part++)
             for (size_t i = 0; i < width; i++)
                 memcpy(
                     matrix + i * columns + part * labels, model->output.values + (part * width + i) * model->output.stride,
                     labels * sizeof *matrix);
-        for (size_t i = 0; i < of->tokens; i++) {
-            memcpy(of->projected + i * all, worker->tokens + i * width, width * sizeof *of->projected);
-            memset(of->projected + i * all + width, 0, columns * sizeof *of->projected);
-        }
-        model->kernels->multiply(
-            of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected + width, all);
+        memset(of->projected, 0, of->tokens * columns * sizeof *of->projected);
+        model->kernels->multiply(of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected, columns);
     }
     block_free(matrix);
     return matrix && of->projected ? MIXLING_OK : MIXLING_MEMORY;
@@ -121,11 +117,11 @@ static int project(sharing *of) {
 /* The highest values of a text's tokens, and the logits without those. */
 static void pool_projected(sharing *of, const uint32_t *which, size_t n, float *highest, float *logits) {
     const mixling_model *model = of->worker->model;
-    size_t labels = model->num_labels, all = projected_size(model);
-    float *weighted = of->unread, *mean = weighted + all;
-    model->kernels->pool(n, all, of->projected, which, of->own, weighted, mean, highest);
-    weighted += model->width;
-    mean += model->width + (model->attention ? labels : 0);
+    size_t labels = model->num_labels, columns = projected_size(model);
+    float *weighted = of->unread, *mean = weighted + columns, *unread = mean + columns;
+    model->kernels->pool(n, model->width, of->worker->tokens, which, NULL, NULL, NULL, highest);
+    model->kernels->pool(n, columns, of->projected, which, of->own, weighted, mean, unread);
+    if (model->attention) mean += labels;
     for (size_t k = 0; k < labels && model->attention; k++) logits[k] += weighted[k];
     for (size_t k = 0; k < labels && model->mean; k++) logits[k] += mean[k];
 }
@@ -142,7 +138,7 @@ static int finish(sharing *of, float *logits) {
     if (status != MIXLING_OK) return status;
     if (model->attention) weigh(of);
     if (projects) {
-        rows = projected_size(model);
+        rows = model->width;
         skipped = output->rows - (model->maximum ? model->width : 0);
     }
     for (size_t first = 0; first < of->texts; first += POOLED) {
@@ -209,7 +205,6 @@ static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / s
 static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
     const mixling_model *model = worker->model;
     const matrix *output = &model->output;
-    size_t all = projected_size(model);
     int status = MIXLING_MEMORY, bits = seen_bits(n + 2 > TOKENS ? n + 2 : TOKENS);
     sharing of = {.worker = worker, .n = n, .bits = bits, .most = (size_t)1 << (bits - 1), .room = n + 2 > KEPT ? n + 2 : KEPT};
     of.keys = calloc((size_t)1 << bits, sizeof *of.keys);
@@ -219,9 +214,9 @@ static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n
     of.ends = take(TEXTS, sizeof *of.ends);
     of.weights = take(of.most, sizeof *of.weights);
     of.own = take(n + 1, sizeof *of.own);
-    of.pools = take(POOLED, (output->rows > all ? output->rows : all) * sizeof *of.pools);
+    of.pools = take(POOLED, output->rows * sizeof *of.pools);
     of.sums = take(POOLED, output->stride * sizeof *of.sums);
-    of.unread = take(2 * all, sizeof *of.unread);
+    of.unread = take(model->width + 3 * projected_size(model), sizeof *of.unread);
     of.list = take(n + 1, sizeof *of.list);
     of.own_tokens = take(n + 1, sizeof *of.own_tokens);
     if (of.keys && of.numbers && of.places && of.which && of.ends && of.weights && of.own && of.pools && of.sums &&

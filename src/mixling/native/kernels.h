@@ -60,7 +60,7 @@ typedef struct {
     /* y += scale x, of n values, a multiple of LANES. */
     void (*add)(size_t n, float scale, const float *x, float *y);
     /* Of each column of `n` rows of x (rows, width), those that `which` (n) numbers or the first ones if it is NULL: the
-       sum by weights (n), the mean, the maximum. */
+       sum by weights (n), the mean, the maximum; with `weighted` NULL the maximum alone. */
     void (*pool)(
         size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */

@@ -327,7 +327,12 @@ TARGET static void NAME(add)(size_t n, float scale, const float *x, float *y) {
 TARGET static void NAME(pool)(
     size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean,
     float *highest) {
-    for (size_t i = 0; i < width; i += WIDTH) {
+    for (size_t i = 0; i < width && !weighted; i += WIDTH) {
+        VECTOR top = *(const VECTOR *)(x + which[0] * width + i);
+        for (size_t t = 1; t < n; t++) top = NAME(highest)(*(const VECTOR *)(x + which[t] * width + i), top);
+        *(VECTOR *)(highest + i) = top;
+    }
+    for (size_t i = 0; i < width && weighted; i += WIDTH) {
         VECTOR sum = {0}, plain = {0}, top = *(const VECTOR *)(x + (which ? which[0] : 0) * width + i);
         for (size_t t = 0; t < n; t++) {
             VECTOR value = *(const VECTOR *)(x + (which ? which[t] : t) * width + i);
