@@ -1,7 +1,8 @@
 PYTHON ?= python
 
 .PHONY: check docs notebooks pages test-fast format picture native native-asan wasm
-check: native  ## what CI runs: format, lint, types, layers, tests (with more threads, the two processes wait for each other)
+# With more threads, the two processes of the tests wait for each other.
+check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy

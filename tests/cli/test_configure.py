@@ -64,12 +64,11 @@ def test_a_misspelt_key_is_named_with_its_file(tmp_path: Path) -> None:
         config_of({}, toml=toml)
 
 
-def test_a_misspelt_key_of_the_model_names_the_preset_only_if_the_user_did() -> None:
-    changes, message = ("model.head.poling=mean",), "unknown key 'head.poling'; did you mean 'head.pooling'"
-    with pytest.raises(ConfigError, match=f"^model: {message}"):
-        config_of({}, overrides=changes)
-    with pytest.raises(ConfigError, match=f"^model 'pnlp-mixer-base': {message}"):
-        config_of({"model": "pnlp-mixer-base"}, overrides=changes)
+@pytest.mark.parametrize("options", [{}, {"model": "pnlp-mixer-base"}])
+def test_a_misspelt_key_of_the_model_names_no_preset(options: dict) -> None:
+    """The examples may choose another one than that which the keys are checked with."""
+    with pytest.raises(ConfigError, match=r"^model: unknown key 'head.poling'; did you mean 'head.pooling'"):
+        config_of(options, overrides=("model.head.poling=mean",))
 
 
 @pytest.mark.parametrize(

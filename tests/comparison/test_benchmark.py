@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,6 +175,7 @@ class Lengths:
 
 def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "SentenceEncoder", Lengths)
+    monkeypatch.setitem(sys.modules, "fasttext", None)  # as if it were not installed
     fitted: list[tuple[str, int]] = []
     fit_linear = Classification.fit_linear.__func__  # type: ignore[attr-defined]
 

@@ -212,7 +212,7 @@ def test_another_projection_replaces_the_papers() -> None:
     ("name", "changes", "reported"),
     [
         ("pnlp-mixer-bass", {}, ["unknown preset 'pnlp-mixer-bass'", "did you mean 'pnlp-mixer-base'?", ".toml"]),
-        ("pnlp-mixer-base", {"dims": 3}, ["model 'pnlp-mixer-base': unknown key 'dims'; did you mean 'dim'?"]),
+        ("pnlp-mixer-base", {"dims": 3}, ["model: unknown key 'dims'; did you mean 'dim'?"]),
         ("pnlp-mixer-base", {"text": {"projection": {"num_hashs": 3}}}, ["'text.projection.num_hashs'", "num_hashes"]),
         ("pnlp-mixer-base", {"layers": [{"mixers": [{"type": "token_mpl"}]}]}, ["layers.0.mixers", "'token_mlp'"]),
         ("pnlp-mixer-base", {"layers": [{}, {}]}, ["num_layers repeats one layer; got 2"]),

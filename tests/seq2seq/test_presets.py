@@ -168,9 +168,9 @@ def test_dropout_that_is_given_later_is_where_a_preset_has_it(name: str) -> None
     ("name", "changes", "sizes", "message"),
     [
         ("t5-2n", {}, {}, r"^unknown preset 't5-2n'; did you mean 't5-2m'"),
-        ("t5-2m", {}, {"num_layer": 2}, r"^model 't5-2m': unknown key 'num_layer'; did you mean 'num_layers'"),
-        ("t5-2m", {}, {"num_heads": 0}, r"^model 't5-2m': num_heads: got 0"),
-        ("t5-2m", {"tide": True}, {}, r"^model 't5-2m': unknown key 'tide'; did you mean 'tied'"),
+        ("t5-2m", {}, {"num_layer": 2}, r"^model: unknown key 'num_layer'; did you mean 'num_layers'"),
+        ("t5-2m", {}, {"num_heads": 0}, r"^model: num_heads: got 0"),
+        ("t5-2m", {"tide": True}, {}, r"^model: unknown key 'tide'; did you mean 'tied'"),
     ],
 )
 def test_mistakes_are_reported(name: str, changes: dict, sizes: dict, message: str) -> None:

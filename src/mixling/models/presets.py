@@ -289,7 +289,7 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
         ConfigError: unknown preset, file or key.
     """
     values: dict = {}
-    where = f"model {name!r}"
+    where = "model"
     if name.endswith(".toml"):
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))

@@ -209,13 +209,7 @@ def resolve(
         recipe=recipe,
         where=where or toml or "options",
     )
-    try:
-        layers.model_values({})  # report errors in the options before errors in the files
-    except ConfigError as error:
-        if layers.model_named:
-            raise
-        # The examples may choose another preset than the one that the keys were checked with.
-        raise ConfigError(str(error).replace(f"model {spec.preset!r}: ", "model: ", 1)) from None
+    layers.model_values({})  # report errors in the options before errors in the files
     complete, remarks = spec.complete(values)
     layers = replace(layers, values=complete)
     if recipe is not None:

@@ -249,9 +249,9 @@ def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> Enco
     """
     if name not in SEQ2SEQ_PRESETS:
         raise ConfigError(f"unknown preset {name!r}; {near_miss(name, SEQ2SEQ_PRESETS)}")
-    preset, where = SEQ2SEQ_PRESETS[name], f"model {name!r}"
-    config = preset.family(parse(Shape, preset.shape.to_dict() | sizes, where=where))
-    return config.with_changes(changes or {}, where=where)
+    preset = SEQ2SEQ_PRESETS[name]
+    config = preset.family(parse(Shape, preset.shape.to_dict() | sizes, where="model"))
+    return config.with_changes(changes or {}, where="model")
 
 
 def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:

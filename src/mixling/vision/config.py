@@ -88,7 +88,7 @@ class _ImageSpec(Spec[ImageRunConfig]):
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ImageModelConfig:
         table = {"preset": given} if isinstance(given, str) else dict(given)
         name = str(table.pop("preset", ""))
-        where = f"model {name!r}"
+        where = "model"
         values: dict[str, Any] = {}
         if name.endswith(".toml"):
             values, where = read_toml(Path(name)), name
