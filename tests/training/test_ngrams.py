@@ -18,7 +18,8 @@ from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
 from mixling.tasks import LossConfig, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import ngrams
-from mixling.training.ngrams import compress, fit_branch, fit_mixture, make_features
+from mixling.training.ngram_mixture import fit_mixture
+from mixling.training.ngrams import compress, fit_branch, make_features
 
 TEXTS = [
     "good film, good cast",

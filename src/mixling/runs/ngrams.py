@@ -35,7 +35,8 @@ from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
 from mixling.training.config import NgramConfig
-from mixling.training.ngrams import Features, Mixture, fit_branch, fit_mixture, make_features
+from mixling.training.ngram_mixture import Mixture, fit_mixture
+from mixling.training.ngrams import Features, fit_branch, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`

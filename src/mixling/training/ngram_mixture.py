@@ -1,0 +1,82 @@
+"""How much a network and the linear n-gram branch count in the sum of their logits, fitted by log-loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.tasks.base import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """The weights of a network's and a branch's logits in their sum, and what is added to it.
+
+    Attributes:
+        bias: (K,), added to the branch's scores.
+        loss: the task's loss with them on the texts that they were fitted on.
+        alone: the loss of the network alone.
+    """
+
+    network: float
+    branch: float
+    bias: npt.NDArray[np.float32]
+    loss: float
+    alone: float
+
+    def addition(self, task: Task, branch: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return what is added to the weighted logits of the network, given those of the branch (B, C)."""
+        return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
+
+
+def fit_mixture(
+    task: Task,
+    network: npt.NDArray,
+    branch: npt.NDArray | None,
+    targets: npt.NDArray,
+    *,
+    usual: float = 3.0,
+    examples: int | None = None,
+) -> Mixture:
+    """Return the weights and biases with the smallest loss on texts that neither model was trained on.
+
+    Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
+    loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
+    correct what the two models count twice, or both get wrong, of the labels' frequencies. Labels with weights have
+    none, since the loss here does not have these weights.
+
+    Args:
+        network, branch: logits (B, C); without a branch its weight is 0.
+        usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
+        examples: number of different examples among the texts, which have copies of some; by default all.
+    """
+    from scipy.optimize import minimize
+
+    parts = np.stack([np.asarray(part, np.float64) for part in (network, branch) if part is not None])
+    middle, number = np.array([1.0, usual][: len(parts)]), len(targets) if examples is None else examples
+    of_scores = task.logits_of_scores(np.eye(task.num_scores, dtype=np.float32)).astype(np.float64)  # (K, C), linear
+    biases = task.num_scores if task.class_weights is None else 0
+
+    def logits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.tensordot(values[: len(parts)], parts, 1) + values[len(parts) :] @ of_scores[:biases]
+
+    def objective(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        loss, slope = task.score_loss(logits(values), targets)
+        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores[:biases]
+        slopes = (parts * slope).sum(axis=tuple(range(1, parts.ndim))) * number + 2 * away / middle
+        of_biases = of_scores[:biases] @ (slope.sum(0) * number + 2 * added)
+        return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
+
+    bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
+    found = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    bias = np.zeros(task.num_scores, np.float32)
+    bias[:biases] = found[len(parts) :]
+    return Mixture(
+        network=float(found[0]),
+        branch=0.0 if branch is None else float(found[1]),
+        bias=bias,
+        loss=task.score_loss(logits(found), targets)[0],
+        alone=task.score_loss(parts[0], targets)[0],
+    )
