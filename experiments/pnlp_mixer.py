@@ -2,6 +2,7 @@
 
     python experiments/pnlp_mixer.py 1 --data ../shared/data --seeds 3 --training ours
     python experiments/pnlp_mixer.py 1 2 --data ../shared/data --training paper
+    python experiments/pnlp_mixer.py 1 2 --data ../shared/data --size x-small --examples 5000 --epochs 12 # in small
     python experiments/pnlp_mixer.py choose --data ../shared/data                          # how X-SMALL is trained best
     python experiments/pnlp_mixer.py 5 --data ../shared/data --smoke                       # a few rows, to try it
 
@@ -40,7 +41,7 @@ from typing import Any
 import numpy as np
 import torch
 from mixer_family import is_done
-from pnlp_tables import FOLDS, ON_TEST, OURS, TABLES, Row, mbert, rows_of
+from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
 from mixling.config import merge, parse
@@ -136,6 +137,8 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
     if options.smoke:
         splits = [part.subset(np.arange(min(len(part), 200))) for part in splits]
     training, validation, test = splits
+    if options.examples is not None:
+        training = training.subset(np.sort(np.random.default_rng(0).permutation(len(training))[: options.examples]))
     out = []
     for seed in range(options.seeds):
         config = configure(row, task, seed, options)
@@ -164,8 +167,20 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
 def run_folder(row: Row, table: str, seed: int, options: argparse.Namespace) -> Path:
     """Where a training is."""
     name = "".join(letter if letter.isalnum() else "-" for letter in row.label)
-    kind = f"{options.training}{'' if options.epochs is None else f'-{options.epochs}'}"
-    return options.runs / ("smoke" if options.smoke else kind) / table / name / str(seed)
+    kind = "smoke" if options.smoke else variant(options).replace(", ", "-").replace(" ", "-")
+    return options.runs / kind / table / name / str(seed)
+
+
+def variant(options: argparse.Namespace) -> str:
+    """What the results of a table are called: the training, and what is smaller than in the paper."""
+    parts = [options.training]
+    if options.size != "base":
+        parts.append(options.size)
+    if options.examples is not None:
+        parts.append(f"{options.examples} examples")
+    if options.epochs is not None:
+        parts.append(f"{options.epochs} epochs")
+    return ", ".join(parts)
 
 
 def differences(rows: Sequence[Row], table: str, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -199,6 +214,8 @@ def main() -> None:
     parser.add_argument("tables", nargs="+", choices=TABLES, metavar="TABLE", help=f"of {', '.join(TABLES)}")
     parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets' folders")
     parser.add_argument("--training", choices=("paper", "ours"), default="ours")
+    parser.add_argument("--size", choices=SIZES, default="base", help="Tables 1 to 4: what is varied")
+    parser.add_argument("--examples", type=int, help="of the training examples, at random, the same for all rows")
     parser.add_argument("--epochs", type=int, help="instead of the training's own number")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", nargs="+", metavar="LABEL", help="these rows of the tables alone")
@@ -210,6 +227,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.epochs = 1
+    if options.size != "base" and not {*options.tables} <= {"1", "2", "3", "4"}:
+        parser.error("--size is for Tables 1 to 4")
     torch.set_num_threads(options.threads)
     for table in options.tables:
         rows = [row for row in TABLES[table](options) if not options.rows or row.label in options.rows]
@@ -223,13 +242,13 @@ def main() -> None:
             print(f"| {row.label} | {row.paper} | {json.dumps(means)}", flush=True)
             if not options.smoke:
                 results = json.loads(options.out.read_text()) if options.out.exists() else {}
-                results.setdefault(f"table {table}, {options.training}", {})[row.label] = report[row.label]
+                results.setdefault(f"table {table}, {variant(options)}", {})[row.label] = report[row.label]
                 write_json(options.out, results)
         if table in ("1", "2"):
             ordered = differences(rows, table, options)
             if not options.smoke:
                 results = json.loads(options.out.read_text())
-                results[f"differences {table}, {options.training}"] = ordered
+                results[f"differences {table}, {variant(options)}"] = ordered
                 write_json(options.out, results)
 
 

@@ -52,9 +52,9 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-def base(**changes: Any) -> ModelConfig:
-    """pNLP-Mixer BASE with changes."""
-    return model_config("pnlp-mixer-base", changes)
+def base(options: argparse.Namespace, **changes: Any) -> ModelConfig:
+    """pNLP-Mixer BASE, or the size that the options name, with changes."""
+    return model_config(f"pnlp-mixer-{options.size}", changes)
 
 
 def table_1(options: argparse.Namespace) -> Iterator[Row]:
@@ -67,12 +67,12 @@ def table_1(options: argparse.Namespace) -> Iterator[Row]:
         "TSP of whole words (PRADO)": (None, {"type": "tsp", "num_features": 1024}),
     }
     for label, (paper, projection) in rows.items():
-        yield Row(label, base(text={"projection": projection}), "mtop_en", paper)
+        yield Row(label, base(options, text={"projection": projection}), "mtop_en", paper)
     table = options.embeddings or random_table(options)
     number, width = np.load(table, mmap_mode="r").shape
     projection = {"type": "embedding", "num_features": number, "embedding_dim": width}
     label = "BERT embeddings" if options.embeddings else "random embeddings, averaged"
-    model = base(text={"projection": projection}, embedding={"embeddings": str(table)})
+    model = base(options, text={"projection": projection}, embedding={"embeddings": str(table)})
     yield Row(label, model, "mtop_en", 11.0 if options.embeddings else None, vocabulary=str(mbert(options)))
 
 
@@ -87,7 +87,8 @@ def random_table(options: argparse.Namespace) -> Path:
 
 
 def table_2(options: argparse.Namespace) -> Iterator[Row]:
-    """Architectures on English validation."""
+    """Architectures on English validation; in another size they have its width, and its window but for those named."""
+    own = base(options)
     for label, preset, paper in (
         ("Mixer", "pnlp-mixer-base", 80.8),
         ("Transformer", "pnlp-transformer", 79.4),
@@ -95,26 +96,35 @@ def table_2(options: argparse.Namespace) -> Iterator[Row]:
         ("LSTM", "pnlp-lstm", 73.9),
         ("projection only, w = 1", "projection-only", 65.5),
     ):
-        yield Row(label, model_config(preset), "mtop_en", paper)
+        window = {} if preset.startswith("projection-only") else {"embedding": {"window": own.embedding.window}}
+        yield Row(label, model_config(preset, {"dim": own.dim, **window}), "mtop_en", paper)
     yield Row("pQRNN", model_config("pqrnn"), "mtop_en")
 
 
 def table_3(options: argparse.Namespace) -> Iterator[Row]:
     """The projection's sizes on English validation."""
-    for features in (256, 512, 2048, 4096):
-        yield Row(f"m = {features}", base(text={"projection": {"num_features": features}}), "mtop_en")
-    for hashes in (16, 32, 128, 256):
-        yield Row(f"n = {hashes}", base(text={"projection": {"num_hashes": hashes}}), "mtop_en")
-    for window in (0, 4):
-        yield Row(f"w = {window}", base(embedding={"window": window}), "mtop_en")
+    own = base(options)
+    for features in _others(own.text.projection.num_features, 256, 512, 1024, 2048, 4096):
+        model = base(options, text={"projection": {"num_features": features}})
+        yield Row(f"m = {features}", model, "mtop_en")
+    for hashes in _others(own.text.projection.num_hashes, 16, 32, 64, 128, 256):
+        yield Row(f"n = {hashes}", base(options, text={"projection": {"num_hashes": hashes}}), "mtop_en")
+    for window in _others(own.embedding.window, 0, 1, 4):
+        yield Row(f"w = {window}", base(options, embedding={"window": window}), "mtop_en")
 
 
 def table_4(options: argparse.Namespace) -> Iterator[Row]:
     """The mixer's sizes on English validation."""
-    for width in (64, 512):
-        yield Row(f"b = {width}", base(dim=width), "mtop_en")
-    for layers in (1, 4):
-        yield Row(f"{layers} layers", base(num_layers=layers), "mtop_en")
+    own = base(options)
+    for width in _others(own.dim, 64, 256, 512):
+        yield Row(f"b = {width}", base(options, dim=width), "mtop_en")
+    for layers in _others(own.num_layers, 1, 2, 4):
+        yield Row(f"{layers} layers", base(options, num_layers=layers), "mtop_en")
+
+
+def _others(own: int, *values: int) -> list[int]:
+    """The values without that of the model whose values are varied, which is a row of Table 1."""
+    return [value for value in values if value != own]
 
 
 def table_5(options: argparse.Namespace) -> Iterator[Row]:
@@ -125,7 +135,7 @@ def table_5(options: argparse.Namespace) -> Iterator[Row]:
         model = model_config(f"pnlp-mixer-{size}", {"head": {"transitions": True}})
         yield Row(f"{size.upper()} with transitions", model, "mtop_en", paper, training={"epochs": 60})
     for language in LANGUAGES:
-        yield Row(f"BASE, {language}, 859 rows", base(), f"xsemplr:{language}")
+        yield Row(f"BASE, {language}, 859 rows", base(options), f"xsemplr:{language}")
 
 
 def table_7(options: argparse.Namespace) -> Iterator[Row]:
@@ -142,7 +152,7 @@ def table_8(options: argparse.Namespace) -> Iterator[Row]:
     for language, source in itertools.product(LANGUAGES, ("en", "es", "de", "hi", "th", "M")):
         vocabulary = mbert(options) if source == "M" else single_vocabulary(options, source)
         label = f"vocabulary {source}, rows {language}"
-        yield Row(label, base(), f"xsemplr:{language}:{vocabulary}", vocabulary=str(vocabulary))
+        yield Row(label, base(options), f"xsemplr:{language}:{vocabulary}", vocabulary=str(vocabulary))
 
 
 def choices(options: argparse.Namespace) -> Iterator[Row]:

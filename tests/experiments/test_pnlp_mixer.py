@@ -28,7 +28,9 @@ def options(tmp_path: Path) -> argparse.Namespace:
     vocabulary = tmp_path / "vocab" / "bert-base-multilingual-cased.txt"
     vocabulary.parent.mkdir(exist_ok=True)
     vocabulary.write_text("[UNK]\nplay\nsome\n##s\n", "utf-8")
-    return argparse.Namespace(data=tmp_path, runs=tmp_path / "runs", embeddings=None, training="ours", epochs=None)
+    return argparse.Namespace(
+        data=tmp_path, runs=tmp_path / "runs", embeddings=None, training="ours", size="base", examples=None, epochs=None
+    )
 
 
 @pytest.mark.parametrize(("table", "rows"), [("1", 6), ("2", 6), ("3", 10), ("4", 4), ("5", 13)])
@@ -60,21 +62,39 @@ def test_rows_have_the_sizes_that_the_paper_prints(experiment: ModuleType, tmp_p
         assert size == pytest.approx(millions, abs=0.051 if millions >= 1 else 0.0085), label
 
 
-def test_rows_of_tables_1_3_and_4_differ_from_base_in_what_they_name(experiment: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "w", "b"), [("base", 1, 256), ("x-small", 0, 64)])
+def test_rows_of_tables_1_3_and_4_differ_from_base_in_what_they_name(
+    experiment: ModuleType, tmp_path: Path, size: str, w: int, b: int
+) -> None:
     """By the paper's formula of the parameters, and by the features that the projections make of a word."""
-    base = {"m": 1024, "n": 64, "w": 1, "b": 256, "layers": 2}
-    for table in ("3", "4"):
-        for row in experiment.TABLES[table](options(tmp_path)):
+    base = {"m": 1024, "n": 64, "w": w, "b": b, "layers": 2}
+    given = options(tmp_path)
+    given.size = size
+    for table, number in (("3", 10), ("4", 4)):
+        rows = list(experiment.TABLES[table](given))
+        assert len(rows) == number
+        for row in rows:
             name, value = row.label.split(" = ") if " = " in row.label else ("layers", row.label.split()[0])
             want = base | {name: int(value)}
+            assert want != base
             m, b, w, layers, h, s = want["m"], want["b"], want["w"], want["layers"], 256, 64
             layer = (2 * s * h + h + s) + (2 * b * h + h + b) + 4 * b
             with torch.device("meta"):
                 found = count_parameters(build_model(row.model, 151, output="tokens"))
             assert found == ((2 * w + 1) * m + 1) * b + layers * layer + 151 * (b + 1), row.label
             assert row.model.text.projection.num_hashes == want["n"]
-    types = [row.model.text.projection.type for row in experiment.TABLES["1"](options(tmp_path))]
+    types = [row.model.text.projection.type for row in experiment.TABLES["1"](given)]
     assert types == ["minhash", "binary", "simhash", "ternary", "tsp", "embedding"]
+
+
+def test_architectures_of_another_size_differ_in_width_and_window(experiment: ModuleType, tmp_path: Path) -> None:
+    given = options(tmp_path)
+    given.size = "x-small"
+    shapes = {row.label: (row.model.dim, row.model.embedding.window) for row in experiment.TABLES["2"](given)}
+    assert shapes.pop("pQRNN")
+    windows = {"projection only, w = 1": 1, "projection only, w = 4": 4}
+    assert shapes == {label: (64, windows.get(label, 0)) for label in shapes}
+    assert len(shapes) == 5
 
 
 def test_unknown_words_are_alike(experiment: ModuleType, tmp_path: Path) -> None:
@@ -105,18 +125,35 @@ def test_a_small_run_is_written_and_not_repeated(
         content = "".join(json.dumps(row) + "\n" for row in data).encode()
         (tmp_path / "mtop_en" / f"{split}.jsonl.gz").write_bytes(gzip.compress(content))
     out = tmp_path / "results.json"
-    arguments = ["2", "--data", tmp_path, "--epochs", "2", "--runs", tmp_path / "runs", "--out", out]
+    arguments = [
+        "2",
+        "--data",
+        tmp_path,
+        "--epochs",
+        "2",
+        "--examples",
+        "40",
+        "--runs",
+        tmp_path / "runs",
+        "--out",
+        out,
+    ]
     labels = ["projection only, w = 4", "projection only, w = 1"]
     monkeypatch.setattr("sys.argv", ["pnlp_mixer.py", *map(str, arguments), "--rows", *labels])
     experiment.main()
     first = json.loads(out.read_text())
-    assert list(first["table 2, ours"]) == labels
-    found = first["table 2, ours"][labels[1]]
+    table = first["table 2, ours, 40 examples, 2 epochs"]
+    assert list(table) == labels
+    found = table[labels[1]]
     assert found["paper"] == 65.5
     assert set(found["mean"]) == {"word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy"}
-    (difference,) = first["differences 2, ours"]
-    means = [first["table 2, ours"][label]["mean"]["sentence_accuracy"] for label in labels]
+    (difference,) = first["differences 2, ours, 40 examples, 2 epochs"]
+    means = [table[label]["mean"]["sentence_accuracy"] for label in labels]
     assert difference["difference"] == pytest.approx(means[0] - means[1], abs=1e-5)
     seconds = found["seeds"][0]["seconds"]
+    (folder,) = (tmp_path / "runs").iterdir()
+    saved = json.loads((folder / "2" / "projection-only--w---1" / "0" / "metrics.json").read_text())
+    assert saved["data"]["training"] == 40
     experiment.main()
-    assert json.loads(out.read_text())["table 2, ours"][labels[1]]["seeds"][0]["seconds"] == seconds
+    again = json.loads(out.read_text())["table 2, ours, 40 examples, 2 epochs"]
+    assert again[labels[1]]["seeds"][0]["seconds"] == seconds
