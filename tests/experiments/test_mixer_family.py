@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,8 @@ def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
 def test_all_bodies_are_of_one_size(experiment: ModuleType, max_len: int) -> None:
     sizes = {name: count(experiment.matched(name, max_len), vocabulary=1).body for name in experiment.FREE}
     budget = sizes["transformer"]
+    # FNet's mixing has no parameters; it has sinusoidal positions, and as post-norm no last norm.
+    assert sizes.pop("fnet-512") == budget - 2 * 4 * (128**2 + 128) - 2 * 128
     # 2 layers of attention with biases, a feed-forward of twice the width, two norms each, and the last norm.
     assert budget == 2 * (4 * (128**2 + 128) + 2 * 128 * 256 + 256 + 128 + 4 * 128) + 2 * 128
     assert all(0.99 * budget < size <= budget for size in sizes.values()), sizes
@@ -54,3 +58,46 @@ def test_a_small_run_is_written_and_not_repeated(
     experiment.main()
     again = json.loads(out.read_text())["conjnli"]["models"]
     assert again["hypermixer"]["test"] == found["test"]
+
+
+def test_rivals_have_the_feed_forward_of_the_others(experiment: ModuleType) -> None:
+    for name in ("transformer", "mlp-mixer", "hypermixer", "gmlp-512", "fnet-512"):
+        (layer,) = experiment.matched(name, 128).layers
+        assert layer.feed_forward.ffn_dim == 256, name
+
+
+def test_a_question_of_qnli_is_in_one_part_only(
+    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a test file, a fifth of the questions is the test; those that choose are others, too."""
+    rows = [{"text": f"q{i // 2}", "text_pair": f"s{i}", "label": "ab"[i % 2]} for i in range(200)]
+    (tmp_path / "qnli").mkdir()
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (tmp_path / "qnli" / "dev.jsonl.gz").write_bytes(gzip.compress(content))
+    seen: dict[str, set[str]] = {}
+
+    class Asked:
+        def __init__(self, folder: Path) -> None: ...
+
+        def predict_stream(self, texts: list[tuple[str, str]]) -> list[Any]:
+            seen["test"] = {question for question, _ in texts}
+            return [SimpleNamespace(label="a") for _ in texts]
+
+        def encode(self, texts: list[tuple[str, str]]) -> list[Any]:
+            return [SimpleNamespace(words=["w"]) for _ in texts]
+
+    def train(model: Any, epochs: int, data: tuple[Any, Any], rate: float, folder: Path) -> float:
+        seen.update(
+            {name: {text[0] for text in part.texts} for name, part in zip(("train", "choose"), data, strict=True)}
+        )
+        return 0.5
+
+    monkeypatch.setattr(experiment, "train", train)
+    monkeypatch.setattr(experiment, "Predictor", Asked)
+    options = argparse.Namespace(data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path)
+    (row,) = experiment.run("qnli", options).values()
+    assert row["test"] == [0.5]
+    assert sum(map(len, seen.values())) == len(set.union(*seen.values())) == 100
+    assert {name: len(part) for name, part in seen.items()} == pytest.approx(
+        {"train": 72, "choose": 8, "test": 20}, abs=1
+    )
