@@ -15,6 +15,7 @@ SST-2's rows: the picture is of a trend, not a comparison of two points.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ from mixling.storage import write_json
 
 DEPTHS = {"transformer": (1, 3, 6), "gmlp": (1, 4, 8), "amlp": (1, 3, 6)}
 RATES = {1: (6e-3,), 3: (6e-3,), 4: (6e-3,), 6: (6e-3, 2e-3), 8: (6e-3, 2e-3)}  # by depth
+
+
+def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """(a, k) of values = a sizes^-k, by least squares of the logarithms."""
+    slope, offset = np.polyfit(np.log(sizes), np.log(values), 1)
+    return float(np.exp(offset)), float(-slope)
 
 
 def draw(points: dict[str, list[dict[str, Any]]], laws: dict[str, tuple[float, float]], path: Path) -> None:
@@ -104,9 +111,7 @@ def main() -> None:
         return
     laws = {}
     for kind, found in points.items():
-        sizes, values = (np.log([point[key] for point in found]) for key in ("body", "perplexity"))
-        slope, offset = np.polyfit(sizes, values, 1)
-        laws[kind] = (float(np.exp(offset)), float(-slope))
+        laws[kind] = power_law(*([point[key] for point in found] for key in ("body", "perplexity")))
         print(f"{kind}: perplexity = {laws[kind][0]:.0f} P^-{laws[kind][1]:.4f}")
     settings = {"steps": options.steps, "rates": {str(depth): rates for depth, rates in RATES.items()}}
     write_json(options.out, {**made, "settings": settings, "points": points, "laws": laws})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
+from mixling import Dataset, Example, build_model
 from mixling.cost import count
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
@@ -40,6 +42,78 @@ def test_all_models_of_the_ablation_have_one_size() -> None:
         else:
             assert body == pytest.approx(budget, rel=0.01)
     assert set(ablation.PAPER) <= set(ablation.MODELS)
+
+
+def test_the_transformer_with_learned_positions_has_a_table_and_no_biases() -> None:
+    """BERT's row of Table 3: one vector of the table for each of the 128 positions."""
+    ablation = module("gmlp_ablation")
+    models = {
+        name: build_model(ablation.MODELS[name], num_outputs=2, output="text")
+        for name in ("Transformer, learned positions", "Transformer, relative positions")
+    }
+    learned, relative = ({key: item.shape for key, item in model.named_parameters()} for model in models.values())
+    assert {key: tuple(learned[key]) for key in learned.keys() - relative.keys()} == {
+        "embedding.positions.weight": (128, 128)
+    }
+    assert {tuple(relative[key]) for key in relative.keys() - learned.keys()} == {(255, 4)}
+
+
+def test_a_single_model_joins_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ablation = module("gmlp_ablation")
+    out = tmp_path / "results.json"
+    out.write_text('{"commit": "x", "models": {"aMLP": {"mean": 1.0}}}')
+    monkeypatch.setattr(ablation, "encode_text", lambda *arguments: None)
+    monkeypatch.setattr(ablation, "train", lambda model, text, folder, **values: {"perplexity": values["lr"] * 1e4})
+    name = "Transformer, learned positions"
+    arguments = ["--data", str(tmp_path), "--runs", str(tmp_path), "--only", name, "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["gmlp_ablation.py", *arguments])
+    ablation.main()
+    found = json.loads(out.read_text())["models"]
+    assert found["aMLP"] == {"mean": 1.0}
+    assert found[name]["rates"] == {"0.002": 20.0, "0.006": 60.0}
+    assert (found[name]["rate"], found[name]["mean"], found[name]["paper"]) == (2e-3, 20.0, 4.37)
+    assert found[name]["provenance"]["command"]
+
+
+def test_a_power_law_is_found_through_its_points() -> None:
+    """The logarithms' least squares by the normal equations, and a law without noise."""
+    law = module("gmlp_scaling").power_law
+    sizes = [1e5, 4e5, 9e5, 2e6]
+    assert law(sizes, [700 * size**-0.21 for size in sizes]) == pytest.approx((700, 0.21))
+    values = [150.0, 101.0, 97.0, 88.0]
+    x, y = np.log(sizes), np.log(values)
+    power = -np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2)
+    assert law(sizes, values) == pytest.approx((np.exp(y.mean() + power * x.mean()), power))
+
+
+def test_fine_tunings_have_their_median(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five seeds whose models answer 3, 1, 4, 2 and 4 of 4 texts right: the median is that of 3."""
+    pretraining = module("pretraining")
+    right = [3, 1, 4, 2, 4]
+    rows = Dataset.from_examples([Example(f"t{i}", "yes", "x", i) for i in range(4)])
+    monkeypatch.setattr(pretraining, "load", lambda *arguments: rows)
+    monkeypatch.setattr(pretraining, "split_validation", lambda rows, **options: (rows, rows))
+    monkeypatch.setattr(pretraining, "tune", lambda *arguments: 0.5)
+
+    class Tuned:
+        metadata = SimpleNamespace(parameters=1)
+
+        def __init__(self, folder: Path) -> None:
+            self.right = right[int(folder.name)]
+
+        def predict_stream(self, texts: list[str]) -> list[SimpleNamespace]:
+            return [SimpleNamespace(label="yes" if i < self.right else "no") for i in range(4)]
+
+    baseline = SimpleNamespace(parameters=1, predict=lambda texts: ["yes"] * len(texts))
+    monkeypatch.setattr(pretraining, "Predictor", Tuned)
+    monkeypatch.setattr(pretraining, "choose", lambda *arguments: (baseline, None))
+    monkeypatch.setattr(pretraining, "fit_tfidf", lambda *arguments, **options: baseline)
+    options = SimpleNamespace(
+        runs=tmp_path, data=tmp_path, models=["gmlp"], starts=["pretrained"], seeds=5, validation_only=False
+    )
+    row = pretraining.tune_all("sst2_glue", options)["gmlp, pretrained"]
+    assert row["test"] == [0.75, 0.25, 1.0, 0.5, 1.0]
+    assert row["median"] == 0.75
 
 
 def test_pretrained_models_have_one_size_and_the_one_on_hashes_at_most_a_million() -> None:
