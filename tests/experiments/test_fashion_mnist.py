@@ -12,6 +12,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from mixling.cost import count
+from mixling.vision import IMAGE_PRESETS, ImageModelConfig
+
 
 def write_idx(folder: Path, part: str, count: int) -> None:
     """Images of 8 x 8 whose brightness is that of their label."""
@@ -35,6 +38,10 @@ def test_a_small_run_is_written_and_not_repeated(
     out = tmp_path / "found.json"
     command = ["--data", tmp_path, "--runs", tmp_path / "runs", "--out", out, "--epochs", 1]
 
+    def parse(layers: int) -> ImageModelConfig:
+        config = IMAGE_PRESETS["mixer-images"].config
+        return config.model_copy(update={"num_layers": layers, "image_size": 8, "patch_size": 4})
+
     def run(*models: str) -> list[dict]:
         monkeypatch.setattr("sys.argv", ["x", *map(str, command), "--models", *models])
         experiment.main()
@@ -49,6 +56,11 @@ def test_a_small_run_is_written_and_not_repeated(
     found = json.loads(out.read_text())
     assert found["linear"] == {"images": 60, "test": 1.0}
     assert "mixer-images: " in capsys.readouterr().out
+    smaller, again = run("mixer-images", "--layers", "1", "4")
+    assert again == row
+    assert (smaller["model"], smaller["epochs"]) == ("mixer-images", 1)
+    bodies = {layers: count(parse(layers)).body for layers in (1, 4)}
+    assert row["parameters"] - smaller["parameters"] == bodies[4] - bodies[1] > 0
     other = row | {"seed": 7}  # of an earlier command
     out.write_text(json.dumps(found | {"models": [other]}))
     monkeypatch.setattr(experiment, "fit_images", None)

@@ -41,6 +41,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "fnet": {"preset": "fnet"},
     "linear-transformer": {"preset": "linear-transformer"},
     "hashes": {"preset": "mixling-mixer"},
+    "pnlp-mixer": {"preset": "pnlp-mixer-x-small"},
+    "hypermixer on hashes": {"preset": "mixling-mixer", "layers": [{"mixers": [{"type": "hypermixing"}]}]},
 }
 
 

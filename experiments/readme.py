@@ -1,0 +1,164 @@
+"""Write the tables of README.md and docs/benchmarks.md that are marked with comments, from the results.
+
+    python experiments/readme.py
+
+A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`; TABLES has what is written there. Where there
+are no results yet, the document states that. Accuracies are means of at least three seeds with their standard
+deviation; results of fewer seeds are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = (ROOT / "experiments" / "README.md", ROOT / "docs" / "benchmarks.md")
+NO_RESULTS = "*There is no results file yet.*"
+SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
+_MARKED = re.compile(r"(?<=<!-- table: )(\w+)( -->\n\n).*?(?=\n\n<!-- end of table -->)", re.DOTALL)
+
+
+def slots(folder: Path) -> str:
+    """Taggers of MTOP English: the papers' sizes and mixling's own, on the test split."""
+    rows = [["model", "word accuracy", "without O", "span F1", "sentence accuracy", "paper's exact match", "commit"]]
+    lines = read(folder / "benchmarks" / "results" / "accuracy.json") or []
+    plain = [line for line in lines if line["run"] == "mtop_en:x-small"]
+    rows.append(["X-SMALL", *_metrics(line["test"] for line in plain), ".774", plain[0]["provenance"]["commit"][:7]])
+    results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
+    for label, row in results.get("table 5, ours", {}).items():
+        if len(row["seeds"]) >= 3:
+            paper = "" if row["paper"] is None else fraction(row["paper"] / 100)
+            tested = _metrics(seed["test"] for seed in row["seeds"])
+            rows.append([label, *tested, paper, row["provenance"]["commit"][:7]])
+    for line in read(folder / "experiments" / "results" / "own_models.json") or []:
+        if line["set"] == "mtop_en":
+            tested = _metrics(seed["test"] for seed in line["seeds"])
+            rows.append([line["model"], *tested, "", line["provenance"]["commit"][:7]])
+    return as_markdown(rows)
+
+
+def pnlp_tables(folder: Path) -> str:
+    """pNLP-Mixer's Tables 1 to 4 as far as they are run: validation, and differences between neighbors."""
+    results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
+    parts = []
+    for key, table in results.items():
+        found = {label: row for label, row in table.items() if len(row["seeds"]) >= 3} if _of_validation(key) else {}
+        if not found:
+            continue
+        rows = [["model", "parameters", "word accuracy", "span F1", "sentence accuracy", "ahead of the next", "paper"]]
+        ahead = {line["first"]: line for line in results.get(key.replace("table", "differences"), [])}
+        for label, row in found.items():
+            seeds = [seed["validation"] for seed in row["seeds"]]
+            tested = [spread([seed[metric] for seed in seeds]) for metric in ("word_accuracy", "span_f1")]
+            tested.append(spread([seed["sentence_accuracy"] for seed in seeds]))
+            size = f"{row['seeds'][0]['parameters']:,}"
+            rows.append([label, size, *tested, _interval(ahead.get(label)), f"{row['paper'] or ''}"])
+        commit = next(iter(found.values()))["provenance"]["commit"][:7]
+        parts.append(f"{key[0].upper()}{key[1:]}, {len(seeds)} seeds, commit {commit}:\n\n{as_markdown(rows)}")
+    return "\n\n".join(parts) or NO_RESULTS
+
+
+def fashion_mnist(folder: Path) -> str:
+    """Images of clothes: accuracy by model and size."""
+    results = read(folder / "experiments" / "results" / "fashion_mnist.json")
+    if results is None:
+        return NO_RESULTS
+    rows = [["model", "parameters", "epochs", "seed", "validation", "test, 95% interval", "CPU minutes", "commit"]]
+    for row in results["models"]:
+        low, high = row["test_interval"]
+        tested = f"{fraction(row['test'])} [{fraction(low)}, {fraction(high)}]"
+        sizes = [f"{row['parameters']:,}", str(row["epochs"]), str(row["seed"]), fraction(row["validation"])]
+        rows.append([row["model"], *sizes, tested, f"{row['cpu_minutes']:.0f}", row["commit"][:7]])
+    linear = results["linear"]
+    images = f"logistic regression on {linear['images']:,} images"
+    rows.append([images, "", "", "", "", fraction(linear["test"]), "", results["commit"][:7]])
+    return as_markdown(rows)
+
+
+def qnli(folder: Path) -> str:
+    """The matched family on the part of QNLI that is at hand."""
+    results = (read(folder / "experiments" / "results" / "mixer_family.json") or {}).get("qnli")
+    if results is None:
+        return NO_RESULTS
+    rows = [["model", "body", "rate", "validation", "test", "ms"]]
+    for model, row in results["models"].items():
+        values = [spread(row["validation"]), spread(row["test"]), f"{row['milliseconds']:.2f}"]
+        rows.append([model, f"{row['body']:,}", f"{row['rate']:g}", *values])
+    return as_markdown(rows)
+
+
+def remixer_cost(folder: Path) -> str:
+    """Operations of the base size, and steps of smaller models."""
+    results = read(folder / "experiments" / "results" / "remixer_cost.json")
+    if results is None:
+        return NO_RESULTS
+    rows = [["model", "parameters", "GFLOPs", "steps per second", "beside T5.1.1"]]
+    for model, row in results["models"].items():
+        speeds = [f"{row['steps_per_second']:.2f}", f"{row['relative_speed']:.2f}"]
+        rows.append([model, f"{row['parameters']:,}", f"{row['flops'] / 1e9:.0f}", *speeds])
+    return as_markdown(rows)
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    "slots": slots,
+    "pnlp_tables": pnlp_tables,
+    "fashion_mnist": fashion_mnist,
+    "qnli": qnli,
+    "remixer_cost": remixer_cost,
+}
+
+
+def written(document: str, folder: Path = ROOT) -> str:
+    """Return a document with the tables of the results.
+
+    Args:
+        folder: the repository's.
+    """
+    return _MARKED.sub(lambda found: f"{found[1]}{found[2]}{TABLES[found[1]](folder)}", document)
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, whose first row is the heading."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|{'---|' * len(rows[0])}", *lines[1:]])
+
+
+def fraction(value: float) -> str:
+    """.817 for 0.817."""
+    return f"{value:.3f}".removeprefix("0") if value < 1 else "1"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation of at least three seeds."""
+    assert len(values) >= 3, values
+    return f"{fraction(statistics.mean(values))} ± {fraction(statistics.stdev(values))}"
+
+
+def read(path: Path) -> Any:
+    """Return the contents of a results file; None: there is none."""
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def _metrics(seeds: Iterable[dict[str, float]]) -> list[str]:
+    found = list(seeds)
+    return [spread([seed[metric] for seed in found]) for metric in SLOTS]
+
+
+def _of_validation(key: str) -> bool:
+    return re.match(r"table [1-4],", key) is not None
+
+
+def _interval(found: dict[str, float] | None) -> str:
+    if found is None:
+        return ""
+    return f"{100 * found['difference']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]"
+
+
+if __name__ == "__main__":
+    for path in DOCUMENTS:
+        path.write_text(written(path.read_text("utf-8")), "utf-8")
