@@ -5,9 +5,7 @@ Names are loaded when they are first used: importing the package imports neither
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from mixling.lazy import lazy_imports
+from mixling.lazy import TYPE_CHECKING, lazy_imports
 from mixling.version import __version__
 
 if TYPE_CHECKING:
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
     from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
-    from mixling.text.predictions import Answer, Prediction, Span
+    from mixling.text.predictions import Prediction
+    from mixling.text.spans import Answer, Span
     from mixling.text.vocabulary import Vocabulary
     from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.config import TrainConfig

@@ -7,10 +7,11 @@ without a traceback and exits with code 2; any other exception is a bug and keep
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 

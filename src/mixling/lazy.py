@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # as that of `typing`, whose import takes longer than to read a model and to predict
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _EXTRAS = ("torch", "sklearn", "jaxtyping")  # libraries that only training needs
 
@@ -21,27 +23,32 @@ def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
 
         __getattr__, __dir__ = lazy_imports(__name__)
 
-    They are read from the package's bytecode, which is there without sources too, as in frozen programs.
+    They are read from the package's bytecode, which is there without sources too, as in frozen programs: among its
+    names, a module is followed by those imported from it, which are also a tuple among its constants.
 
     Args:
         package: its `__name__`.
     """
 
-    @functools.cache
-    def modules() -> dict[str, str]:
-        import dis
+    found: dict[str, str] | None = None
 
-        spec: Any = importlib.import_module(package).__spec__
-        found, module = {}, ""
-        for instruction in dis.get_instructions(spec.loader.get_code(package)):
-            if instruction.opname == "IMPORT_NAME":
-                module = instruction.argval
-            elif instruction.opname == "IMPORT_FROM" and module.startswith(f"{package}."):
-                found[instruction.argval] = module
+    def modules() -> dict[str, str]:
+        nonlocal found
+        if found is None:
+            spec: Any = importlib.import_module(package).__spec__
+            code, module = spec.loader.get_code(package), ""
+            imported = {name for value in code.co_consts if isinstance(value, tuple) for name in value}
+            modules_of_names = {}
+            for name in code.co_names:
+                if name.startswith(f"{package}."):
+                    module = name
+                elif module and name in imported:
+                    modules_of_names[name] = module
+            found = modules_of_names
         return found
 
     def get(name: str) -> Any:
-        if name.startswith("__") or name not in modules():
+        if name not in modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
             return getattr(importlib.import_module(modules()[name]), name)

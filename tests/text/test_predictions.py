@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from mixling import Prediction
+import copy
+import pickle
+
+import pytest
+
+from mixling import Prediction, Span
 from mixling.text.predictions import prediction_of_label
 
 
@@ -22,3 +27,22 @@ def test_values_of_a_prediction_are_the_same_however_it_was_made() -> None:
     assert Prediction(truncated=False, label="a", value=2.0).to_dict() == {
         "label": "a", "value": 2.0, "truncated": False
     }  # fmt: skip
+
+
+def test_a_prediction_is_a_value() -> None:
+    one = Prediction(truncated=True, spans=(Span("city", 3, 9, 0.5),), value=0.0)
+    assert repr(one) == (
+        "Prediction(truncated=True, spans=(Span(label='city', start=3, end=9, score=0.5),), value=0.0)"
+    )
+    assert one == Prediction(truncated=True, spans=(Span("city", 3, 9, 0.5),), value=0.0)
+    assert one != Prediction(truncated=True, spans=(Span("city", 3, 9, 0.5),))
+    assert one != one.to_dict()
+    assert len({one, copy.copy(one), pickle.loads(pickle.dumps(one))}) == 1
+    assert (one.empty, one.label) == (False, None)
+    for change in (lambda: setattr(one, "label", "a"), lambda: delattr(one, "truncated"), lambda: setattr(one, "x", 1)):
+        with pytest.raises(AttributeError, match="predictions do not change"):
+            change()
+    with pytest.raises(AttributeError, match=r"'Prediction' object has no attribute 'score'"):
+        one.score  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(TypeError, match="truncated"):
+        Prediction()  # type: ignore[call-arg]

@@ -20,7 +20,7 @@ from mixling.bulk.write import make_layout
 from mixling.data.examples import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.runtime.network import BATCH_SIZE
+from mixling.runtime.inputs import BATCH_SIZE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import locked
 

@@ -37,7 +37,7 @@ def export_command(
     the browser. Repeat it with other models to compare them on one page.
     """
     from mixling.runs.resume import unfinished_run
-    from mixling.runtime.onnx_file import ONNX_FILE
+    from mixling.runtime.quick import ONNX_FILE
     from mixling.runtime.session import open_model
 
     if precision is not None and precision not in _PRECISIONS:

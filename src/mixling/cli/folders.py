@@ -63,7 +63,7 @@ def refuse_unfinished(model: str) -> None:
     """
     from mixling.runs.artifact import TRAINING
     from mixling.runs.resume import kind_of_run, unfinished_run
-    from mixling.runtime.onnx_file import ONNX_FILE
+    from mixling.runtime.quick import ONNX_FILE
 
     if not Path(model).is_dir() or (Path(model) / ONNX_FILE).exists() or (run := unfinished_run(model)) is None:
         return

@@ -20,8 +20,8 @@ from mixling.runs.run import Run
 from mixling.runs.shared import Shared
 from mixling.runs.spec import Resolved
 from mixling.runs.training import fit
-from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import LOCK_FILE, OWNER_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task

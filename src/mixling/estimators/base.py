@@ -21,8 +21,8 @@ from mixling.runs.files import run_files
 from mixling.runs.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.hub_model import fetch_model
-from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic
 from mixling.tasks import task_type
 from mixling.teachers.base import FunctionTeacher, Teacher

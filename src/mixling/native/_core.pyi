@@ -3,6 +3,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+def probabilities(logits: bytes, row: int, labels: tuple[str, ...]) -> dict[str, float]: ...
+
 class Model:
     labels: tuple[str, ...]
     task: str

@@ -245,6 +245,33 @@ static PyObject *decide(Model *self, PyObject *arguments) {
     return out;
 }
 
+/* probabilities(logits, row, labels) -> the probability of each label in a row of logits, as `decide` returns them */
+static PyObject *probabilities(PyObject *module, PyObject *arguments) {
+    PyObject *bytes, *labels, *out;
+    Py_ssize_t number;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "SnO!", &bytes, &number, &PyTuple_Type, &labels)) return NULL;
+    Py_ssize_t n = PyTuple_Size(labels), size = n * (Py_ssize_t)sizeof(float);
+    if (!n || number < 0 || number >= PyBytes_Size(bytes) / size) {
+        PyErr_SetString(PyExc_ValueError, "probabilities takes rows with a logit for each label, and the number of one");
+        return NULL;
+    }
+    const float *row = (const float *)(const void *)(PyBytes_AsString(bytes) + number * size);
+    double top = row[0], sum = 0;
+    for (Py_ssize_t k = 1; k < n; k++) top = row[k] > top ? row[k] : top;
+    for (Py_ssize_t k = 0; k < n; k++) sum += exp(row[k] - top);
+    if (!(out = PyDict_New())) return NULL;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *value = PyFloat_FromDouble(exp(row[k] - top) / sum);
+        int failed = !value || PyDict_SetItem(out, PyTuple_GetItem(labels, k), value);
+        Py_XDECREF(value);
+        if (!failed) continue;
+        Py_DECREF(out);
+        return NULL;
+    }
+    return out;
+}
+
 static int append_bytes(buffer *to, PyObject *from, Py_ssize_t index) {
     PyObject *item = PyTuple_GetItem(from, index);
     char *data;
@@ -578,7 +605,11 @@ static int fill(PyObject *module) {
     return failed;
 }
 
+static PyMethodDef FUNCTIONS[] = {
+    {"probabilities", probabilities, METH_VARARGS, "Return the probabilities of the labels of a row of logits."},
+    {NULL, NULL, 0, NULL}};
+
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};
-static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, NULL, MODULE_SLOTS, NULL, NULL, NULL};
+static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, FUNCTIONS, MODULE_SLOTS, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&MODULE); }

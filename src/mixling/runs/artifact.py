@@ -12,7 +12,7 @@ from mixling.errors import ConfigError, ModelFileError
 from mixling.hub import fetch_folder, on_hub
 from mixling.runs.files import CONFIG_FILE, NEXT, RUN_FILE, WRITTEN, is_complete, read_config
 from mixling.runtime.hub_model import check_copy
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import MAX_JSON, check_sha256, sha256_of
 from mixling.training.files import CHECKPOINT
 

@@ -11,7 +11,7 @@ from mixling.errors import ModelFileError
 from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_folder
 from mixling.runs.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
 from mixling.runs.resume import unfinished_run
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.runtime.session import open_model
 
 _SHOWN_LABELS = 20

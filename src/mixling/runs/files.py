@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import ModelFileError
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import MAX_JSON, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.training.files import CHECKPOINT, HISTORY

@@ -34,8 +34,8 @@ from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.shared import Shared
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import Outputs
-from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder, train_vocabulary

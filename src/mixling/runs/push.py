@@ -10,7 +10,7 @@ from mixling.errors import ModelFileError
 from mixling.hub import HUB, upload
 from mixling.runs.artifact import load, read_folder
 from mixling.runs.files import CARD_FILE, run_files
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 
 _FENCE = "---\n"
 

@@ -23,7 +23,7 @@ from mixling.runs.files import (
     WRITTEN,
     is_complete,
 )
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import sync_folder, write_atomic
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER, TRACKING_FILE
 

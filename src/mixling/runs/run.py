@@ -19,7 +19,7 @@ from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
 from mixling.runs.weights import write_model
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.distributed import DistributedContext

@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
 from mixling.data.unlabeled import Split, read_unlabeled
 from mixling.errors import ConfigError, ModelFileError
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks.base import Task
 from mixling.teachers.base import EnsembleTeacher, Teacher

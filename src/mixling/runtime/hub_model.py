@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mixling.errors import ModelFileError
 from mixling.hub import discard, fetch_file
-from mixling.runtime.onnx_file import ONNX_FILE, is_intact
+from mixling.runtime.onnx_file import is_intact
+from mixling.runtime.quick import ONNX_FILE
 
 
 def fetch_model(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from mixling.runtime.inputs import PART_TEXTS, TextInputs
-from mixling.runtime.native import NativeEngine
-from mixling.runtime.network import BATCH_SIZE, ENCODING, Network
+from mixling.lazy import TYPE_CHECKING
+from mixling.runtime.inputs import BATCH_SIZE, PART_TEXTS, TextInputs
 from mixling.runtime.quick import open_quickly
-from mixling.runtime.windows import read_in_windows, refuse_long
 
 if TYPE_CHECKING:  # imported when a model is opened in full
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
     import numpy as np
     import numpy.typing as npt
 
     from mixling.arrays import Float32
+    from mixling.runtime.native import NativeEngine
+    from mixling.runtime.network import Network
     from mixling.tasks.base import Task
     from mixling.text.answers import Found
     from mixling.text.decoding import LabelDecoder
@@ -63,12 +62,15 @@ class Inference:
     def network(self) -> Network:
         """The model with all that it has, for ONNX Runtime and every kind of text."""
         if self._network is None:
+            from mixling.runtime.network import ENCODING
+
             with ENCODING:
                 if self._network is None:
                     self._network = self._open("", None)
         return self._network
 
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> Network:
+        from mixling.runtime.network import Network
         from mixling.runtime.session import open_model, set_threshold
 
         if (quick := self._quick) is None:
@@ -111,6 +113,8 @@ class Inference:
         read, logits = self._read_up_to_maximum(texts, batch_size, to_end=self.to_end)
         if self.too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
+        from mixling.runtime.windows import read_in_windows, refuse_long
+
         network = self.network
         if self.too_long == "error":
             for index, item in enumerate(read, number):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from mixling.errors import DataError
+from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from mixling.text.encoder import Text
 
+# Larger batches are not faster on one core, because their activations exceed its cache.
+BATCH_SIZE = 16
 # Texts that are sorted together, to form batches of similar length.
 PART_TEXTS = 4096
 CHECKED = 256  # texts that are checked together

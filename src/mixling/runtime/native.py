@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from mixling.errors import ConfigError, shown
-from mixling.text.decoding import RowsOfLogits, parts_of_json
+from mixling.lazy import TYPE_CHECKING
+from mixling.text.decoding import parts_of_json
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
+
     from mixling.native._core import Model
     from mixling.text.answers import Found
     from mixling.text.encoder import Text
@@ -24,14 +26,16 @@ TAGGING = "tagging"  # a task with logits of words
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
 
 
-class ReadText(NamedTuple):
-    """What decoding asks of a text as it was read; the engine keeps the words to itself."""
+class ReadText:
+    """What decoding asks of a text as it was read, by the flags of mixling.h; the engine keeps the words to itself."""
 
-    truncated: bool
-    is_empty: bool
+    __slots__ = ("is_empty", "truncated")
+
+    def __init__(self, flags: int) -> None:
+        self.truncated, self.is_empty = bool(flags & 1), bool(flags & 2)
 
 
-class ReadWords(NamedTuple):
+class ReadWords(ReadText):
     """What decoding asks of a text whose words are tagged.
 
     Attributes:
@@ -40,14 +44,42 @@ class ReadWords(NamedTuple):
         probabilities: of these tags (W,).
     """
 
-    truncated: bool
-    is_empty: bool
-    offsets: list[tuple[int, int]]
-    tags: npt.NDArray[np.int64]
-    probabilities: npt.NDArray[np.float32]
+    __slots__ = ("offsets", "probabilities", "tags")
+
+    def __init__(
+        self,
+        flags: int,
+        offsets: list[tuple[int, int]],
+        tags: npt.NDArray[np.int64],
+        probabilities: npt.NDArray[np.float32],
+    ) -> None:
+        super().__init__(flags)
+        self.offsets, self.tags, self.probabilities = offsets, tags, probabilities
 
 
-_READ = tuple(ReadText(bool(flags & 1), bool(flags & 2)) for flags in range(4))  # by the flags of mixling.h
+_READ = tuple(map(ReadText, range(4)))
+
+
+class RowsOfLogits:
+    """Makes the probabilities of predictions of rows of logits, each when it is first asked for.
+
+    Args:
+        names: of the labels (C,).
+
+    Attributes:
+        logits: (B, C) float32, which are set when they are known.
+    """
+
+    __slots__ = ("logits", "names")
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names, self.logits = names, b""
+
+    def __call__(self, number: int) -> dict[str, float]:
+        """Return the probability of each label in the row of this number."""
+        from mixling.native._core import probabilities
+
+        return probabilities(self.logits, number, self.names)
 
 
 class NativeEngine:
@@ -83,6 +115,8 @@ class NativeEngine:
         """
         if self.task == TAGGING:
             return self._tagged(texts, to_end=to_end)
+        import numpy as np
+
         values, flags = self._model.predict(texts, to_end)
         return np.ndarray((len(flags), len(self.labels)), np.float32, values), list(map(_READ.__getitem__, flags))
 
@@ -91,6 +125,8 @@ class NativeEngine:
 
         What they have in common is computed once. None: not for this model, or the text has another number of words.
         """
+        import numpy as np
+
         values = self._model.kept(text, np.ascontiguousarray(kept), kept.shape[1])
         return None if values is None else np.ndarray((len(kept), len(self.labels)), np.float32, values)
 
@@ -121,6 +157,8 @@ class NativeEngine:
         return lines
 
     def _tagged(self, texts: Sequence[Any], *, to_end: bool) -> tuple[list[npt.NDArray[np.float32]], list[ReadWords]]:
+        import numpy as np
+
         flags, *parts = self._model.tag(texts, to_end)
         counts, places, tags = (np.frombuffer(parts[i], np.uint32) for i in (0, 1, 3))
         rows = np.frombuffer(parts[2], np.float32).reshape(-1, len(self.labels))
@@ -129,7 +167,7 @@ class NativeEngine:
         ends = np.cumsum(counts, dtype=np.int64).tolist()
         bounds = list(zip([0, *ends], ends, strict=False))
         read = [
-            ReadWords(bool(bits & 1), bool(bits & 2), offsets[first:end], ids[first:end], probabilities[first:end])
+            ReadWords(bits, offsets[first:end], ids[first:end], probabilities[first:end])
             for bits, (first, end) in zip(flags, bounds, strict=True)
         ]
         return [rows[first:end] for first, end in bounds], read

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixling.errors import ConfigError, DataError
+from mixling.runtime.inputs import BATCH_SIZE
 
 if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.arrays import Float32
@@ -20,8 +21,6 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.encoder import Encoded, Text, TextEncoder
     from mixling.text.windows import WindowEncoder
 
-# Larger batches are not faster on one core, because their activations exceed its cache.
-BATCH_SIZE = 16
 BATCH_TOKENS = 4096
 _WINDOWS = 64  # windows of contexts in memory at a time
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from mixling.runtime.graph import KIND_SIZES, MAX_RANK, TYPES, Graph, Node, Weights
 
-ONNX_FILE = "model.onnx"  # in a folder
 MAX_MODEL_BYTES = 2**31
 
 _KEY = b"mixling_sha256"

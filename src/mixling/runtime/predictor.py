@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError, shown
+from mixling.lazy import TYPE_CHECKING
 from mixling.runtime.inference import Inference
-from mixling.runtime.network import BATCH_SIZE
-from mixling.runtime.windows import check_too_long, refuse_long
-from mixling.text.predictions import Prediction
+from mixling.runtime.inputs import BATCH_SIZE
 
 if TYPE_CHECKING:  # imported when a model is opened in full
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
 
     from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
@@ -27,6 +26,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.encoder import Encoded, Text, TextEncoder
     from mixling.text.labels import LabelSet
     from mixling.text.long_texts import TextWindow
+    from mixling.text.predictions import Prediction
 
 _QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 _SHOWN_LABELS = 5  # by `repr`
@@ -74,10 +74,12 @@ class Predictor:
             ConfigError: the task has no threshold, or it is no probability; `too_long` has another value; or `encoder`
                 computes other features than those that this model was trained on.
         """
-        check_too_long(too_long)
-        for value in threshold.values() if isinstance(threshold, Mapping) else (threshold,):
-            if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
-                raise ConfigError(f"threshold: got {shown(value)}; allowed: a probability, from 0 to 1")
+        if too_long != "windows":
+            from mixling.runtime.windows import check_too_long
+
+            check_too_long(too_long)
+        if threshold is not None:
+            _check_threshold(threshold)
         self._threshold = threshold
         self._inference = Inference(
             path, num_threads=num_threads, encoder=encoder, threshold=threshold, too_long=too_long
@@ -237,6 +239,8 @@ class Predictor:
         """
         if not self._inference.decoder.has_probabilities:
             raise DataError(f"the model predicts {self.task.gives}, without probabilities for texts; use predict")
+        import numpy as np
+
         out: list[npt.NDArray[np.float64]] = []
         for part in self._inference.inputs.parts(texts):
             _, logits = self._inference.read(part, sum(map(len, out)))
@@ -257,6 +261,8 @@ class Predictor:
                 out += native.json_lines(part, to_end=self._inference.to_end)
                 continue
             read, logits = self._inference.read(part, len(out))
+            import numpy as np
+
             out += self._inference.decoder.json_lines(np.asarray(logits), read)
         return out
 
@@ -290,6 +296,7 @@ class Predictor:
             DataError: `text` is not a text, is too long, or has more than 10,000 words.
         """
         from mixling.explain.words import explain
+        from mixling.runtime.windows import refuse_long
         from mixling.text.long_texts import text_windows
 
         def encode(text: Text) -> Encoded:
@@ -335,6 +342,8 @@ class Predictor:
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
+        from mixling.text.predictions import Prediction
+
         found = self._inference.find_answers(pairs, batch_size)
         assert self.metadata.reading is not None
         threshold = self.metadata.reading.threshold
@@ -342,6 +351,14 @@ class Predictor:
             Prediction(answer=best.answer(pair[1], threshold), truncated=truncated)
             for pair, (best, truncated) in zip(pairs, found, strict=True)
         ]
+
+
+def _check_threshold(threshold: object) -> None:
+    from collections.abc import Mapping
+
+    for value in threshold.values() if isinstance(threshold, Mapping) else (threshold,):
+        if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise ConfigError(f"threshold: got {shown(value)}; allowed: a probability, from 0 to 1")
 
 
 def _open_again(kind: type[Predictor], content: bytes, encoder: TextEncoder, options: dict[str, Any]) -> Predictor:

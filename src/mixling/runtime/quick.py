@@ -1,33 +1,36 @@
 """Open a model for the native engine alone.
 
-`Predictor` starts with this: it imports neither pydantic nor tokenizers nor ONNX Runtime, which takes several times as
-long as to read a model and to predict. C checks the file (its checksum, metadata and weights) and refuses what it does
-not know; all else of a model is opened when it is first used, with the checks and errors of `session`.
+`Predictor` starts with this: it imports no library, not even NumPy, and little of Python's own (neither `typing` nor
+`re`), which takes several times as long as to read a model and to predict. C checks the file (its checksum, metadata
+and weights) and refuses what it does not know; all else of a model is opened when it is first used, with the checks and
+errors of `session`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
 
-from mixling.runtime.native import ENGINES, VARIABLE, NativeEngine, load_native
+from mixling.lazy import TYPE_CHECKING
+from mixling.runtime.native import ENGINES, VARIABLE, load_native
 from mixling.text.decoding import LabelDecoder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mixling.runtime.native import NativeEngine
+
+ONNX_FILE = "model.onnx"  # in a folder
 _LARGE = 1 << 30  # bytes of a file that is not read twice
 _TASK = "classification"
 
 
-class QuickModel(NamedTuple):
+class QuickModel:
     """The native engine of a model with one label a text, and the file that it was opened from."""
 
-    engine: NativeEngine
-    decoder: LabelDecoder
-    data: bytes
-    name: str
+    def __init__(self, engine: NativeEngine, data: bytes, name: str) -> None:
+        self.engine, self.data, self.name = engine, data, name
+        self.decoder = LabelDecoder(engine.labels)
 
 
 def open_quickly(path: str | Path | bytes) -> QuickModel | None:
@@ -44,13 +47,11 @@ def open_quickly(path: str | Path | bytes) -> QuickModel | None:
     names = engine.labels
     if len(set(names)) < len(names) or not all(map(str.strip, names)):
         return None
-    return QuickModel(engine, LabelDecoder(names), data, name)
+    return QuickModel(engine, data, name)
 
 
 def _read(path: str) -> tuple[bytes, str]:
     if os.path.isdir(path):
-        from mixling.runtime.onnx_file import ONNX_FILE
-
         path = os.path.join(path, ONNX_FILE)
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())

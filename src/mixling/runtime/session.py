@@ -26,7 +26,8 @@ from mixling.runtime.graph import FLOAT, INT32, Graph
 from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
-from mixling.runtime.onnx_file import MAX_MODEL_BYTES, ONNX_FILE, read_model_file
+from mixling.runtime.onnx_file import MAX_MODEL_BYTES, read_model_file
+from mixling.runtime.quick import ONNX_FILE
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig

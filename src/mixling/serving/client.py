@@ -16,7 +16,8 @@ from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.predictions import Answer, Prediction, Span
+from mixling.text.predictions import Prediction
+from mixling.text.spans import Answer, Span
 
 _TRIES = 6
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0  # seconds between tries, which double

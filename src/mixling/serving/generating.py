@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mixling.errors import DataError, MissingPackage, near_miss
 from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
 from mixling.serving.schemas import WHOLE, RequestType, input_fields, optional, request_model
 from mixling.serving.settings import GENERATION

@@ -13,8 +13,8 @@ from typing import Any
 
 from mixling.errors import DataError, UserError
 from mixling.runs.files import CONFIG_FILE
-from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.generating import LoadedGenerator, generates_text, open_generator
 from mixling.serving.schemas import RequestType, option_names, request_type
 

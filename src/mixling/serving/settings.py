@@ -12,7 +12,7 @@ from mixling.hub import fetch_folder, on_hub
 from mixling.runs.artifact import fetch_run
 from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.hub_model import check_copy
-from mixling.runtime.onnx_file import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE
 
 GENERATION = "text2text"  # the task of models that generate text
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")  # as browsers write it

@@ -21,7 +21,8 @@ from mixling.tasks.base import Sample, Task
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, iob_spans, not_finite
-from mixling.text.predictions import Prediction, Span
+from mixling.text.predictions import Prediction
+from mixling.text.spans import Span
 from mixling.text.tag_sequences import TagSequences
 
 if TYPE_CHECKING:

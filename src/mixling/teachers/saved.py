@@ -13,8 +13,8 @@ import numpy as np
 from mixling.data.readers import read_rows
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError, near_miss
-from mixling.runtime.onnx_file import ONNX_FILE
 from mixling.runtime.predictor import Predictor
+from mixling.runtime.quick import ONNX_FILE
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher, label_columns, parse_prediction
 from mixling.text.encoder import Text

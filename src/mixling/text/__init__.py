@@ -1,8 +1,6 @@
 """Raw text -> `Encoded`, with NumPy and tokenizers only."""
 
-from typing import TYPE_CHECKING
-
-from mixling.lazy import lazy_imports
+from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.text.answers import Answers, Found

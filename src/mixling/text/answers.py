@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.text.labels import not_finite
-from mixling.text.predictions import Answer
+from mixling.text.spans import Answer
 from mixling.text.windows import EncodedWindows, ReadingConfig
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from mixling.lazy import TYPE_CHECKING
 from mixling.text.predictions import JSON_DIGITS, Prediction, prediction_of_label
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
     from mixling.text.conformal import ConformalSets
     from mixling.text.predictions import Read
 
 
 def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the probabilities (..., C) of logits (..., C)."""
+    import numpy as np
+
     exponentials = np.exp(values - values.max(-1, keepdims=True))
     return exponentials / exponentials.sum(-1, keepdims=True)
 
@@ -46,6 +49,8 @@ class LabelDecoder:
         Raises:
             ModelFileError: a logit is not finite.
         """
+        import numpy as np
+
         values = np.asarray(logits, dtype=np.float64)
         assert values.shape[-1] == len(self.names), f"{values.shape[-1]} logits for {len(self.names)} labels"
         if not np.isfinite(values).all():
@@ -72,6 +77,8 @@ class LabelDecoder:
         """Return the predictions of logits (B, C); raises like `probabilities`."""
         if not len(logits):
             return []
+        import numpy as np
+
         stacked, names, make = np.asarray(logits), self.names, self._by_name
         rows = self.probabilities(stacked)
         return [
@@ -84,6 +91,8 @@ class LabelDecoder:
     def _label_sets(self, probabilities: npt.NDArray[np.float64]) -> Sequence[tuple[str, ...] | None]:
         if self.conformal is None:
             return [None] * len(probabilities)
+        import numpy as np
+
         members = self.conformal.members(probabilities)
         order = np.argsort(-probabilities, axis=1, kind="stable").tolist()
         return [tuple(self.names[i] for i in row if of[i]) for row, of in zip(order, members, strict=True)]
@@ -147,32 +156,6 @@ def _json_ends() -> list[str]:
     import json
 
     return [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
-
-
-class RowsOfLogits:
-    """Makes the probabilities of predictions of rows of logits, of all rows when one is first asked for.
-
-    Args:
-        names: of the labels (C,).
-
-    Attributes:
-        logits: (B, C) float32, which are set when they are known.
-    """
-
-    __slots__ = ("_probabilities", "logits", "names")
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names, self.logits = names, b""
-        self._probabilities: npt.NDArray[np.float64] | None = None
-
-    def __call__(self, number: int) -> dict[str, float]:
-        """Return the probability of each label in the row of this number."""
-        if self._probabilities is None:
-            logits = np.frombuffer(self.logits, np.float32).astype(np.float64)
-            if len(logits) == len(self.names):  # one text, without what more rows would need
-                return dict(zip(self.names, softmax(logits).tolist(), strict=True))
-            self._probabilities = softmax(logits.reshape(-1, len(self.names)))
-        return dict(zip(self.names, self._probabilities[number].tolist(), strict=True))
 
 
 def _not_finite() -> Exception:

@@ -1,47 +1,18 @@
-"""Predictions for a text: labels with probabilities, spans, an answer, a number."""
+"""Predictions for a text: labels with probabilities, spans, an answer, a number.
+
+The first prediction of a process waits for this module, which is why it has no dataclass: their module takes longer to
+import than a model to read and to predict.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A labeled span of a text: characters `start` to `end`, end exclusive.
-
-    `score` is the mean probability of the span's tags, or 1.0 if there are no probabilities.
-    """
-
-    label: str
-    start: int
-    end: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer to a question, exactly as in the context; empty if there is none.
-
-    Attributes:
-        start, end: its characters, end exclusive; None if there is none.
-        score: the probability of this answer (or of none) among all spans of the context and none.
-    """
-
-    text: str
-    start: int | None
-    end: int | None
-    score: float
-
-    @property
-    def is_none(self) -> bool:
-        """Whether the question has no answer in the context."""
-        return self.start is None
-
+from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from mixling.text.spans import Answer, Span
 
     class Read(Protocol):
         """What decoding asks of a text as it was read."""
@@ -56,31 +27,14 @@ if TYPE_CHECKING:
 JSON_DIGITS = 6  # of probabilities in files; more are rounding errors of float32
 
 
-class _Later:
-    """What the probabilities are made of when they are first asked for."""
-
-    __slots__ = ("_make", "_row")
-
-    _make: Callable[[Any], dict[str, float]]
-    _row: Any
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # Called only for a slot that `prediction_of_label`, or the native engine, left out.
-            if name == "probabilities":
-                value = self._make(self._row)
-                object.__setattr__(self, name, value)
-                return value
-            if name in _NONE:
-                return None
-            if name in _FALSE:
-                return False
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+_FIELDS = (
+    "truncated", "empty", "label", "abstained", "label_set", "labels", "probabilities", "spans", "tokens", "tags",
+    "answer", "value",
+)  # fmt: skip
+_FALSE = frozenset({"truncated", "empty"})  # by default; the others are None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Prediction(_Later):
+class Prediction:
     """The result for one text; fields that do not belong to the task are None.
 
     Attributes:
@@ -99,25 +53,84 @@ class Prediction(_Later):
         value: the number, in the unit of the training targets (regression).
     """
 
+    # Beyond the fields: what the probabilities are made of when they are first asked for.
+    __slots__ = (*_FIELDS, "_make", "_row")
+
     truncated: bool
-    empty: bool = False
-    label: str | None = None
-    abstained: bool | None = None
-    label_set: tuple[str, ...] | None = None
-    labels: tuple[str, ...] | None = None
-    probabilities: dict[str, float] | None = None
-    spans: tuple[Span, ...] | None = None
-    tokens: tuple[str, ...] | None = None
-    tags: tuple[str, ...] | None = None
-    answer: Answer | None = None
-    value: float | None = None
+    empty: bool
+    label: str | None
+    abstained: bool | None
+    label_set: tuple[str, ...] | None
+    labels: tuple[str, ...] | None
+    probabilities: dict[str, float] | None
+    spans: tuple[Span, ...] | None
+    tokens: tuple[str, ...] | None
+    tags: tuple[str, ...] | None
+    answer: Answer | None
+    value: float | None
+    _make: Callable[[Any], dict[str, float]]
+    _row: Any
+
+    def __init__(
+        self,
+        *,
+        truncated: bool,
+        empty: bool = False,
+        label: str | None = None,
+        abstained: bool | None = None,
+        label_set: tuple[str, ...] | None = None,
+        labels: tuple[str, ...] | None = None,
+        probabilities: dict[str, float] | None = None,
+        spans: tuple[Span, ...] | None = None,
+        tokens: tuple[str, ...] | None = None,
+        tags: tuple[str, ...] | None = None,
+        answer: Answer | None = None,
+        value: float | None = None,
+    ) -> None:
+        self.__setstate__(
+            (truncated, empty, label, abstained, label_set, labels, probabilities, spans, tokens, tags, answer, value)
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only for a slot that `prediction_of_label`, or the native engine, left out.
+            if name == "probabilities":
+                value = self._make(self._row)
+                _set_probabilities(self, value)
+                return value
+            if name in _FIELDS:
+                return False if name in _FALSE else None
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"predictions do not change: cannot assign to {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"predictions do not change: cannot delete {name!r}")
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _FIELDS)
+
+    def __setstate__(self, values: tuple[Any, ...]) -> None:
+        for set_value, value in zip(_SETTERS, values, strict=True):
+            set_value(self, value)
+
+    def __eq__(self, other: object) -> bool:
+        return self.__getstate__() == other.__getstate__() if isinstance(other, Prediction) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.__getstate__())
 
     def __repr__(self) -> str:
         """Show the fields that differ from their defaults."""
-        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
-        return (
-            f"Prediction({', '.join(f'{name}={value!r}' for name, value, default in values if value is not default)})"
-        )
+        values = zip(_FIELDS, self.__getstate__(), strict=True)
+        shown = [
+            f"{name}={value!r}"
+            for name, value in values
+            if name == "truncated" or value is not (False if name in _FALSE else None)
+        ]
+        return f"Prediction({', '.join(shown)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without the fields that are None, and `empty` only if it is true."""
@@ -130,6 +143,8 @@ class Prediction(_Later):
         if "probabilities" in out:
             out["probabilities"] = dict(out["probabilities"])
         if "spans" in out:
+            from dataclasses import asdict
+
             out["spans"] = [asdict(span) for span in out["spans"]]
         if not of_label and (answer := self.answer) is not None:
             out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
@@ -149,12 +164,9 @@ class Prediction(_Later):
 
 _OF_A_LABEL = ("label", "abstained", "label_set", "probabilities")
 _WITH_OTHERS = ("label", "abstained", "label_set", "labels", "probabilities", "spans", "tokens", "tags")
-_NONE = frozenset(field.name for field in fields(Prediction) if field.default is None)
-_FALSE = frozenset({"truncated", "empty"})
-_set_make, _set_row, _set_label, _set_abstained, _set_label_set, _set_truncated, _set_empty = (
-    getattr(Prediction, name).__set__
-    for name in ("_make", "_row", "label", "abstained", "label_set", "truncated", "empty")
-)
+_SETTERS = tuple(vars(Prediction)[name].__set__ for name in _FIELDS)
+_set_truncated, _set_empty, _set_label, _set_abstained, _set_label_set, _, _set_probabilities = _SETTERS[:7]
+_set_make, _set_row = (vars(Prediction)[name].__set__ for name in ("_make", "_row"))
 
 
 def prediction_of_label(
