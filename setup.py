@@ -25,6 +25,14 @@ setup(
             py_limited_api=True,
             optional=True,
         ),
+        Extension(
+            "mixling.native._steps",
+            sources=[str(NATIVE / "training" / "steps.c")],
+            depends=[str(NATIVE / "training" / "steps_body.h")],
+            extra_compile_args=[] if os.name == "nt" else FLAGS,
+            py_limited_api=True,
+            optional=True,
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,12 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(params=[4, 8, 16])
+def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each set of instructions that the processor has."""
+    monkeypatch.setattr(fused, "_REGISTERS", request.param)
 
 
 def gradients(module: nn.Module, call: Callable[..., Tensor], *inputs: Tensor, training: bool) -> dict[str, Tensor]:
@@ -69,19 +76,45 @@ def assert_same(
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_feed_forward_sublayer(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype, bias: bool) -> None:
-    block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=12, bias=bias)), dim=6, max_len=9)
+@pytest.mark.parametrize(("dim", "inner", "length"), [(16, 48, 5), (80, 16, 64), (64, 144, 33)])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("registers")
+def test_a_feed_forward_sublayer(
+    monkeypatch: pytest.MonkeyPatch,
+    precision: torch.dtype,
+    bias: bool,
+    dim: int,
+    inner: int,
+    length: int,
+    threads: int,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(fused, "_WORK_OF_THREAD", 1_000)
+    block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=inner, bias=bias)), dim=dim, max_len=length)
     for parameter in block.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    x = torch.randn(4, 5, 6)
-    assert_same(monkeypatch, fused.FeedForwardSublayer, block, lambda x: block(x, MASK), x, precision=precision)
+        nn.init.normal_(parameter, std=2 * dim**-0.5)
+    x = torch.randn(3, length, dim)
+    mask = torch.ones(3, length, dtype=torch.bool)
+    assert_same(monkeypatch, fused.FeedForwardSublayer, block, lambda x: block(x, mask), x, precision=precision)
+
+
+def test_a_sublayer_is_finite_far_from_zero() -> None:
+    block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=16)), dim=16, max_len=1).train()
+    nn.init.constant_(block.feed_forward.expand.weight, 0.0)
+    block.feed_forward.expand.bias.data = torch.tensor([-1e30, -200, -15, -6, 6, 15, 200, 1e30] * 2)
+    x = torch.randn(1, 1, 16, requires_grad=True)
+    block(x).sum().backward()
+    slopes = block.feed_forward.expand.bias.grad / block.feed_forward.contract.weight.sum(0)
+    expected = torch.tensor([0.0, 0, 0, 0, 1, 1, 1, 1] * 2)
+    torch.testing.assert_close(slopes, expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("window", "kind"), [(0, "full"), (1, "full"), (1, "factorized"), (4, "factorized")])
+@pytest.mark.usefixtures("registers")
 def test_windows(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype, window: int, kind: Any) -> None:
     config = EmbeddingConfig(window=window, window_type=kind)
-    layer = ProjectionEmbedding(config, num_features=7, dim=4, max_len=9)
+    layer = ProjectionEmbedding(config, num_features=7, dim=16, max_len=9)
     positions, index = torch.randint(0, 7, (6, 3), dtype=torch.int32), torch.randint(0, 7, (4, 5))
     for weights in (None, torch.randn(6, 3)):
         index[1, 2:] = 0
@@ -95,23 +128,86 @@ def test_windows(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype, window
         monkeypatch.undo()
 
 
+@pytest.mark.usefixtures("registers")
 def test_three_pools_of_texts_with_and_without_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    head = PoolingHead(HeadConfig(pooling="all"), dim=6, num_outputs=3)
-    x = torch.randn(4, 5, 6)
+    head = PoolingHead(HeadConfig(pooling="all"), dim=16, num_outputs=3)
+    x = torch.randn(4, 5, 16)
     x[0, 1] = x[0, 0]  # where tokens share the maximum, they share its gradient
     assert_same(monkeypatch, fused.Pools, head, lambda x: head(x, MASK), x)
 
 
 def test_padding_that_is_not_finite_has_no_effect_on_pools() -> None:
-    head = PoolingHead(HeadConfig(pooling="all"), dim=6, num_outputs=3).train()
-    x = torch.randn(4, 5, 6)
+    head = PoolingHead(HeadConfig(pooling="all"), dim=16, num_outputs=3).train()
+    x = torch.randn(4, 5, 16)
     expected = head(x, MASK)
     x[~MASK] = torch.inf
     torch.testing.assert_close(head(x, MASK), expected)
 
 
-@pytest.mark.parametrize("rows", [1, 63, 64, 65, 640, 2049, 100_000])
-def test_operands_are_padded_to_few_sizes(rows: int) -> None:
-    size = fused._padded_size(rows)
-    assert rows <= size < rows + max(64, rows / 8)
-    assert len({fused._padded_size(number) for number in range(1, rows + 1)}) <= 8 * rows.bit_length()
+WIDTH = 80  # five registers of the widest
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("bags", "size"), [(5, 4), (1, 1), (0, 3)])
+@pytest.mark.usefixtures("registers")
+def test_sums_and_gradients_equal_loops(bags: int, size: int, weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(7, WIDTH, generator=generator, requires_grad=True)
+    features = torch.randint(0, 6, (bags, size), generator=generator, dtype=torch.int32)  # some rows several times
+    factors = torch.randn(bags, size, generator=generator) if weighted else None
+    grad = torch.randn(bags, WIDTH, generator=generator)
+    expected, expected_grad = np.zeros((bags, WIDTH)), np.zeros((7, WIDTH))
+    for bag, row in enumerate(features.tolist()):
+        for number, feature in enumerate(row):
+            factor = 1.0 if factors is None else float(factors[bag, number])
+            expected[bag] += factor * weight[feature].detach().numpy()
+            expected_grad[feature] += factor * grad[bag].numpy()
+    sums = fused.sum_bags(features, weight, factors)
+    sums.backward(grad)
+    np.testing.assert_allclose(sums.detach().numpy(), expected, atol=1e-5)
+    assert weight.grad is not None
+    np.testing.assert_allclose(weight.grad.numpy(), expected_grad, atol=1e-5)
+
+
+def test_without_gradients_and_in_other_precisions_the_sums_are_the_same() -> None:
+    weight = torch.randn(7, WIDTH, generator=torch.Generator().manual_seed(0))
+    features = torch.tensor([[0, 1, 1], [6, 6, 2]], dtype=torch.int32)
+    sums = fused.sum_bags(features, weight, None)
+    double = fused.sum_bags(features, weight.double().requires_grad_(), None)
+    np.testing.assert_allclose(sums.numpy(), weight[features.long()].sum(1).numpy(), atol=1e-6)
+    np.testing.assert_allclose(sums.numpy(), double.detach().numpy(), atol=1e-6)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    native = fused._native
+    features, rows, sums = np.zeros((2, 3), np.int32), np.zeros((4, 16), np.float32), np.zeros((2, 16), np.float32)
+    native.sum_bags(16, 2, 3, 16, 4, features, None, rows, sums)
+    with pytest.raises(ValueError, match="argument 7 has another size"):
+        native.sum_bags(16, 2, 3, 16, 5, features, None, rows, sums)
+    with pytest.raises(ValueError, match="no multiple of 16"):
+        native.sum_bags(16, 2, 3, 8, 8, features, None, rows, sums)
+    with pytest.raises(ValueError, match="too large"):
+        native.sum_bags(16, 2, 3, 1 << 20, 8, features, None, rows, sums)
+    with pytest.raises(ValueError, match="an array is None"):
+        native.sum_bags(16, 2, 3, 16, 4, features, None, None, sums)
+    with pytest.raises(IndexError):
+        native.sum_bags(16, 2, 3, 16, 4, features)
+    with pytest.raises(TypeError):
+        native.sum_bags(16, 2, 3, 16, 4, "features", None, rows, sums)
+    for outside in (-1, 4):
+        with pytest.raises(ValueError, match="feature index is out of range"):
+            native.sum_bags(16, 2, 3, 16, 4, np.full_like(features, outside), None, rows, sums)
+    words, tokens = np.zeros((1, 16), np.float32), np.zeros((1, 2, 16), np.float32)
+    native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, 1]), None, tokens)
+    for outside in (-1, 2):
+        with pytest.raises(ValueError, match="index of a word is out of range"):
+            native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, outside]), None, tokens)
+
+
+def test_without_the_native_module_torch_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=48)), dim=16, max_len=5)
+    x = torch.randn(4, 5, 16)
+    expected = gradients(block, lambda x: block(x, MASK), x, training=True)
+    monkeypatch.setattr(fused, "_native", None)
+    for name, value in gradients(block, lambda x: block(x, MASK), x, training=True).items():
+        torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)

@@ -1,15 +1,20 @@
-"""Layers of text models whose training steps are written by hand, forward and backward, for CPUs.
+"""Layers of text models whose training steps are written by hand in C, forward and backward, for CPUs.
 
 A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd
-graph with few operations. Matrix products are in the precision of autocast. In bfloat16, oneDNN compiles a product for
-each new shape, which takes longer than a small product itself; rows are padded to a few sizes, so that it compiles few.
+graph, and its hidden layers are computed for a few tokens at a time, within the processor's caches. Under
+autocast to bfloat16, the products of feed-forwards are in it where the processor has it; all else is in float32.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
-operations elsewhere: on other devices, without gradients, and for export.
+operations elsewhere: on other devices, without gradients, for export, and where the native module is not built.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,36 +23,49 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from mixling.layers.bags import add_rows
+_native: Any = None
+with contextlib.suppress(ImportError):
+    from mixling.native import _steps as _native
+
+# The widest registers to use, in floats; tests try narrower ones.
+_REGISTERS = 16
+# Multiplications and additions that are worth a thread: half a millisecond.
+_WORK_OF_THREAD = 25_000_000
 
 
-def can_fuse(x: Tensor, training: bool) -> bool:
-    """Return whether the functions of this file can be used for a training step on x."""
-    supported = x.dtype == torch.float32 and x.device.type == "cpu"
-    return training and supported and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
+    """Return whether the functions of this file can be used for a training step on x, with layers of these widths."""
+    supported = _native is not None and x.dtype == torch.float32 and x.device.type == "cpu"
+    fits = all(width % 16 == 0 for width in widths)
+    return supported and fits and training and torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
-def _precision(x: Tensor) -> torch.dtype:
-    """Return the precision of matrix products with x."""
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+def _arrays(*tensors: Tensor | None) -> list[Any]:
+    """Return tensors as contiguous arrays, which share their memory if they are contiguous."""
+    return [None if item is None else item.detach().contiguous().numpy() for item in tensors]
 
 
-def _padded_size(rows: int) -> int:
-    """Return the number of rows to compute: one of eight sizes between powers of two."""
-    step = max(64, 1 << max(rows.bit_length() - 4, 0))
-    return -(-rows // step) * step
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads of this process."""
+    return ThreadPoolExecutor(os.cpu_count(), "mixling-step")
 
 
-def _operand(x: Float[Tensor, "T D"], precision: torch.dtype, before: int = 0) -> Float[Tensor, "P D"]:
-    """Return x as an operand of matrix products, `before` rows of zeros before it; in half precision padded."""
-    size = before + len(x)
-    if precision.itemsize > 2:
-        return F.pad(x.to(precision), (0, 0, before, 0)) if before else x.to(precision)
-    out = torch.empty(_padded_size(size), x.shape[1], dtype=precision)
-    out[:before] = 0
-    out[before:size] = x
-    out[size:] = 0
-    return out
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # the child has none of the parent's threads
+
+
+def _in_parts(call: Callable[[slice], Any], tokens: int, work: int) -> list[Any]:
+    """Call a function that works without the interpreter's lock on parts of the tokens, in torch's number of threads.
+
+    Args:
+        work: multiplications and additions for a token.
+    """
+    parts = max(1, min(torch.get_num_threads(), tokens * work // _WORK_OF_THREAD))
+    if parts == 1:
+        return [call(slice(0, tokens))]
+    edges = [tokens * i // parts for i in range(parts + 1)]
+    return list(_pool().map(call, map(slice, edges[:-1], edges[1:])))
 
 
 class FeedForwardSublayer(torch.autograd.Function):
@@ -65,46 +83,53 @@ class FeedForwardSublayer(torch.autograd.Function):
         contract: Float[Tensor, "D F"],
         contract_bias: Float[Tensor, " D"] | None,
     ) -> Float[Tensor, "*B D"]:
-        precision, rows = _precision(x), x.reshape(-1, x.shape[-1])
-        normed, mean, rstd = torch.native_layer_norm(rows, rows.shape[-1:], norm_weight, norm_bias, eps)
-        inputs, w1, w2 = _operand(normed, precision), expand.to(precision), contract.to(precision)
-        hidden = _affine(inputs, w1, expand_bias)
-        active = F.gelu(hidden)
-        out = rows + _affine(active, w2, contract_bias)[: len(rows)]
-        ctx.save_for_backward(rows, norm_weight, norm_bias, mean, rstd, inputs, w1, w2, hidden, active)
-        ctx.biases = expand_bias is not None, contract_bias is not None
+        rows = x.reshape(-1, x.shape[-1])
+        dim, inner = rows.shape[1], len(expand)
+        hidden, out = rows.new_empty(len(rows), inner), torch.empty_like(rows)
+        half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
+        read, *given = _arrays(rows, norm_weight, norm_bias, expand, expand_bias, contract, contract_bias)
+        made = _arrays(hidden, out)
+
+        def compute(at: slice) -> None:
+            tokens = at.stop - at.start
+            written = (item[at] for item in made)
+            _native.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written)
+
+        _in_parts(compute, len(rows), 2 * dim * inner)
+        ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden)
+        ctx.half, ctx.eps, ctx.biases = half, eps, (expand_bias is not None, contract_bias is not None)
         return out.view(x.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "*B D"]) -> tuple[Any, ...]:
-        rows, norm_weight, norm_bias, mean, rstd, inputs, w1, w2, hidden, active = ctx.saved_tensors
-        flat = grad.reshape(rows.shape)
-        of_out = _operand(flat, w2.dtype)
-        of_hidden = torch.ops.aten.gelu_backward(of_out @ w2, hidden)
-        of_normed = (of_hidden @ w1)[: len(rows)].to(rows.dtype)
-        of_rows, of_norm_weight, of_norm_bias = torch.ops.aten.native_layer_norm_backward(
-            of_normed, rows, rows.shape[-1:], mean, rstd, norm_weight, norm_bias, [True, True, True]
-        )
-        full = norm_weight.dtype
-        return (
-            of_rows.add_(flat).view(grad.shape),
-            of_norm_weight,
-            of_norm_bias,
-            None,
-            (of_hidden.mT @ inputs).to(full),
-            of_hidden.sum(0, dtype=full) if ctx.biases[0] else None,
-            (of_out.mT @ active).to(full),
-            flat.sum(0, dtype=full) if ctx.biases[1] else None,
-        )
+        rows, norm_weight, _, expand, contract, _ = ctx.saved_tensors
+        dim, inner, out = rows.shape[1], len(expand), torch.empty_like(rows)
+        read, *given, hidden = _arrays(*ctx.saved_tensors)
+        of_out, written = _arrays(grad.float().reshape(rows.shape), out)
 
+        def compute(at: slice) -> list[Tensor | None]:
+            of_expand_bias, of_contract_bias = (
+                weight.new_zeros(len(weight)) if has else None
+                for weight, has in zip((expand, contract), ctx.biases, strict=True)
+            )
+            of_norm = [torch.zeros_like(norm_weight) for _ in range(2)]
+            found = [*of_norm, torch.zeros_like(expand), of_expand_bias, torch.empty_like(contract), of_contract_bias]
+            sizes = at.stop - at.start, dim, inner, ctx.half, ctx.eps
+            gradients = hidden[at], of_out[at], written[at], *_arrays(*found)
+            _native.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
+            return found
 
-def _affine(x: Float[Tensor, "T I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> Tensor:
-    return x @ weight.mT if bias is None else torch.addmm(bias.to(x.dtype), x, weight.mT)
+        first, *others = _in_parts(compute, len(rows), 4 * dim * inner)
+        for found in others:
+            for total, part in zip(first, found, strict=True):
+                if total is not None:
+                    total += part
+        return out.view(grad.shape), *first[:2], None, *first[2:]
 
 
 class Windows(torch.autograd.Function):
-    """Tokens x_i = sum over o = -w..w of A_o s_{i+o}, from one vector s (U, S) per distinct word.
+    """Tokens x_i = b + sum over o = -w..w of A_o s_{i+o}, from one vector s (U, S) per distinct word.
 
     `spread` (S, (2w+1) D) has the matrices A_o side by side; without it, so has s the products. `index` (B, N) is 1 +
     the number of each token's word, 0 for none, and beyond the ends there are none, too.
@@ -115,31 +140,27 @@ class Windows(torch.autograd.Function):
         ctx: Any,
         sums: Float[Tensor, "U S"],
         spread: Float[Tensor, "S R"] | None,
+        bias: Float[Tensor, " D"] | None,
         index: Int[Tensor, "B N"],
         window: int,
     ) -> Float[Tensor, "B N D"]:
-        parts, padding = 2 * window + 1, (window, window)
-        inputs = _operand(sums, sums.dtype if spread is None else _precision(sums), 1)
-        matrix = None if spread is None else spread.to(inputs.dtype)
-        rows = inputs if matrix is None else inputs @ matrix
-        rows = rows.view(len(rows) * parts, -1)  # one row for each word and offset
-        read = F.pad(index.int(), padding).unfold(1, parts, 1) * parts + torch.arange(parts, dtype=torch.int32)
-        read = read.reshape(-1, parts)
-        ctx.save_for_backward(inputs, matrix, read)
-        ctx.sizes = len(sums), len(rows), sums.dtype
-        return F.embedding_bag(read, rows, mode="sum").view(*index.shape, -1).to(sums.dtype)
+        dim = (sums if spread is None else spread).shape[1] // (2 * window + 1)
+        out = sums.new_empty(*index.shape, dim)
+        ctx.sizes = *sums.shape, dim, window, *index.shape
+        _native.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index, bias, out))
+        ctx.save_for_backward(sums, spread, index)
+        ctx.has_bias = bias is not None
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Any, ...]:
-        inputs, matrix, read = ctx.saved_tensors
-        words, size, full = ctx.sizes
-        of_rows = add_rows(read, grad.flatten(0, 1), size).view(len(inputs), -1)
-        if matrix is None:
-            return of_rows[1 : 1 + words].to(full), None, None, None
-        of_rows = of_rows.to(matrix.dtype)
-        of_sums = (of_rows @ matrix.mT)[1 : 1 + words]
-        return of_sums.to(full), (inputs.mT @ of_rows).to(full), None, None
+        sums, spread, index = ctx.saved_tensors
+        of_sums, of_spread = torch.zeros_like(sums), None if spread is None else torch.zeros_like(spread)
+        of_bias = sums.new_zeros(grad.shape[-1]) if ctx.has_bias else None
+        given = _arrays(sums, spread, index, grad.float())
+        _native.windows_backward(_REGISTERS, *ctx.sizes, *given, *_arrays(of_sums, of_spread, of_bias))
+        return of_sums, of_spread, of_bias, None, None
 
 
 class Pools(torch.autograd.Function):
@@ -156,32 +177,51 @@ class Pools(torch.autograd.Function):
         score: Float[Tensor, "1 D"],
         score_bias: Float[Tensor, " 1"],
     ) -> Float[Tensor, "B 3*D"]:
-        padding, least = ~mask, torch.finfo(x.dtype).min
-        with torch.autocast("cpu", enabled=False):
-            scores = (x @ score[0] + score_bias).masked_fill_(padding, least)
-            kept = mask.to(x.dtype)
-            means = kept / kept.sum(1, keepdim=True).clamp_(min=1)
-            # The two weighted sums in one product; a text without real tokens has the softmax of equal scores.
-            weights = torch.stack([scores.softmax(1) * kept, means], 1)
-            clean = x.masked_fill(padding[..., None], 0)
-            sums = weights @ clean
-        candidates = x.masked_fill(padding[..., None], least)
-        highest = candidates.amax(1).masked_fill_(~mask.any(1, keepdim=True), 0)
-        ctx.save_for_backward(clean, weights, sums, candidates, highest, score)
-        return torch.cat([sums.flatten(1), highest], 1)
+        weights, out = x.new_empty(mask.shape), x.new_empty(len(x), 3 * x.shape[2])
+        _native.pools(_REGISTERS, *x.shape, *_arrays(x, mask, score, weights), score_bias.item(), *_arrays(out))
+        ctx.save_for_backward(x, mask, score, weights, out)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B 3*D"]) -> tuple[Any, ...]:
-        clean, weights, sums, candidates, highest, score = ctx.saved_tensors
-        of_sums, of_highest = grad.to(clean.dtype).unflatten(1, (3, -1)).split([2, 1], 1)
-        of_attention, attended = of_sums[:, 0], weights[:, 0]
-        along = torch.bmm(clean, of_attention[..., None])[..., 0] - (of_attention * sums[:, 0]).sum(1, keepdim=True)
-        of_scores = attended * along
-        out = torch.bmm(weights.mT, of_sums)
-        out += of_scores[..., None] * score
-        reached = (candidates == highest[:, None]).to(clean.dtype)
-        out.addcmul_(reached, of_highest / reached.sum(1, keepdim=True).clamp_(min=1))
-        flat = of_scores.flatten()
+        x, _, score, _, _ = ctx.saved_tensors
+        of_x, of_score = torch.zeros_like(x), torch.zeros_like(score)
+        given = _arrays(*ctx.saved_tensors, grad.float())
+        _native.pools_backward(_REGISTERS, *x.shape, *given, *_arrays(of_x, of_score))
         # Scores that are all higher by the same have the same softmax.
-        return out, None, (flat @ clean.flatten(0, 1))[None], torch.zeros_like(score[0, :1])
+        return of_x, None, of_score, torch.zeros_like(score[0, :1])
+
+
+def sum_bags(
+    features: Int[Tensor, "U P"], weight: Float[Tensor, "m S"], factors: Float[Tensor, "U P"] | None
+) -> Float[Tensor, "U S"]:
+    """Return for each bag the sum of the rows of `weight` at its feature indices, times the factors; None: all are 1.
+
+    On a CPU torch sorts all indices to add up gradients of equal rows; here they are added in the order of the bags.
+    """
+    if can_fuse(weight, weight.requires_grad, weight.shape[1]):
+        return SumBags.apply(features.int(), weight, factors)
+    return F.embedding_bag(features, weight, mode="sum", per_sample_weights=factors)
+
+
+class SumBags(torch.autograd.Function):
+    """`sum_bags`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, features: Int[Tensor, "U P"], weight: Float[Tensor, "m S"], factors: Float[Tensor, "U P"] | None
+    ) -> Float[Tensor, "U S"]:
+        out = weight.new_empty(len(features), weight.shape[1])
+        ctx.sizes = *features.shape, weight.shape[1], len(weight)
+        _native.sum_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, weight, out))
+        ctx.save_for_backward(features, factors)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "U S"]) -> tuple[None, Float[Tensor, "m S"], None]:
+        features, factors = ctx.saved_tensors
+        out = grad.new_zeros(ctx.sizes[3], ctx.sizes[2], dtype=torch.float32)
+        _native.add_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, out, grad.float()))
+        return None, out, None

@@ -232,7 +232,12 @@ class Block(nn.Module):
             return x
         ffn, norm = self.feed_forward, self.feed_forward_norm
         plain = ffn.value is None and not (ffn.dropout or self.dropout or self.drop_path or self.scales)
-        if self.pre and plain and isinstance(norm, nn.LayerNorm) and can_fuse(x, self.training):
+        if (
+            self.pre
+            and plain
+            and isinstance(norm, nn.LayerNorm)
+            and can_fuse(x, self.training, *ffn.expand.weight.shape)
+        ):
             (w1, b1), (w2, b2) = ((linear.weight, linear.bias) for linear in (ffn.expand, ffn.contract))
             return FeedForwardSublayer.apply(x, norm.weight, norm.bias, norm.eps, w1, b1, w2, b2)
         y = self._scaled(ffn(norm(x) if self.pre else x), -1)

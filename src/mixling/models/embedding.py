@@ -15,9 +15,8 @@ from torch.nn import functional as F
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.layers.bags import sum_bags
 from mixling.layers.dropout import dropout
-from mixling.layers.fused import Windows, can_fuse
+from mixling.layers.fused import Windows, can_fuse, sum_bags
 from mixling.layers.positions import PositionKind, Positions
 
 
@@ -137,16 +136,17 @@ class ProjectionEmbedding(nn.Module):
         mask: Bool[Tensor, "B N"],
     ) -> Float[Tensor, "B N D"]:
         """Return the token vectors of a batch: `forward` of `word_rows`."""
-        if not can_fuse(self.weight, self.training):
+        if not can_fuse(self.weight, self.training, self.dim, self.weight.shape[1]):
             return self(self.word_rows(features, weights), index, mask)
-        return self._finish(Windows.apply(self._sums(features, weights), self.spread, index, self.window))
+        return self._finish(Windows.apply(self._sums(features, weights), self.spread, self.bias, index, self.window))
 
     def forward(
         self, rows: Float[Tensor, "K R"], index: Int[Tensor, "B N"], mask: Bool[Tensor, "B N"]
     ) -> Float[Tensor, "B N D"]:
         """Return the token vectors of words with the summed rows `rows[index]`; row 0 is the row of zeros."""
         x = F.embedding(index, rows)
-        return self._finish(_summed_windows(x, self.window, self.dim) if self.window else x)
+        x = _summed_windows(x, self.window, self.dim) if self.window else x
+        return self._finish(x if self.bias is None else x + self.bias)
 
     def _sums(self, features: Int[Tensor, "U P"], weights: Float[Tensor, "U P"] | None) -> Float[Tensor, "U S"]:
         if self.embeddings is None:
@@ -154,8 +154,6 @@ class ProjectionEmbedding(nn.Module):
         return F.embedding_bag(features, self.embeddings, mode="sum", per_sample_weights=weights) @ self.weight
 
     def _finish(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        if self.bias is not None:
-            x = x + self.bias
         if self.positions is not None:
             x = self.positions(x)
         if self.norm is not None:

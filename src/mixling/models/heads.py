@@ -52,7 +52,7 @@ class PoolingHead(nn.Module):
     def forward(self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None) -> Float[Tensor, "B C"]:
         """Return the logits (B, C); `mask` as in `Mixer.forward`."""
         mask = as_mask(mask, x)
-        if self.pooling == "all" and self.score is not None and can_fuse(x, self.training):
+        if self.pooling == "all" and self.score is not None and can_fuse(x, self.training, x.shape[2]):
             pooled = Pools.apply(x, mask, self.score.weight, self.score.bias)
             return self.output(dropout(pooled, self.dropout, self.training))
         real = mask[..., None]

@@ -1,0 +1,320 @@
+/* The module mixling.native._steps: layers of text models forward and backward, for training steps on a CPU, in Python's
+   stable ABI of 3.11. mixling/layers/fused.py has what each of them computes, and is the only one to call them.
+
+   Arrays are C-contiguous buffers of floats, of int64 for indices of words, int32 for those of features, and bytes for
+   masks; sizes are checked here, and widths are multiples of 16. Sums are always in the same order. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __clang__
+#define WIDE_REGISTERS ""
+#else
+#define WIDE_REGISTERS ",prefer-vector-width=512"
+#endif
+
+enum { BLOCK = 96 }; /* tokens whose hidden layers are computed together, in the second-level cache */
+
+typedef struct {
+    size_t tokens, dim, hidden;
+    int half; /* products in bfloat16, where the processor has them */
+    float eps;
+    const float *x, *norm_weight, *norm_bias, *expand, *expand_bias, *contract, *contract_bias, *of_out;
+    float *inner, *out; /* `out` is the gradient of x backward */
+    float *of_norm_weight, *of_norm_bias, *of_expand, *of_expand_bias, *of_contract, *of_contract_bias;
+} feed_forward_task;
+
+typedef struct {
+    size_t words, width, dim, window, texts, length;
+    const float *sums, *spread, *bias, *of_out;
+    const int64_t *index;
+    float *out, *of_spread, *of_bias; /* `out` is the gradient of the sums backward */
+} windows_task;
+
+typedef struct {
+    size_t texts, length, dim;
+    const float *x, *score, *pooled, *of_out;
+    float score_bias;
+    const uint8_t *mask;
+    float *weights, *out, *of_score; /* `out` is the gradient of x backward */
+} pools_task;
+
+typedef struct {
+    size_t bags, parts, width;
+    const int32_t *features;
+    const float *factors;
+    float *rows, *sums;
+} bags_task;
+
+/* Those that return whether there was memory. Outputs that are sums begin as zeros. */
+typedef struct {
+    int (*feed_forward)(const feed_forward_task *), (*feed_forward_backward)(const feed_forward_task *);
+    int (*windows)(const windows_task *), (*windows_backward)(const windows_task *);
+    int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
+    void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
+} step_kernels;
+
+static float *allocate(size_t floats) { return malloc((floats ? floats : 1) * sizeof(float)); }
+
+/* The transpose (n, m) of x (m, n). */
+static void transpose(size_t m, size_t n, const float *x, float *to) {
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < m; i++) to[j * m + i] = x[i * n + j];
+}
+
+#define NAME(x) x##_plain
+#define TARGET
+#define WIDTH 4
+#include "steps_body.h"
+#undef NAME
+#undef TARGET
+#undef WIDTH
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define NAME(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#include "steps_body.h"
+#undef NAME
+#undef TARGET
+#undef WIDTH
+
+#define NAME(x) x##_avx512
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
+#define WIDTH 16
+#include "steps_body.h"
+#include "steps_bf16.h"
+
+static int has_bf16(void) { return __builtin_cpu_supports("avx512bf16") != 0; }
+#else
+static int has_bf16(void) { return 0; }
+static int feed_forward_bf16(const feed_forward_task *t) { return t != NULL; }
+static int feed_forward_backward_bf16(const feed_forward_task *t) { return t != NULL; }
+#endif
+
+/* Those of the widest registers that this processor has, of at most `widest` floats. */
+static const step_kernels *choose(size_t widest) {
+#if defined(__x86_64__)
+    if (widest >= 16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &steps_avx512;
+    if (widest >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &steps_avx2;
+#endif
+    (void)widest;
+    return &steps_plain;
+}
+
+/* The arguments of a call: its arrays, which are released at the end, and whether all were sound so far. */
+typedef struct {
+    PyObject *all;
+    Py_ssize_t next;
+    Py_buffer arrays[16];
+    int number, sound;
+    size_t widest; /* registers to use, in floats */
+} call;
+
+static void *array(call *c, size_t values, size_t size, int flags) {
+    PyObject *item = PyTuple_GetItem(c->all, c->next++);
+    if (!c->sound || !item || item == Py_None) return c->sound = c->sound && item, NULL;
+    if (PyObject_GetBuffer(item, &c->arrays[c->number], flags)) return c->sound = 0, NULL;
+    if ((size_t)c->arrays[c->number++].len != values * size) {
+        PyErr_Format(PyExc_ValueError, "argument %zd has another size than those before it imply", c->next - 1);
+        return c->sound = 0, NULL;
+    }
+    return c->arrays[c->number - 1].buf;
+}
+
+static const float *input(call *c, size_t values) { return array(c, values, sizeof(float), PyBUF_SIMPLE); }
+static float *output(call *c, size_t values) { return array(c, values, sizeof(float), PyBUF_WRITABLE); }
+
+/* A number of at most `most`, so that no product of a few of them overflows. */
+static size_t count(call *c, size_t most) {
+    PyObject *item = PyTuple_GetItem(c->all, c->next++);
+    size_t out = c->sound && item ? PyLong_AsSize_t(item) : 0;
+    if (PyErr_Occurred()) c->sound = 0;
+    if (c->sound && out > most) {
+        PyErr_Format(PyExc_ValueError, "argument %zd is too large: %zu", c->next - 1, out);
+        c->sound = 0;
+    }
+    return out;
+}
+
+enum { MOST = 1 << 28, MOST_WIDE = 1 << 16, MOST_LONG = 1 << 20 };
+
+static float number(call *c) {
+    PyObject *item = PyTuple_GetItem(c->all, c->next++);
+    double out = c->sound && item ? PyFloat_AsDouble(item) : 0;
+    if (PyErr_Occurred()) c->sound = 0;
+    return (float)out;
+}
+
+static void require(call *c, int sound, const char *what) {
+    if (c->sound && !sound) {
+        PyErr_SetString(PyExc_ValueError, what);
+        c->sound = 0;
+    }
+}
+
+static void require_width(call *c, size_t width) {
+    require(c, width && width % 16 == 0, "a width is no multiple of 16");
+}
+
+static PyObject *finish(call *c, int done) {
+    while (c->number) PyBuffer_Release(&c->arrays[--c->number]);
+    if (!c->sound) return NULL;
+    return done ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
+#define BEGIN(self, arguments)                                                        \
+    call c = {.all = arguments, .sound = 1};                                          \
+    const step_kernels *kernels = choose(c.widest = count(&c, 64));                            \
+    int done = 1;                                                                     \
+    (void)self
+
+/* Runs without the interpreter's lock. */
+#define RUN(expression)                                   \
+    if (c.sound) {                                        \
+        Py_BEGIN_ALLOW_THREADS done = (expression);       \
+        Py_END_ALLOW_THREADS                              \
+    }                                                     \
+    return finish(&c, done)
+
+static PyObject *feed_forward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    feed_forward_task t = {.tokens = count(&c, MOST), .dim = 0};
+    t.dim = count(&c, MOST_WIDE), t.hidden = count(&c, MOST_WIDE), t.half = count(&c, 1) != 0, t.eps = number(&c);
+    require_width(&c, t.dim), require_width(&c, t.hidden);
+    t.x = input(&c, t.tokens * t.dim), t.norm_weight = input(&c, t.dim), t.norm_bias = input(&c, t.dim);
+    t.expand = input(&c, t.hidden * t.dim), t.expand_bias = input(&c, t.hidden);
+    t.contract = input(&c, t.hidden * t.dim), t.contract_bias = input(&c, t.dim);
+    t.inner = output(&c, t.tokens * t.hidden), t.out = output(&c, t.tokens * t.dim);
+    require(&c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.out, "an array is None");
+    int bf16 = t.half && c.widest >= 16 && has_bf16();
+    RUN(bf16 ? feed_forward_bf16(&t) : kernels->feed_forward(&t));
+}
+
+static PyObject *feed_forward_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    feed_forward_task t = {.tokens = count(&c, MOST), .dim = 0};
+    t.dim = count(&c, MOST_WIDE), t.hidden = count(&c, MOST_WIDE), t.half = count(&c, 1) != 0, t.eps = number(&c);
+    require_width(&c, t.dim), require_width(&c, t.hidden);
+    t.x = input(&c, t.tokens * t.dim), t.norm_weight = input(&c, t.dim), t.norm_bias = input(&c, t.dim);
+    t.expand = input(&c, t.hidden * t.dim), t.contract = input(&c, t.hidden * t.dim);
+    t.inner = array(&c, t.tokens * t.hidden, sizeof(float), PyBUF_SIMPLE);
+    t.of_out = input(&c, t.tokens * t.dim), t.out = output(&c, t.tokens * t.dim);
+    t.of_norm_weight = output(&c, t.dim), t.of_norm_bias = output(&c, t.dim);
+    t.of_expand = output(&c, t.hidden * t.dim), t.of_expand_bias = output(&c, t.hidden);
+    t.of_contract = output(&c, t.hidden * t.dim), t.of_contract_bias = output(&c, t.dim);
+    require(&c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.of_out, "an array is None");
+    require(&c, t.out && t.of_norm_weight && t.of_norm_bias && t.of_expand && t.of_contract, "an output is None");
+    int bf16 = t.half && c.widest >= 16 && has_bf16();
+    RUN(bf16 ? feed_forward_backward_bf16(&t) : kernels->feed_forward_backward(&t));
+}
+
+static windows_task read_windows(call *c) {
+    windows_task t = {.words = count(c, MOST), .width = 0};
+    t.width = count(c, MOST_WIDE), t.dim = count(c, MOST_WIDE), t.window = count(c, 64);
+    t.texts = count(c, MOST_LONG), t.length = count(c, MOST_LONG);
+    require_width(c, t.dim), require_width(c, t.width);
+    size_t parts = 2 * t.window + 1, tokens = t.texts * t.length;
+    t.sums = input(c, t.words * t.width), t.spread = input(c, t.width * parts * t.dim);
+    t.index = array(c, tokens, sizeof(int64_t), PyBUF_SIMPLE);
+    require(c, t.spread || t.width == parts * t.dim, "without a matrix, the sums are as wide as the windows");
+    require(c, t.sums && t.index, "an array is None");
+    for (size_t i = 0; c->sound && i < tokens; i++)
+        require(c, t.index[i] >= 0 && (uint64_t)t.index[i] <= t.words, "an index of a word is out of range");
+    return t;
+}
+
+static PyObject *windows(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    windows_task t = read_windows(&c);
+    t.bias = input(&c, t.dim), t.out = output(&c, t.texts * t.length * t.dim);
+    require(&c, t.out != NULL, "an array is None");
+    RUN(kernels->windows(&t));
+}
+
+static PyObject *windows_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    windows_task t = read_windows(&c);
+    t.of_out = input(&c, t.texts * t.length * t.dim), t.out = output(&c, t.words * t.width);
+    t.of_spread = output(&c, t.width * (2 * t.window + 1) * t.dim), t.of_bias = output(&c, t.dim);
+    require(&c, t.of_out && t.out && !t.spread == !t.of_spread, "an array is None");
+    RUN(kernels->windows_backward(&t));
+}
+
+static pools_task read_pools(call *c) {
+    pools_task t = {.texts = count(c, MOST_LONG), .length = 0};
+    t.length = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE);
+    require_width(c, t.dim);
+    t.x = input(c, t.texts * t.length * t.dim), t.mask = array(c, t.texts * t.length, 1, PyBUF_SIMPLE);
+    t.score = input(c, t.dim), t.weights = output(c, t.texts * t.length);
+    require(c, t.x && t.mask && t.score && t.weights, "an array is None");
+    return t;
+}
+
+static PyObject *pools(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    pools_task t = read_pools(&c);
+    t.score_bias = number(&c), t.out = output(&c, t.texts * 3 * t.dim);
+    require(&c, t.out != NULL, "an array is None");
+    RUN(kernels->pools(&t));
+}
+
+static PyObject *pools_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    pools_task t = read_pools(&c);
+    t.pooled = input(&c, t.texts * 3 * t.dim), t.of_out = input(&c, t.texts * 3 * t.dim);
+    t.out = output(&c, t.texts * t.length * t.dim), t.of_score = output(&c, t.dim);
+    require(&c, t.pooled && t.of_out && t.out && t.of_score, "an array is None");
+    RUN(kernels->pools_backward(&t));
+}
+
+static bags_task read_bags(call *c, int adds) {
+    bags_task t = {.bags = count(c, MOST), .parts = 0};
+    t.parts = count(c, MOST_WIDE), t.width = count(c, MOST_WIDE);
+    size_t rows = count(c, MOST);
+    require_width(c, t.width);
+    t.features = array(c, t.bags * t.parts, sizeof(int32_t), PyBUF_SIMPLE), t.factors = input(c, t.bags * t.parts);
+    t.rows = array(c, rows * t.width, sizeof(float), adds ? PyBUF_WRITABLE : PyBUF_SIMPLE);
+    t.sums = array(c, t.bags * t.width, sizeof(float), adds ? PyBUF_SIMPLE : PyBUF_WRITABLE);
+    require(c, t.features && t.rows && t.sums, "an array is None");
+    for (size_t i = 0; c->sound && i < t.bags * t.parts; i++)
+        require(c, t.features[i] >= 0 && (size_t)t.features[i] < rows, "a feature index is out of range");
+    return t;
+}
+
+static PyObject *sum_bags(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    bags_task t = read_bags(&c, 0);
+    RUN((kernels->sum_bags(&t), 1));
+}
+
+static PyObject *add_bags(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    bags_task t = read_bags(&c, 1);
+    RUN((kernels->add_bags(&t), 1));
+}
+
+static PyMethodDef METHODS[] = {
+    {"feed_forward", feed_forward, METH_VARARGS, "Compute a feed-forward sublayer."},
+    {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
+    {"windows", windows, METH_VARARGS, "Compute tokens from the sums of words around them."},
+    {"windows_backward", windows_backward, METH_VARARGS, "Compute the gradients of `windows`."},
+    {"pools", pools, METH_VARARGS, "Compute three pools over tokens."},
+    {"pools_backward", pools_backward, METH_VARARGS, "Compute the gradients of `pools`."},
+    {"sum_bags", sum_bags, METH_VARARGS, "Compute sums of a matrix's rows."},
+    {"add_bags", add_bags, METH_VARARGS, "Compute the gradient of the matrix of `sum_bags`."},
+    {NULL, NULL, 0, NULL}};
+static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
+static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_steps", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__steps(void) { return PyModuleDef_Init(&MODULE); }

@@ -1,0 +1,430 @@
+/* Included once for each set of instructions, with NAME(x), TARGET, and WIDTH floats in a register. */
+
+typedef float NAME(vector) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef int32_t NAME(integers) __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+#define VECTOR NAME(vector)
+#define AT(p) (*(VECTOR *)(p))
+#define FROM(p) (*(const VECTOR *)(p))
+#define INLINE static inline __attribute__((always_inline)) TARGET
+/* Columns of a panel of B, of which a tile of C has as many: with 6 rows its sums fill the registers. */
+#define PANEL ((WIDTH == 16 ? 4 : 2) * (size_t)WIDTH)
+
+/* The values of x where the mask has all bits, of y where it has none. */
+INLINE VECTOR NAME(choose)(NAME(integers) mask, VECTOR x, VECTOR y) {
+    return (VECTOR)(((NAME(integers))x & mask) | ((NAME(integers))y & ~mask));
+}
+
+INLINE float NAME(total)(VECTOR x) {
+    float out = 0;
+    for (int i = 0; i < WIDTH; i++) out += x[i];
+    return out;
+}
+
+INLINE float NAME(dot)(size_t n, const float *x, const float *y) {
+    VECTOR sums = {0};
+    for (size_t i = 0; i < n; i += WIDTH) sums += FROM(x + i) * FROM(y + i);
+    return NAME(total)(sums);
+}
+
+/* y += scale x */
+INLINE void NAME(add)(size_t n, float scale, const float *x, float *y) {
+    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) += scale * FROM(x + i);
+}
+
+INLINE void NAME(tile)(
+    const int rows, const int columns, size_t k, const float *a, size_t row, size_t next, const float *b, size_t ldb,
+    float *c, size_t ldc) {
+    VECTOR sums[6][4];
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) sums[r][j] = FROM(c + (size_t)r * ldc + j * WIDTH);
+    for (size_t i = 0; i < k; i++, a += next, b += ldb) {
+        VECTOR values[4];
+        for (int j = 0; j < columns; j++) values[j] = FROM(b + j * WIDTH);
+        for (int r = 0; r < rows; r++)
+            for (int j = 0; j < columns; j++) sums[r][j] += a[(size_t)r * row] * values[j];
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < columns; j++) AT(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
+}
+
+INLINE void NAME(bands)(
+    const int columns, size_t m, size_t k, const float *a, size_t row, size_t next, const float *b, size_t ldb,
+    float *c, size_t ldc) {
+    for (; m >= 6; m -= 6, a += 6 * row, c += 6 * ldc) NAME(tile)(6, columns, k, a, row, next, b, ldb, c, ldc);
+    switch (m) {
+        case 5: NAME(tile)(5, columns, k, a, row, next, b, ldb, c, ldc); break;
+        case 4: NAME(tile)(4, columns, k, a, row, next, b, ldb, c, ldc); break;
+        case 3: NAME(tile)(3, columns, k, a, row, next, b, ldb, c, ldc); break;
+        case 2: NAME(tile)(2, columns, k, a, row, next, b, ldb, c, ldc); break;
+        case 1: NAME(tile)(1, columns, k, a, row, next, b, ldb, c, ldc); break;
+        default: break;
+    }
+}
+
+/* C (m, n) += A (m, k) B (k, n). The values of A are at a[i row + j next]. B is in panels of columns, the rows of one
+   `ldb` floats apart and the panels `step`: packed (ldb PANEL, step k PANEL), or as a matrix (ldb n, step PANEL). */
+TARGET static void NAME(multiply)(
+    size_t m, size_t n, size_t k, const float *a, size_t row, size_t next, const float *b, size_t ldb, size_t step,
+    float *c, size_t ldc) {
+    for (; n >= PANEL; n -= PANEL, b += step, c += PANEL)
+        NAME(bands)(PANEL / WIDTH, m, k, a, row, next, b, ldb, c, ldc);
+    for (; n; n -= WIDTH, b += WIDTH, c += WIDTH) NAME(bands)(1, m, k, a, row, next, b, ldb, c, ldc);
+}
+
+/* The panels of B (k, n), whose values are at b[i row + j next]. */
+static void NAME(pack)(size_t k, size_t n, const float *b, size_t row, size_t next, float *to) {
+    for (size_t first = 0; first < n; first += PANEL)
+        for (size_t i = 0; i < k; i++, to += PANEL)
+            for (size_t j = 0; j < PANEL && first + j < n; j++) to[j] = b[i * row + (first + j) * next];
+}
+
+static size_t NAME(packed)(size_t k, size_t n) { return k * ((n + PANEL - 1) / PANEL * PANEL); }
+
+/* erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
+INLINE VECTOR NAME(normal_cdf)(VECTOR x) {
+    VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
+    t = NAME(choose)(t > most, most, t);
+    t = NAME(choose)(t < -most, -most, t);
+    VECTOR z = t * t, p = z * -2.72614225801306e-10f + 2.77068142495902e-08f;
+    p = p * z - 2.10102402082508e-06f;
+    p = p * z - 5.69250639462346e-05f;
+    p = p * z - 7.34990630326855e-04f;
+    p = p * z - 2.95459980854025e-03f;
+    p = p * z - 1.60960333262415e-02f;
+    VECTOR q = z * -1.45660718464996e-05f - 2.13374055278905e-04f;
+    q = q * z - 1.68282697438203e-03f;
+    q = q * z - 7.37332916720468e-03f;
+    q = q * z - 1.42647390514189e-02f;
+    return 0.5f + 0.5f * t * p / q;
+}
+
+/* e^x for x <= 0, and 0 from -87 on: 2^n times a polynomial of what is left of x. */
+INLINE VECTOR NAME(exponential)(VECTOR x) {
+    VECTOR least = (VECTOR){0} - 87.0f;
+    x = NAME(choose)(x < least, least, x);
+    VECTOR shifted = x * 1.44269504088896341f + 12582912.0f; /* 1.5 * 2^23: the integer is in the lowest bits */
+    VECTOR n = shifted - 12582912.0f, r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    VECTOR p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    NAME(integers) power = ((NAME(integers))shifted - 0x4B400000) << 23;
+    return (VECTOR)((NAME(integers))p + power);
+}
+
+INLINE void NAME(statistics)(size_t dim, float eps, const float *x, float *mean, float *scale) {
+    VECTOR sums = {0}, squares = {0};
+    for (size_t i = 0; i < dim; i += WIDTH) sums += FROM(x + i);
+    *mean = NAME(total)(sums) / (float)dim;
+    for (size_t i = 0; i < dim; i += WIDTH) {
+        VECTOR away = FROM(x + i) - *mean;
+        squares += away * away;
+    }
+    *scale = 1.0f / sqrtf(NAME(total)(squares) / (float)dim + eps);
+}
+
+INLINE void NAME(norm)(
+    size_t dim, const float *x, float mean, float scale, const float *weight, const float *bias, float *y) {
+    for (size_t i = 0; i < dim; i += WIDTH)
+        AT(y + i) = (FROM(x + i) - mean) * scale * FROM(weight + i) + FROM(bias + i);
+}
+
+/* gelu(x) and its derivative. */
+INLINE VECTOR NAME(gelu)(VECTOR x, VECTOR *slope) {
+    VECTOR cdf = NAME(normal_cdf)(x);
+    *slope = cdf + x * NAME(exponential)(-0.5f * x * x) * 0.398942280401432678f;
+    return x * cdf;
+}
+
+/* What the products of a token are added to, and its norm. */
+INLINE void NAME(begin)(const feed_forward_task *t, size_t token, float *normed) {
+    size_t D = t->dim, F = t->hidden;
+    const float *x = t->x + token * D;
+    float *inner = t->inner + token * F, *out = t->out + token * D, mean, scale;
+    NAME(statistics)(D, t->eps, x, &mean, &scale);
+    NAME(norm)(D, x, mean, scale, t->norm_weight, t->norm_bias, normed);
+    if (t->expand_bias)
+        memcpy(inner, t->expand_bias, F * sizeof(float));
+    else
+        memset(inner, 0, F * sizeof(float));
+    memcpy(out, x, D * sizeof(float));
+    if (t->contract_bias) NAME(add)(D, 1, t->contract_bias, out);
+}
+
+TARGET static int NAME(feed_forward)(const feed_forward_task *t) {
+    size_t D = t->dim, F = t->hidden;
+    float *expand = allocate(NAME(packed)(D, F)), *contract = allocate(NAME(packed)(F, D));
+    float *normed = allocate(BLOCK * D), *active = allocate(BLOCK * F);
+    int done = expand && contract && normed && active;
+    if (done) {
+        NAME(pack)(D, F, t->expand, 1, D, expand);
+        NAME(pack)(F, D, t->contract, 1, F, contract);
+    }
+    for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
+        size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
+        float *hidden = t->inner + first * F;
+        for (size_t r = 0; r < rows; r++) NAME(begin)(t, first + r, normed + r * D);
+        NAME(multiply)(rows, F, D, normed, D, 1, expand, PANEL, D * PANEL, hidden, F);
+        for (size_t i = 0; i < rows * F; i += WIDTH) {
+            VECTOR h = FROM(hidden + i);
+            AT(active + i) = h * NAME(normal_cdf)(h);
+        }
+        NAME(multiply)(rows, D, F, active, F, 1, contract, PANEL, F * PANEL, t->out + first * D, D);
+    }
+    free(expand), free(contract), free(normed), free(active);
+    return done;
+}
+
+/* The norms of a block's tokens, and the gradient of the last bias. */
+INLINE void NAME(begin_backward)(
+    const feed_forward_task *t, size_t first, size_t rows, float *means, float *scales, float *normed) {
+    size_t D = t->dim;
+    for (size_t r = 0; r < rows; r++) {
+        const float *x = t->x + (first + r) * D;
+        NAME(statistics)(D, t->eps, x, means + r, scales + r);
+        NAME(norm)(D, x, means[r], scales[r], t->norm_weight, t->norm_bias, normed + r * D);
+        if (t->of_contract_bias) NAME(add)(D, 1, t->of_out + (first + r) * D, t->of_contract_bias);
+    }
+}
+
+/* The gradients of the tokens and of the norm's parameters, from those of the norms. */
+INLINE void NAME(end_backward)(
+    const feed_forward_task *t, size_t first, size_t rows, const float *means, const float *scales,
+    const float *of_normed) {
+    size_t D = t->dim;
+    for (size_t r = 0; r < rows; r++) {
+        const float *x = t->x + (first + r) * D, *of_out = t->of_out + (first + r) * D, *of_row = of_normed + r * D;
+        VECTOR sums = {0}, along = {0};
+        for (size_t i = 0; i < D; i += WIDTH) {
+            VECTOR unit = (FROM(x + i) - means[r]) * scales[r], of = FROM(of_row + i);
+            AT(t->of_norm_weight + i) += of * unit;
+            AT(t->of_norm_bias + i) += of;
+            of *= FROM(t->norm_weight + i);
+            sums += of;
+            along += of * unit;
+        }
+        float mean = NAME(total)(sums) / (float)D, slope = NAME(total)(along) / (float)D;
+        for (size_t i = 0; i < D; i += WIDTH) {
+            VECTOR unit = (FROM(x + i) - means[r]) * scales[r];
+            VECTOR of = FROM(of_row + i) * FROM(t->norm_weight + i) - mean - unit * slope;
+            AT(t->out + (first + r) * D + i) = FROM(of_out + i) + scales[r] * of;
+        }
+    }
+}
+
+TARGET static int NAME(feed_forward_backward)(const feed_forward_task *t) {
+    size_t D = t->dim, F = t->hidden, wide = F + 16; /* not a power of two, so that columns fall into all cache sets */
+    float *contract = allocate(NAME(packed)(D, F)), *of_contract = allocate(F * D);
+    float *normed = allocate(BLOCK * D), *of_normed = allocate(BLOCK * D);
+    float *active = allocate(BLOCK * wide), *of_hidden = allocate(BLOCK * wide);
+    int done = contract && of_contract && normed && of_normed && active && of_hidden;
+    if (done) {
+        NAME(pack)(D, F, t->contract, F, 1, contract);
+        memset(of_contract, 0, F * D * sizeof(float));
+    }
+    for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
+        size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
+        const float *of_out = t->of_out + first * D, *hidden = t->inner + first * F;
+        float means[BLOCK], scales[BLOCK];
+        NAME(begin_backward)(t, first, rows, means, scales, normed);
+        memset(of_hidden, 0, rows * wide * sizeof(float));
+        NAME(multiply)(rows, F, D, of_out, D, 1, contract, PANEL, D * PANEL, of_hidden, wide);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t i = 0; i < F; i += WIDTH) {
+                VECTOR slope;
+                AT(active + r * wide + i) = NAME(gelu)(FROM(hidden + r * F + i), &slope);
+                slope *= FROM(of_hidden + r * wide + i);
+                AT(of_hidden + r * wide + i) = slope;
+                if (t->of_expand_bias) AT(t->of_expand_bias + i) += slope;
+            }
+        NAME(multiply)(F, D, rows, of_hidden, 1, wide, normed, D, PANEL, t->of_expand, D);
+        NAME(multiply)(F, D, rows, active, 1, wide, of_out, D, PANEL, of_contract, D);
+        memset(of_normed, 0, rows * D * sizeof(float));
+        NAME(multiply)(rows, D, F, of_hidden, wide, 1, t->expand, D, PANEL, of_normed, D);
+        NAME(end_backward)(t, first, rows, means, scales, of_normed);
+    }
+    if (done) transpose(F, D, of_contract, t->of_contract);
+    free(contract), free(of_contract), free(normed), free(of_normed), free(active), free(of_hidden);
+    return done;
+}
+
+/* Rows of the words (U, R), R = (2w + 1) D, or `sums` themselves. */
+TARGET static int NAME(windows)(const windows_task *t) {
+    size_t parts = 2 * t->window + 1, R = parts * t->dim, S = t->width, D = t->dim;
+    float *made = NULL, *spread = NULL;
+    const float *rows = t->sums;
+    if (t->spread) {
+        made = allocate(t->words * R), spread = allocate(NAME(packed)(S, R));
+        if (!made || !spread) return free(made), free(spread), 0;
+        NAME(pack)(S, R, t->spread, R, 1, spread);
+        memset(made, 0, t->words * R * sizeof(float));
+        NAME(multiply)(t->words, R, S, t->sums, S, 1, spread, PANEL, S * PANEL, made, R);
+        rows = made;
+    }
+    for (size_t text = 0; text < t->texts; text++)
+        for (size_t i = 0; i < t->length; i++) {
+            const int64_t *index = t->index + text * t->length;
+            float *out = t->out + (text * t->length + i) * D;
+            if (t->bias)
+                memcpy(out, t->bias, D * sizeof(float));
+            else
+                memset(out, 0, D * sizeof(float));
+            for (size_t part = 0; part < parts; part++) {
+                size_t at = i + part - t->window; /* wraps below 0, above the length */
+                if (at < t->length && index[at])
+                    NAME(add)(D, 1, rows + ((size_t)index[at] - 1) * R + part * D, out);
+            }
+        }
+    free(made), free(spread);
+    return 1;
+}
+
+TARGET static int NAME(windows_backward)(const windows_task *t) {
+    size_t parts = 2 * t->window + 1, R = parts * t->dim, S = t->width, D = t->dim;
+    float *made = NULL, *spread = NULL, *of_rows = t->out;
+    if (t->spread) {
+        made = allocate(t->words * R), spread = allocate(NAME(packed)(R, S));
+        if (!made || !spread) return free(made), free(spread), 0;
+        memset(made, 0, t->words * R * sizeof(float));
+        of_rows = made;
+    }
+    for (size_t text = 0; text < t->texts; text++)
+        for (size_t i = 0; i < t->length; i++) {
+            const int64_t *index = t->index + text * t->length;
+            const float *of_out = t->of_out + (text * t->length + i) * D;
+            if (t->of_bias) NAME(add)(D, 1, of_out, t->of_bias);
+            for (size_t part = 0; part < parts; part++) {
+                size_t at = i + part - t->window;
+                if (at < t->length && index[at])
+                    NAME(add)(D, 1, of_out, of_rows + ((size_t)index[at] - 1) * R + part * D);
+            }
+        }
+    if (t->spread) {
+        NAME(pack)(R, S, t->spread, 1, R, spread);
+        NAME(multiply)(t->words, S, R, of_rows, R, 1, spread, PANEL, R * PANEL, t->out, S);
+        for (size_t first = 0; first < t->words; first += BLOCK) {
+            size_t rows = t->words - first < BLOCK ? t->words - first : BLOCK;
+            NAME(multiply)(S, R, rows, t->sums + first * S, 1, S, of_rows + first * R, R, PANEL, t->of_spread, R);
+        }
+    }
+    free(made), free(spread);
+    return 1;
+}
+
+TARGET static int NAME(pools)(const pools_task *t) {
+    size_t D = t->dim;
+    for (size_t text = 0; text < t->texts; text++) {
+        const float *x = t->x + text * t->length * D;
+        const uint8_t *mask = t->mask + text * t->length;
+        float *weights = t->weights + text * t->length, *out = t->out + text * 3 * D;
+        float highest = -INFINITY, total = 0, number = 0;
+        memset(out, 0, 3 * D * sizeof(float));
+        for (size_t i = 0; i < t->length; i++) {
+            weights[i] = 0;
+            if (!mask[i]) continue;
+            weights[i] = NAME(dot)(D, x + i * D, t->score) + t->score_bias;
+            if (!(weights[i] <= highest)) highest = weights[i];
+            if (!number++) memcpy(out + 2 * D, x + i * D, D * sizeof(float));
+        }
+        for (size_t i = 0; i < t->length; i++)
+            if (mask[i]) total += weights[i] = expf(weights[i] - highest);
+        for (size_t i = 0; i < t->length; i++) {
+            if (!mask[i]) continue;
+            weights[i] /= total;
+            NAME(add)(D, weights[i], x + i * D, out);
+            NAME(add)(D, 1 / number, x + i * D, out + D);
+            for (size_t j = 0; j < D; j += WIDTH) {
+                VECTOR best = FROM(out + 2 * D + j), value = FROM(x + i * D + j);
+                AT(out + 2 * D + j) = NAME(choose)(value > best, value, best);
+            }
+        }
+    }
+    return 1;
+}
+
+TARGET static int NAME(pools_backward)(const pools_task *t) {
+    size_t D = t->dim;
+    float *tied = allocate(D);
+    if (!tied) return 0;
+    for (size_t text = 0; text < t->texts; text++) {
+        const float *x = t->x + text * t->length * D, *out = t->pooled + text * 3 * D, *of_out = t->of_out + text * 3 * D;
+        const uint8_t *mask = t->mask + text * t->length;
+        const float *weights = t->weights + text * t->length;
+        float *of_x = t->out + text * t->length * D, number = 0;
+        memset(tied, 0, D * sizeof(float));
+        for (size_t i = 0; i < t->length; i++) {
+            if (!mask[i]) continue;
+            number++;
+            for (size_t j = 0; j < D; j += WIDTH) {
+                VECTOR ones = (VECTOR){0} + 1.0f, zeros = {0};
+                AT(tied + j) += NAME(choose)(FROM(x + i * D + j) == FROM(out + 2 * D + j), ones, zeros);
+            }
+        }
+        if (!number) continue; /* `out` begins as zeros */
+        float along = NAME(dot)(D, of_out, out);
+        for (size_t i = 0; i < t->length; i++) {
+            if (!mask[i]) continue;
+            float of_score = weights[i] * (NAME(dot)(D, x + i * D, of_out) - along);
+            NAME(add)(D, of_score, x + i * D, t->of_score);
+            for (size_t j = 0; j < D; j += WIDTH) {
+                VECTOR of = weights[i] * FROM(of_out + j) + FROM(of_out + D + j) / number, zeros = {0};
+                VECTOR share = FROM(of_out + 2 * D + j) / FROM(tied + j);
+                of += NAME(choose)(FROM(x + i * D + j) == FROM(out + 2 * D + j), share, zeros);
+                AT(of_x + i * D + j) = of + of_score * FROM(t->score + j);
+            }
+        }
+    }
+    free(tied);
+    return 1;
+}
+
+INLINE void NAME(sum_part)(const int registers, const bags_task *t, size_t bag, size_t column) {
+    VECTOR sums[4] = {{0}};
+    const int32_t *features = t->features + bag * t->parts;
+    for (size_t i = 0; i < t->parts; i++) {
+        const float *row = t->rows + (size_t)features[i] * t->width + column;
+        float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
+        for (int r = 0; r < registers; r++) sums[r] += factor * FROM(row + r * WIDTH);
+    }
+    for (int r = 0; r < registers; r++) AT(t->sums + bag * t->width + column + r * WIDTH) = sums[r];
+}
+
+INLINE void NAME(add_part)(const int registers, const bags_task *t, size_t bag, size_t column) {
+    VECTOR added[4];
+    const int32_t *features = t->features + bag * t->parts;
+    for (int r = 0; r < registers; r++) added[r] = FROM(t->sums + bag * t->width + column + r * WIDTH);
+    for (size_t i = 0; i < t->parts; i++) {
+        float *row = t->rows + (size_t)features[i] * t->width + column;
+        float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
+        for (int r = 0; r < registers; r++) AT(row + r * WIDTH) += factor * added[r];
+    }
+}
+
+TARGET static void NAME(sum_bags)(const bags_task *t) {
+    for (size_t bag = 0; bag < t->bags; bag++) {
+        size_t column = 0;
+        for (; column + 4 * WIDTH <= t->width; column += 4 * WIDTH) NAME(sum_part)(4, t, bag, column);
+        for (; column < t->width; column += WIDTH) NAME(sum_part)(1, t, bag, column);
+    }
+}
+
+TARGET static void NAME(add_bags)(const bags_task *t) {
+    for (size_t bag = 0; bag < t->bags; bag++) {
+        size_t column = 0;
+        for (; column + 4 * WIDTH <= t->width; column += 4 * WIDTH) NAME(add_part)(4, t, bag, column);
+        for (; column < t->width; column += WIDTH) NAME(add_part)(1, t, bag, column);
+    }
+}
+
+static const step_kernels NAME(steps) = {
+    NAME(feed_forward), NAME(feed_forward_backward), NAME(windows), NAME(windows_backward),
+    NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags),
+};
+
+#undef VECTOR
+#undef AT
+#undef FROM
+#undef INLINE
+#undef PANEL
