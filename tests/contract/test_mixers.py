@@ -153,6 +153,18 @@ def test_the_shape_is_kept_and_everything_is_finite(name: str, width: int) -> No
 
 
 @every_mixer
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0)])
+def test_nothing_is_mixed_to_nothing(name: str, shape: tuple[int, int]) -> None:
+    x = torch.zeros(*shape, DIM, dtype=torch.float64)
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        for mask in (None, torch.ones(shape, dtype=torch.bool)):
+            assert mixer(x, mask).shape == x.shape
+        with pytest.raises(ConfigError, match=r"^mask: got the shape"):
+            mixer(x, torch.ones(3, 3, dtype=torch.bool))
+
+
+@every_mixer
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.float64, torch.bfloat16])
 def test_masks_may_be_of_numbers(name: str, dtype: torch.dtype) -> None:
     for causal in {False, config(name).supports_causal}:
@@ -257,6 +269,23 @@ def test_padding_gives_no_gradient(name: str) -> None:
     built(name)(x, mask)[mask].sum().backward()
     assert x.grad is not None
     assert not x.grad[~mask].any()
+
+
+@every_mixer
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_what_is_in_padding_never_reaches_gradients(name: str, value: float) -> None:
+    """A text of padding only is beside the others, and has no gradient either."""
+    x, mask = batch([5, 0, 7], 10)
+    for causal in {False, config(name).supports_causal}:
+        mixer = built(name, causal=causal)
+        found = []
+        for padding in (0.0, value):
+            mixer.zero_grad()
+            tokens = x.masked_fill(~mask[..., None], padding).requires_grad_()
+            (mixer(tokens, mask)[mask] ** 2).sum().backward()
+            found.append([tokens.grad, *(parameter.grad for parameter in mixer.parameters())])
+        for plain, other in zip(*found, strict=True):
+            torch.testing.assert_close(plain, other, **EXACT)
 
 
 @every_mixer

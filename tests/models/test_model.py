@@ -314,6 +314,11 @@ def test_the_class_token_is_mixed_and_read() -> None:
             expected = model.head.output.weight @ x[0, 0] + model.head.output.bias
         torch.testing.assert_close(row, expected, **EXACT)
     assert build_model(made, num_outputs=3, output="tokens").class_token is None
+    nothing = torch.zeros(2, 0, dtype=torch.int64)
+    with torch.no_grad():
+        alone = model(batch.features, None, nothing, nothing.bool())
+    torch.testing.assert_close(alone[0], alone[1], **EXACT)
+    assert alone.isfinite().all()
 
 
 @pytest.mark.parametrize("pooling", ["attention", "mean", "max", "all", "class"])
@@ -322,6 +327,21 @@ def test_the_order_of_a_batch_does_not_matter(pooling: str) -> None:
     model = built(made)
     forwards, backwards = answer(model, made, TEXTS)[0], answer(model, made, TEXTS[::-1])[0]
     torch.testing.assert_close(backwards.flip(0), forwards, **EXACT)
+
+
+@pytest.mark.parametrize("max_len", [1, 5])
+def test_more_tokens_than_learned_positions_are_refused(max_len: int) -> None:
+    """A table of one position would be added to all tokens."""
+    made = config(
+        embedding=EmbeddingConfig(positions="learned"),
+        num_layers=0,
+        text=TextConfig(max_len=max_len, projection=PROJECTIONS[0]),
+    )
+    model = built(made)
+    features, index = torch.zeros(1, 2, dtype=torch.int64), torch.ones(2, max_len + 1, dtype=torch.int64)
+    assert model(features, None, index[:, :max_len]).shape == (2, 3)
+    with pytest.raises(ConfigError, match=f"^learned positions: got {max_len + 1} tokens, built for at most {max_len}"):
+        model(features, None, index)
 
 
 def test_one_projection_feeds_several_models() -> None:

@@ -49,7 +49,7 @@ class Mixer(nn.Module, ABC):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Shaped[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        """Mix the tokens `x`.
+        """Mix the tokens `x`; a batch without texts or tokens is returned as it is.
 
         Args:
             mask: boolean, integers or floats: 1 at real tokens, 0 in padding; None: all tokens are real.
@@ -60,7 +60,10 @@ class Mixer(nn.Module, ABC):
             ConfigError: tokens or a mask of another shape or type, more tokens than the parameters allow, or a context
                 given to a mixer that reads none.
         """
-        return self.mix(*self._checked(x, mask, context, context_mask))
+        checked = self._checked(x, mask, context, context_mask)
+        if not torch.compiler.is_compiling() and x.numel() == 0:  # many operations refuse to work on nothing
+            return x
+        return self.mix(*checked)
 
     @abstractmethod
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:

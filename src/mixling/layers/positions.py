@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from mixling.config import Config
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     Size = int
@@ -52,9 +53,18 @@ class Positions(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Float[Tensor, "B N D"], start: int = 0) -> Float[Tensor, "B N D"]:
-        """Add the positions from `start` on."""
+        """Add the positions from `start` on.
+
+        Raises:
+            ConfigError: positions are learned, and end before the tokens do.
+        """
         end = start + x.shape[1]
         if self.weight is not None:
+            if not torch.compiler.is_compiling() and end > len(self.weight):  # one row would be added to all tokens
+                raise ConfigError(
+                    f"learned positions: got {end} tokens, built for at most {len(self.weight)}; "
+                    "build the model with a larger max_len, or cut the input"
+                )
             rows = self.weight[start:end]
         elif self.table is None:
             return x

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mixling.layers.masks import real
 from mixling.layers.mixer import Mixer, MixerConfig, State, wide
 
 CHUNK = 64  # tokens of the QRNN's recurrence in sequence: shorter chunks cost products, longer ones steps
@@ -165,6 +166,7 @@ class Recurrent(Mixer):
         self.project = None if self.width == dim else nn.Linear(self.width, dim)
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        x = real(x, mask)  # a gradient of zero times what is not finite would not be zero
         for layer, ahead in enumerate(self.forwards):
             y = ahead(x)
             if self.bidirectional:

@@ -123,7 +123,7 @@ class Model(nn.Module):
         if self.class_token is None:
             return x, mask
         first = self.class_token.to(x.dtype).expand(x.shape[0], 1, -1)
-        return torch.cat([first, x], 1), torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
+        return torch.cat([first, x], 1), torch.cat([mask.new_ones(mask.shape[0], 1), mask], 1)
 
 
 def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
