@@ -24,7 +24,7 @@ def test_models_beside_the_papers(call: Call, monkeypatch: pytest.MonkeyPatch) -
     assert lines[2][-5:] == ["pNLP-Mixer,", "Table", "7,", "1024", "tokens"]
     assert lines[4][:7] == ["gmlp-ti", "5.9M", "5.896M", "-0.1%", "2.7", "2.7", "-0.9%"]
     both = json.loads(call("models", "--paper", "--json").out)
-    assert [row["ours"]["parameters"] for row in both] == [208_279, 1_183_619, 2_234_243, 5_895_788]
+    assert [row["mixling"]["parameters"] for row in both] == [208_279, 1_183_619, 2_234_243, 5_895_788]
 
 
 def test_models_lists_every_preset(call: Call) -> None:
@@ -43,14 +43,14 @@ def test_models_lists_every_preset(call: Call) -> None:
     assert next(line for line in lines if line.startswith("mixling-mixer ")).endswith(
         "  words to tag, many pairs of texts"
     )
-    assert all(preset.use or preset.source != "ours" for preset in PRESETS.values())
+    assert all(preset.use or preset.source != "mixling" for preset in PRESETS.values())
     rows = json.loads(call("models", "--json").out)
     assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS, *SEQ2SEQ_PRESETS]
     by_name = {row["name"]: row for row in rows}
     assert by_name["pnlp-mixer-x-large"]["parameters"] == 4_338_432
-    assert by_name["mixling-small"]["source"] == "ours"
+    assert by_name["mixling-small"]["source"] == "mixling"
     small = {key: by_name["remixer-2m"][key] for key in ("vocabulary", "length", "target_length", "source")}
-    assert small == {"vocabulary": 1000, "length": 128, "target_length": 128, "source": "ours"}
+    assert small == {"vocabulary": 1000, "length": 128, "target_length": 128, "source": "mixling"}
     assert by_name["remixer-base"]["parameters"] == 247_577_856 + 24 * (512**2 + 1)
     assert by_name["pnlp-mixer-x-large"]["source"] == "pNLP-Mixer, Table 5"
 

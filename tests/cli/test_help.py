@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from mixling.cli.main import build_app
+from mixling.cli.main import COMMANDS, GROUPS, build_app
 
 from .conftest import Call
 
@@ -134,11 +135,17 @@ def test_every_option_is_explained(command: str) -> None:
     assert [parameter.name for parameter in params if not getattr(parameter, "help", None)] == []
 
 
-def test_help_names_the_commands_in_whole_sentences() -> None:
+def test_help_has_the_commands_in_groups_and_in_whole_sentences() -> None:
     done = mixling("--help")
     assert done.returncode == 0
-    assert "..." not in done.stdout.partition("Commands:")[2], "a first sentence is too long to be shown"
-    assert [line.split()[0] for line in done.stdout.partition("Commands:\n")[2].splitlines()] == list(FLAGS)
+    commands = re.sub(r"(?s)^Usage:.*?\n\nOptions:\n.*?\n\n", "", done.stdout)
+    assert "..." not in commands, "a first sentence is too long to be shown"
+    groups = {}
+    for part in commands.split("\n\n"):
+        title, *lines = part.splitlines()
+        groups[title.rstrip(":")] = tuple(line.split()[0] for line in lines)
+    assert groups == GROUPS
+    assert sorted(COMMANDS) == sorted(FLAGS)
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:

@@ -149,7 +149,18 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The group of all commands."""
+    """The group of all commands, whose help has a section for each group of commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        limit = formatter.width - 6 - width
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            record = name.ljust(width), command.get_short_help_str(limit)
+            sections.setdefault(getattr(command, _PANEL), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
     def get_help(self, ctx: Any) -> str:
         return _colored(super().get_help(ctx))

@@ -15,30 +15,15 @@ from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 
-# Each command is a file of that name, which imports heavy modules when the command runs.
-COMMANDS = (
-    "train",
-    "pretrain",
-    "predict",
-    "explain",
-    "generate",
-    "serve",
-    "evaluate",
-    "show",
-    "inspect",
-    "export",
-    "push",
-    "demo",
-    "models",
-    "config",
-    "cost",
-    "vectors",
-    "distill",
-    "tune",
-    "compare",
-    "audit",
-    "suggest",
-)
+# The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
+GROUPS = {
+    "Start": ("demo", "models"),
+    "Train": ("train", "config", "tune", "distill", "pretrain", "vectors"),
+    "Use": ("predict", "explain", "generate", "serve", "export", "push"),
+    "Evaluate": ("evaluate", "compare", "show", "inspect", "cost"),
+    "Data": ("audit", "suggest"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 # The extra that installs each optional package.
 EXTRAS = {
@@ -82,7 +67,8 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
     app.callback()(_options)
     for name in commands:
         function = getattr(importlib.import_module(f"mixling.cli.{name}"), f"{name}_command")
-        app.command(name, cls=Command)(with_options(function))
+        panel = next(group for group, names in GROUPS.items() if name in names)
+        app.command(name, cls=Command, rich_help_panel=panel)(with_options(function))
     return app
 
 

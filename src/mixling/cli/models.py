@@ -78,7 +78,7 @@ def _compare_with_papers(*, as_json: bool) -> None:
     rows = [compare_counts(printed) for printed in PRINTED]
     if as_json:
         own = [{"parameters": row.parameters, "gflops": row.gflops} for row in rows]
-        both = [{"printed": asdict(row.printed), "ours": mine} for row, mine in zip(rows, own, strict=True)]
+        both = [{"printed": asdict(row.printed), "mixling": mine} for row, mine in zip(rows, own, strict=True)]
         put(json.dumps(both, indent=2) + "\n")
         return
     width = max(len(row.printed.model) for row in rows)
@@ -96,6 +96,6 @@ def _compare_with_papers(*, as_json: bool) -> None:
         )
 
     heading = (
-        f"{'model':<{width}} {'printed':>10} {'ours':>10} {'':>7} {'printed':>8} {'ours':>9} {'GFLOPs':>7}  source"
+        f"{'model':<{width}} {'printed':>10} {'mixling':>10} {'':>7} {'printed':>8} {'mixling':>9} {'GFLOPs':>7}  source"
     )
     put("\n".join([heading, *map(line, rows)]) + "\n")

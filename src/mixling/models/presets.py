@@ -140,7 +140,7 @@ def hypermixer_family(
     return _on_subwords(layer, dim=256, num_layers=6, max_len=128, positions=positions, final_norm=norm == "pre")
 
 
-_OWN = "ours"
+_OWN = "mixling"
 _TO_PRETRAIN = "pretraining in hours of two cores"
 _OWN_DEFAULTS = {"init": {"training_texts": True}, "ngrams": {"use": "auto"}}
 _TABLE_5 = "pNLP-Mixer, Table 5"

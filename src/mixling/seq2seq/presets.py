@@ -220,7 +220,7 @@ _FAMILIES: dict[str, tuple[Family, str]] = {
     "remixer-scaled": (scaled_remixer, _REMIXER),
     "mixer-transformer": (mixer_transformer, _REMIXER),
     "mixer-mixer": (mixer, _REMIXER),
-    "hypermixer-hypermixer": (hypermixer, "ours"),
+    "hypermixer-hypermixer": (hypermixer, "mixling"),
 }
 
 SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
@@ -230,7 +230,7 @@ SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
     **{f"{name}-base": Seq2SeqPreset(family, BASE, source, 32_128) for name, (family, source) in _FAMILIES.items()},
     **{f"{name}-small": Seq2SeqPreset(family, SMALL, source, 32_128) for name, (family, source) in _FAMILIES.items()},
     **{
-        f"{name}-{size}": Seq2SeqPreset(family, shape, "ours", 1_000)
+        f"{name}-{size}": Seq2SeqPreset(family, shape, "mixling", 1_000)
         for size, shape in (("10m", TEN), ("2m", CPU))
         for name, family in {"t5": t5, **{name: family for name, (family, _) in _FAMILIES.items()}}.items()
     },
