@@ -300,6 +300,25 @@ def test_evaluate_metrics_on_noisy_texts(call: Call, model: Path, reviews: Path,
         assert message in done.err
 
 
+def test_a_baseline_is_reported_beside_the_accuracy(call: Call, reviews: Path, tmp_path: Path) -> None:
+    options = ["--text", "review", "--label", "stars", "--epochs", "1", "--baseline", "-o", tmp_path / "model"]
+    done = call("train", reviews / "train.csv", *options)
+    assert done.code == 0, done.err
+    rows = [line.split() for line in done.err.partition("\naccuracy ")[2].splitlines()]
+    assert rows[1][:2] == ["baseline", "always"]
+    assert rows[2][:6] == ["tf-idf", "+", "lr", "has", "accuracy", "1.0000"]  # one word of each text is its label
+
+
+def test_a_task_without_a_baseline_has_no_such_option(call: Call, tmp_path: Path) -> None:
+    question = {"question": "Who?", "context": "It is Anna.", "answers": {"text": ["Anna"], "start": [6]}}
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps({**question, "id": str(i)}) + "\n" for i in range(20)))
+    (tmp_path / "pairs.jsonl").write_text('{"source": "a", "target": "b"}\n' * 20)
+    for name, task in (("asked", "question_answering"), ("pairs", "text2text")):
+        done = call("train", tmp_path / f"{name}.jsonl", "--task", task, "--baseline", "-o", tmp_path / "out")
+        assert done.code == 2
+        assert "error: --baseline: " in done.err
+
+
 def test_show(call: Call, model: Path) -> None:
     facts = json.loads(call("show", model, "--json").out)
     assert facts["labels"] == ["bad", "good"]
@@ -313,6 +332,10 @@ def test_show(call: Call, model: Path) -> None:
     assert f"{data['training']} examples of train.csv, {data['validation']} for validation" in text
     assert f"{facts['parameters']:,}" in text
     assert "1 layer without token mixing" in text
+    latency, engine = facts["latency"], call("show", model, "--engine").out.strip()
+    assert 0 < latency["milliseconds"] < 1000
+    assert (latency["of"], latency["engine"]) == ("a text of 10 words", engine)
+    assert f"ms for a text of 10 words here ({engine.split()[0]} engine)" in text
     (lone,) = [line for line in call("show", model / "model.onnx").out.splitlines() if line.startswith("labels")]
     assert lone.split() == ["labels", "2:", "bad,", "good"]  # the file has no numbers of examples
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,9 @@ def test_a_run_is_pushed_whole_and_used_from_the_hub(
     assert result["metrics"][0]["value"] == pytest.approx(metrics["accuracy"], abs=1e-6)
     assert (data["license"], data["language"], data["library_name"]) == ("mit", ["en"], "mixling")
     assert (data["datasets"], data["widget"]) == (["org/films"], [{"text": "what a great film"}])
-    assert f"mixling predict hf:{NAME} " in body
+    for line in (f"mixling predict hf:{NAME} ", f"mixling serve hf:{NAME}\n", f"mixling export hf:{NAME} --browser"):
+        assert line in body
+    assert f"Trained on {date.fromtimestamp((model / 'model.onnx').stat().st_mtime)} on " in body
     assert f'Predictor.from_pretrained("{NAME}")' in body
 
     texts = ["what a great film", "what a dull plot"]

@@ -146,6 +146,14 @@ def test_data_and_labels_have_their_numbers_and_nothing_of_a_label_is_markup() -
     assert "](confusion.png)" not in card("tagging")
 
 
+def test_the_weakest_labels_are_limits() -> None:
+    rows = [{"label": f"l{i}", "f1": value, "support": 10 + i} for i, value in enumerate((0.9, 0.25, 0.5, 0.75))]
+    text = card("classification", validation={**VALIDATION["classification"], "per_class": rows})
+    assert "lowest F1 on validation: `l1` (0.25 on 11 examples), `l2` (0.50 on 12 examples), `l3` (0.75" in text
+    few = card("classification", validation={**VALIDATION["classification"], "per_class": rows[:3]})
+    assert "lowest F1" not in few
+
+
 def test_only_an_epoch_that_was_selected_is_called_so() -> None:
     ngrams = {"terms": 9, "mixture_network": 0.5, "mixture_loss": 0.25, "loss_scaled": 0.5}
     refit = {"examples": 60}

@@ -95,7 +95,6 @@ def _compare_with_papers(*, as_json: bool) -> None:
             f"{100 * (row.ratio - 1):>+6.1f}% {flops:>26}  {printed.source}{tokens}{note}"
         )
 
-    heading = (
-        f"{'model':<{width}} {'printed':>10} {'mixling':>10} {'':>7} {'printed':>8} {'mixling':>9} {'GFLOPs':>7}  source"
-    )
+    name = "mixling"
+    heading = f"{'model':<{width}} {'printed':>10} {name:>10} {'':>7} {'printed':>8} {name:>9} {'GFLOPs':>7}  source"
     put("\n".join([heading, *map(line, rows)]) + "\n")

@@ -21,16 +21,19 @@ def show_command(
 ) -> None:
     """Describe a saved model.
 
-    Prints task, labels, size and configuration, for run folders also the validation metrics; for unfinished runs the
-    step, the best evaluation so far and the command that resumes the run.
+    Prints task, labels, size, configuration and the time for one text on this machine, for run folders also the
+    validation metrics; for unfinished runs the step, the best evaluation so far and the command that resumes the run.
     """
-    if engine:
-        from mixling.runtime.predictor import Predictor
+    from mixling.runtime.predictor import Predictor
 
+    if engine:
         put(Predictor(model).engine + "\n")
         return
     from mixling.runs.description import describe, summary
+    from mixling.runtime.latency import time_for_a_text
 
     facts = describe(model)
+    if "precision" in facts:  # of a model.onnx
+        facts |= {"latency": time_for_a_text(Predictor(model))}
     lines = json.dumps(facts, ensure_ascii=False, indent=2) if as_json else printable(summary(facts), keep="\n")
     put(lines + "\n")

@@ -113,6 +113,14 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
         ),
     ] = None
 
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Also fit TF-IDF with logistic regression, or the task's other baseline, to compare with.",
+        ),
+    ] = False
+
     def values(self) -> dict[str, Any]:
         init = {
             "vectors": self.init_embeddings,
@@ -185,6 +193,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
             "unlabeled": self.unlabeled,
             "replay": self.replay,
             "refit": self.refit,
+            "baseline": self.baseline,
             **self._choices(),
         }
         return next((name.replace("_", "-") for name, value in options.items() if value), None)
@@ -219,7 +228,7 @@ def train_command(options: TrainOptions) -> None:
         if kind == TEXT_TO_TEXT:
             train_pairs(options, options.pair_values(), started)
         else:
-            train_labels(options, started)
+            train_labels(options, started, baseline=options.baseline)
 
 
 def _kind(options: TrainOptions) -> str | None:

@@ -100,17 +100,24 @@ def session(
 
 
 def train_labels(
-    options: LabeledTraining, started: Stopwatch, *, check: Callable[[RunConfig], None] = lambda config: None
+    options: LabeledTraining,
+    started: Stopwatch,
+    *,
+    check: Callable[[RunConfig], None] = lambda config: None,
+    baseline: bool = False,
 ) -> None:
     """Train a model on labeled data.
 
     Args:
         check: raises for a configuration that the command cannot use.
+        baseline: also fit the task's reference baseline, and report it in the closing panel.
     """
 
     def check_input(config: RunConfig) -> None:
         if not config.data.train:
             raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
+        if baseline and not task_type(config.task).baselines:
+            raise ConfigError(f"--baseline: {config.task} has none; leave it out")
         check(config)
 
     out = options.out
@@ -135,12 +142,20 @@ def train_labels(
                 config = resolved.config
                 for remark in resolved.remarks:
                     terminal.log(remark)
+            line = ""
+            ranks = opened.arguments["distributed"]
+            if baseline and (ranks is None or ranks.is_main):
+                from mixling.comparison.benchmark import reference_line
+
+                line = reference_line(config, train, validation, log=terminal.log)
             run = fit(config, train, validation, **opened.arguments)
     if run is not None:
-        _report_labels(run, config, terminal, started)
+        _report_labels(run, config, terminal, started, line)
 
 
-def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch) -> None:
+def _report_labels(
+    run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch, baseline: str
+) -> None:
     """Print the metrics to standard output, and the closing panel to standard error."""
     from mixling.tasks import task_type
 
@@ -151,6 +166,7 @@ def _report_labels(run: Run[Metrics], config: RunConfig, terminal: TrainingProgr
     size = (run.folder / "model.onnx").stat().st_size
     rows = [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
     rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
+    rows += [("" if line else "baseline", baseline)] if baseline else []
     rows += [
         ("file", f"{run.folder / 'model.onnx'}, {size / 1e6:.2f} MB ({run.report['precision']})"),
         ("parameters", f"{run.parameters:,}, best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")),

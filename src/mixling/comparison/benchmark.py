@@ -156,40 +156,59 @@ def _baselines(
     refit: bool,
     log: Log,
 ) -> list[TrainedSystem]:
-    metric = task.metric
-
-    def tuned(kind: BaselineKind) -> TrainedSystem:
-        log(f"== {kind.title(task)}")
-        fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
-        begin = time.perf_counter()
-
-        def evaluate(baseline: Baseline) -> float:
-            value = task.score(validation.targets, baseline.predict(validation.texts)).numbers[metric]
-            log(f"{_shown(baseline.options)}: validation {metric.replace('_', ' ')} {value:.4f}")
-            return value
-
-        best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
-        if refit:
-            texts, targets = train.texts + validation.texts, train.targets + validation.targets
-            best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
-        return TrainedSystem(
-            name=kind.title(task),
-            about=kind.about(task),
-            options=best.options,
-            tried=tried,
-            parameters=best.parameters,
-            file_bytes=best.size(),
-            seconds=(time.perf_counter() - begin,),
-            answerers=(_Fitted(best),),
-        )
-
-    out = []
+    kinds = []
     for name in task.baselines:
         if name not in BASELINES:
             raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
         if BASELINES[name].is_installed():
-            out.append(tuned(BASELINES[name]))
-    return out if encoder is None else [*out, tuned(encoder)]
+            kinds.append(BASELINES[name])
+    if encoder is not None:
+        kinds.append(encoder)
+    return [_tuned(kind, task, train, validation, seed=seed, refit=refit, log=log) for kind in kinds]
+
+
+def _tuned(
+    kind: BaselineKind, task: Task, train: LabeledRows, validation: LabeledRows, *, seed: int, refit: bool, log: Log
+) -> TrainedSystem:
+    log(f"== {kind.title(task)}")
+    fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
+    metric, begin = task.metric, time.perf_counter()
+
+    def evaluate(baseline: Baseline) -> float:
+        value = task.score(validation.targets, baseline.predict(validation.texts)).numbers[metric]
+        log(f"{_shown(baseline.options)}: validation {metric.replace('_', ' ')} {value:.4f}")
+        return value
+
+    best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
+    if refit:
+        texts, targets = train.texts + validation.texts, train.targets + validation.targets
+        best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
+    return TrainedSystem(
+        name=kind.title(task),
+        about=kind.about(task),
+        options=best.options,
+        tried=tried,
+        parameters=best.parameters,
+        file_bytes=best.size(),
+        seconds=(time.perf_counter() - begin,),
+        answerers=(_Fitted(best),),
+    )
+
+
+def reference_line(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> str:
+    """Fit the task's reference baseline, such as TF-IDF with logistic regression, and return a line on it.
+
+    Its options are chosen on the validation examples, as the epoch of a model is.
+
+    Raises:
+        DataError: no text has a word.
+    """
+    kind = task_type(config.task)
+    task, rows = kind(kind.label_set(train)), (LabeledRows.of(train), LabeledRows.of(validation))
+    fitted = _tuned(BASELINES[task.baselines[0]], task, *rows, seed=config.train.seed, refit=False, log=log)
+    value = next(one.validation for one in fitted.tried if one.options == fitted.options)
+    metric, (seconds,) = task.metric.replace("_", " "), fitted.seconds
+    return f"{fitted.name} has {metric} {value:.4f} ({fitted.file_bytes / 1e6:.2f} MB, {seconds:.0f} s)"
 
 
 def _train(

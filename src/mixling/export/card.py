@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures
+from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures, weakest_labels
 from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
@@ -50,7 +50,7 @@ def model_card(
 # {_kind(config["model"])} that {task.purpose.format(n=len(task.labels))}
 
 {report["parameters"]:,} parameters, {report["file_bytes"] / 1e6:.2f} MB with {report["precision"]} weights, vocabulary
-included. It predicts with NumPy, tokenizers and ONNX Runtime; PyTorch is not needed.
+included. It predicts with mixling's native engine or with ONNX Runtime, without PyTorch.
 
 ## How to use
 
@@ -89,11 +89,14 @@ The complete configuration is in `run.json`, the metrics of each evaluation in `
 |---|---|
 {_table(_defaults(config, smooths=task.smooths), "{}")}
 
-## Limits
+## Intended use and limits
+
+It is meant for texts like those of its training data.
 
 {task.card_limits(config["model"]["text"], config["reading"])}
 - It has learned only from its training data: on text of another kind, language or time, predictions can be wrong and
   confident.
+{weakest_labels(validation)}\
 - Bias in the training data is reproduced. Evaluate the model on your own data before using it for decisions that
   matter.
 

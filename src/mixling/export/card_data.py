@@ -38,7 +38,8 @@ def data_section(data: Mapping[str, Any] | None, *, files: Sequence[str], held_o
 ## Data
 
 Trained on {data["training"]:,} examples{of}; {data["validation"]:,} examples {held} were used for validation. License,
-languages and origin of the data are not known to the program: add them here before you publish the model.
+languages and origin of the data are not known to the program: add them here before you publish the model, or with the
+options `--license`, `--language` and `--dataset` of `mixling push`.
 """
 
 
@@ -76,11 +77,28 @@ def pictures(validation: Mapping[str, Any]) -> str:
     return f"{confusion}\n![Training curves](curves.png)\n"
 
 
-SERVED = """Over HTTP with a page to try it (`pip install "mixling[serve]"`); or, if the native engine computes it
-(`mixling show . --engine`), as a web page that needs no server. That engine is a C library, too.
+def weakest_labels(validation: Mapping[str, Any]) -> str:
+    """Return an item of the card's list of limitations: the three labels with the lowest F1, of four or more."""
+    rows: Sequence[Mapping[str, Any]] = validation.get("per_class") or ()
+    if len(rows) < 4 or not {"label", "f1", "support"} <= rows[0].keys():
+        return ""
+    weakest = sorted(rows, key=lambda row: (row["f1"], row["support"]))[:3]
+    names = ", ".join(f"{code(row['label'])} ({row['f1']:.2f} on {row['support']:,} examples)" for row in weakest)
+    return f"- The labels with the lowest F1 on validation: {names}.\n"
+
+
+SERVED = """Over HTTP, with a page to try it (`pip install "mixling[serve]"`), and as a web page that needs no server:
 
 ```
 mixling serve .
 mixling export . --browser site/
+```
+
+In C, with the library of the native engine, which computes this model if `mixling show . --engine` prints "native":
+
+```c
+mixling_open(content, size, &model, reason, sizeof reason); /* the bytes of model.onnx */
+mixling_start(model, 1 << 20, 42, &worker);
+/* then mixling_predict, mixling_tag or mixling_answer, as mixling.h describes them */
 ```
 """

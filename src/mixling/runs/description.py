@@ -167,6 +167,9 @@ def summary(facts: dict[str, Any]) -> str:
         ("text", f"up to {text['max_len']} {text['tokens']}{subwords}"),
         ("projection", f"{text['projection']['type']}: {projection}"),
     ]
+    if (latency := facts.get("latency")) is not None:
+        engine = latency["engine"].partition(" (")[0]
+        lines.append(("latency", f"{latency['milliseconds']:.3f} ms for {latency['of']} here ({engine} engine)"))
     if "model" in facts:
         lines.append(("body", _body(facts["model"])))
     if "ngrams" in facts:

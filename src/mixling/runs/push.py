@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +55,15 @@ def push(
     card = files.get(CARD_FILE, b"").decode() or _short_card(name)
     data: dict[str, Any] = {"license": license, "language": list(languages), "datasets": list(datasets)}
     data["widget"] = [{"text": text} for text in examples]
-    files[CARD_FILE] = with_metadata(card, name, {key: value for key, value in data.items() if value}).encode()
+    data = {key: value for key, value in data.items() if value}
+    files[CARD_FILE] = with_metadata(card, name, data, trained=_day(Path(model))).encode()
     return upload(name, files, private=private, revision=revision, token=token, message=message)
+
+
+def _day(model: Path) -> date | None:
+    """Return the day on which model.onnx was written; None for a model without one, such as a pretrained one."""
+    file = model / ONNX_FILE if model.is_dir() else model
+    return date.fromtimestamp(file.stat().st_mtime) if file.exists() else None
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -64,8 +73,12 @@ def _files(path: Path) -> dict[str, bytes]:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def with_metadata(card: str, name: str, data: Mapping[str, Any]) -> str:
-    """Return a card with more metadata, and with the name of the repository in its examples and its results."""
+def with_metadata(card: str, name: str, data: Mapping[str, Any], *, trained: date | None = None) -> str:
+    """Return a card with more metadata, and with the name of the repository in its examples and its results.
+
+    Args:
+        trained: the day on which the model was written; a run's own card has none, so that equal runs have equal files.
+    """
     import yaml  # of huggingface_hub
 
     found: dict[str, Any] = {}
@@ -80,8 +93,9 @@ def with_metadata(card: str, name: str, data: Mapping[str, Any]) -> str:
                 result["dataset"] |= {"name": datasets[0], "type": datasets[0]}
     head = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=1000)
     body = card.replace('Predictor(".")  # this folder, or just its model.onnx', f'Predictor.from_pretrained("{name}")')
-    for command in ("predict", "evaluate", "generate"):
-        body = body.replace(f"mixling {command} . ", f"mixling {command} {HUB}{name} ")
+    body = re.sub(r"(mixling (?:evaluate|export|generate|predict|serve|show)) \.(?=\s)", rf"\1 {HUB}{name}", body)
+    if trained is not None:
+        body = body.replace("\nTrained on ", f"\nTrained on {trained} on ", 1)
     body = body.replace("--from . ", f"--from {HUB}{name} ").replace(
         "pip install mixling\n", 'pip install "mixling[hub]"\n'
     )
