@@ -134,7 +134,7 @@ def picture(
         *(_text(8, _row(number) + 4, SETS[one.name]) for number, one in enumerate(sets)),
         *_marks(sets, colors),
         *_times(milliseconds, colors),
-        *_legend(bottom + 48, seeds, colors),
+        *_legend(bottom + 48, seeds, [SETS[one.name] for one in sets if "fine-tuned" not in one.baselines], colors),
     ]
     return "\n".join([*out, "</g></svg>", ""])
 
@@ -170,10 +170,10 @@ def _mark(system: str, x: float, y: float, colors: Mapping[str, str]) -> str:
     }[system]
 
 
-def _legend(y: float, seeds: str, colors: Mapping[str, str]) -> Iterator[str]:
-    x, titles = PANELS["accuracy"][0] + 6.0, {"mixling": "mixling", **BASELINES}
+def _legend(y: float, seeds: str, without: list[str], colors: Mapping[str, str]) -> Iterator[str]:
+    x, titles = 14.0, {"mixling": "mixling", **BASELINES}
     if seeds:
-        titles["fine-tuned"] = f"MiniLM fine-tuned ({seeds})"
+        titles["fine-tuned"] = f"MiniLM fine-tuned ({seeds}{'; not run on ' if without else ''}{', '.join(without)})"
     for system, title in titles.items():
         yield _mark(system, x, y - 4, colors)
         yield _text(x + 11, y, title)

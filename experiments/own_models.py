@@ -256,9 +256,17 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def tables(lines: list[dict[str, Any]]) -> str:
     """Return the results of texts and of taggers as two markdown tables, each in the order of SETS."""
-    costs = ["MB", "s", "8 bits agree"]
+    costs = ["MB", "seconds", "8-bit agreement, %"]
     texts = [
-        ["set", "model", "start", "teacher", "test, mean ± sd (seeds)", *BASELINES.values(), "beside the best, 95%"]
+        [
+            "set",
+            "model",
+            "initialized from",
+            "teacher",
+            "test, mean ± sd (seeds)",
+            *BASELINES.values(),
+            "ahead of the best, 95%",
+        ]
     ]
     slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy", *costs]]
     texts[0] += ["calibration error", *costs]

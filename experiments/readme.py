@@ -104,7 +104,25 @@ def remixer_cost(folder: Path) -> str:
     return as_markdown(rows)
 
 
+def fine_tuned(folder: Path) -> str:
+    """A fine-tuned MiniLM beside the models of `mixling train` without other text; one row for each set."""
+    results = folder / "experiments" / "results"
+    tuned = {(line["set"], line["seed"]): line for line in read(results / "fine_tuned.json") or []}
+    rows = [["set", "mixling", "MiniLM fine-tuned (seeds)", "learning rates tried"]]
+    for line in read(results / "own_models.json") or []:
+        lines = [tuned[key] for key in sorted(tuned) if key[0] == line["set"]]
+        if line["measure"] == "accuracy" and not line["start"] and not line["teacher"]:
+            own = spread([seed["test"]["accuracy"] for seed in line["seeds"]])
+            accuracy = (
+                f"{fraction(statistics.mean(one['test'] for one in lines))} ({len(lines)})" if lines else "not run"
+            )
+            rates = sorted({float(rate) for one in lines for rate in one["validation"]})
+            rows.append([line["set"], own, accuracy, ", ".join(f"{rate:g}" for rate in rates)])
+    return as_markdown(rows)
+
+
 TABLES: dict[str, Callable[[Path], str]] = {
+    "fine_tuned": fine_tuned,
     "slots": slots,
     "pnlp_tables": pnlp_tables,
     "fashion_mnist": fashion_mnist,
