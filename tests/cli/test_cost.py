@@ -62,12 +62,20 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
     done = call("cost", "pnlp-mixer-x-small", mine, "--lengths", "4:16", "--repeats", 1, "-o", out, "--plot", plot)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == 1 + 2 * 3 + 1
-    assert done.out.splitlines()[-1].startswith("FLOPs are those of matrix products")
-    assert "FFTs are not counted" in done.out
+    assert done.out.splitlines()[-1].startswith(
+        "FLOPs: 2 for each multiply-add of a matrix product, 5 L log2 L for an FFT"
+    )
     rows = json.loads(out.read_text())["rows"]
     assert [row["length"] for row in rows] == [4, 4, 8, 8, 16, 16]
     assert {row["model"] for row in rows} == {"pnlp-mixer-x-small", str(mine)}
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_ffts_are_counted_as_is_stated(call: Call) -> None:
+    """Six layers of FNet: products of 256 by 512 channels, and an FFT of all 16 x 256 numbers."""
+    done = call("cost", "fnet-512", "--lengths", 16, "--repeats", 1)
+    flops = 6 * (2 * 16 * 2 * 256 * 512 + 5 * 16 * 256 * 12)
+    assert done.out.splitlines()[1].split()[3] == f"{flops / 1e9:.4f}"
 
 
 @pytest.mark.parametrize(

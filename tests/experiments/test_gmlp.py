@@ -86,6 +86,25 @@ def test_a_power_law_is_found_through_its_points() -> None:
     assert law(sizes, values) == pytest.approx((np.exp(y.mean() + power * x.mean()), power))
 
 
+def test_a_part_of_the_text_has_its_first_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoded text as `pretrain` keeps it, and parts of it that `pretrain` reads; held-out text is the same."""
+    ablation, scaling = module("gmlp_ablation"), module("gmlp_scaling")
+    documents = [" ".join([str(i), *(f"w{(i * i + j) % 40}" for j in range(9))]) for i in range(1000)]
+    (tmp_path / "text.txt").write_text("\n".join(documents))
+    monkeypatch.setattr(ablation, "SUBWORDS", 200)
+    ablation.encode_text(tmp_path / "text.txt", tmp_path / "runs" / "text")
+    options = SimpleNamespace(runs=tmp_path / "runs", kinds=["gmlp"], fractions=[0.25, 1.0], steps=1)
+    short, full = scaling.data_axis(options, tmp_path / "runs" / "text")["gmlp"]
+    assert 0.2 * full["tokens"] < short["tokens"] <= 0.25 * full["tokens"]
+    assert short["perplexity"] != full["perplexity"]
+    corpora = [tmp_path / "runs" / name / "corpus" for name in ("text-0.25", "text")]
+    few, all_ = (np.fromfile(corpus / "train.rows", "<u4") for corpus in corpora)
+    assert np.array_equal(few, all_[: len(few)])
+    assert few[-1] == all_[-1]
+    for column in ("validation.rows", "validation.starts"):
+        assert (corpora[0] / column).read_bytes() == (corpora[1] / column).read_bytes()
+
+
 def test_fine_tunings_have_their_median(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five seeds whose models answer 3, 1, 4, 2 and 4 of 4 texts right: the median is that of 3."""
     pretraining = module("pretraining")

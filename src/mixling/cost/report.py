@@ -11,7 +11,7 @@ from mixling.cost.environment import provenance
 from mixling.cost.timing import Measurement
 from mixling.storage import write_json
 
-FOOTNOTE = "FLOPs are those of matrix products, 2 for each multiply-add; FFTs are not counted."
+FOOTNOTE = "FLOPs: 2 for each multiply-add of a matrix product, 5 L log2 L for an FFT of L numbers."
 
 
 def as_table(rows: Sequence[Measurement], *, header: bool = True) -> str:
