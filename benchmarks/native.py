@@ -176,7 +176,8 @@ def opened(content: bytes, engine: str, module: Any = None) -> Predictor:
     finally:
         del os.environ["MIXLING_ENGINE"]
     if module is not None:
-        predictor._inference.native = NativeEngine(module.Model(content, CACHE_BYTES, 1))
+        built = NativeEngine(module.Model(content, CACHE_BYTES, 1))
+        predictor._inference.native, predictor._inference.decide = built, built.decider(to_end=True)
     return predictor
 
 

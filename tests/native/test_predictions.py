@@ -194,12 +194,23 @@ def test_values_beyond_the_range_of_half_precision(
 
 def test_arguments_of_the_module_are_checked(export: Callable[..., bytes]) -> None:
     model = Model(export("mixling-tiny"), 0, 1)
-    with pytest.raises(TypeError, match="as many labels"):
-        model.decide(["a"], False, Prediction, ("a",), print)
-    with pytest.raises(TypeError, match="takes a class"):
-        model.decide(["a"], False, 3, model.labels, print)  # type: ignore[type-var]
-    with pytest.raises(TypeError, match="a text is a string"):
-        model.decide([3], False, Prediction, model.labels, print)  # type: ignore[list-item]
+    for kind, message in ((3, "must be type"), (str, "has no attribute 'label'")):
+        with pytest.raises((TypeError, AttributeError), match=message):
+            model.decider(kind, False)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="with slots"):
+        model.decider(type("Named", (), {"label": 1}), False)
+    decide = model.decider(Prediction, False)
+    for other in (3, None, ("a", "b"), b"a", ["a", 3], [["a"]], ["a"] * 4097, np.str_("a"), [np.str_("a")]):
+        assert decide(other) is None
+    assert decide([]) == []
+    for arguments in ((), ("a", "b")):
+        with pytest.raises(TypeError):
+            decide(*arguments)
+    assert decide("a\udcff") == decide(["a\udcff"] * 2)[1]
+    make = decide("a")._make
+    for number in (-1, 1):
+        with pytest.raises(IndexError, match="no such row"):
+            make(number)
     for wrong in ((), ("a",) * 3):
         with pytest.raises((TypeError, IndexError)):
             model.lines(["a"], False, wrong, (b"",) * 3, (b"",) * 4)  # type: ignore[arg-type]

@@ -3,8 +3,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-def probabilities(logits: bytes, row: int, labels: tuple[str, ...]) -> dict[str, float]: ...
-
 class Model:
     labels: tuple[str, ...]
     task: str
@@ -14,9 +12,7 @@ class Model:
     def __init__(self, data: bytes, cache_bytes: int, seed: int) -> None: ...
     def predict(self, texts: Sequence[str | tuple[str, str] | list[str]], to_end: bool) -> tuple[bytes, bytes]: ...
     def kept(self, text: str, kept: Any, words: int) -> bytes | None: ...
-    def decide(
-        self, texts: Sequence[str], to_end: bool, kind: type[T], labels: tuple[str, ...], make: Callable[[int], Any]
-    ) -> tuple[list[T], bytes] | None: ...
+    def decider(self, kind: type[T], to_end: bool) -> Callable[[Any], Any]: ...
     def lines(
         self,
         texts: Sequence[str],

@@ -44,8 +44,9 @@ static void give_back(Model *self, mixling_worker *worker) {
         mixling_stop(worker);
 }
 
-/* The UTF-8 of a string, which lives as long as it; of one with lone surrogates as long as `kept`. */
-static int read_string(PyObject *text, PyObject *kept, const char **data, size_t *size) {
+/* The UTF-8 of a string, which lives as long as it; of one with lone surrogates as long as `*kept`, a list that is made
+   when it is needed. */
+static int read_string(PyObject *text, PyObject **kept, const char **data, size_t *size) {
     Py_ssize_t length;
     char *encoded;
     if (!PyUnicode_Check(text)) {
@@ -58,7 +59,8 @@ static int read_string(PyObject *text, PyObject *kept, const char **data, size_t
         PyErr_Clear();
         PyObject *passed = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
         if (!passed) return -1;
-        int failed = PyList_Append(kept, passed) || PyBytes_AsStringAndSize(passed, &encoded, &length);
+        if (!*kept) *kept = PyList_New(0);
+        int failed = !*kept || PyList_Append(*kept, passed) || PyBytes_AsStringAndSize(passed, &encoded, &length);
         Py_DECREF(passed);
         if (failed) return -1;
         *data = encoded;
@@ -67,7 +69,7 @@ static int read_string(PyObject *text, PyObject *kept, const char **data, size_t
     return 0;
 }
 
-static int read_text(PyObject *item, PyObject *kept, mixling_text *out) {
+static int read_text(PyObject *item, PyObject **kept, mixling_text *out) {
     memset(out, 0, sizeof *out);
     if (!PyTuple_Check(item)) return read_string(item, kept, &out->first, &out->first_size);
     if (PyTuple_Size(item) != 2) {
@@ -78,7 +80,7 @@ static int read_text(PyObject *item, PyObject *kept, mixling_text *out) {
            read_string(PyTuple_GetItem(item, 1), kept, &out->second, &out->second_size);
 }
 
-static mixling_text *read_texts(PyObject *texts, PyObject *kept) {
+static mixling_text *read_texts(PyObject *texts, PyObject **kept) {
     Py_ssize_t n = PyTuple_Size(texts);
     mixling_text *items = PyMem_Malloc(((size_t)n + 1) * sizeof *items);
     if (!items) return (mixling_text *)(void *)PyErr_NoMemory();
@@ -92,19 +94,19 @@ static mixling_text *read_texts(PyObject *texts, PyObject *kept) {
 
 /* The logits of texts as bytes of float32 and their flags as bytes, new references; 0, or -1 with an exception. */
 static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyObject **flags) {
-    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0);
+    PyObject *texts = PySequence_Tuple(given), *kept = NULL;
     mixling_text *items = NULL;
     mixling_worker *worker = NULL;
     int status = -1;
     *logits = *flags = NULL;
-    if (!texts || !kept) goto done;
+    if (!texts) goto done;
     Py_ssize_t n = PyTuple_Size(texts);
     size_t labels = mixling_num_labels(self->model);
     if ((size_t)n > (size_t)PY_SSIZE_T_MAX / sizeof(mixling_text) / (labels + 1)) {
         PyErr_NoMemory();
         goto done;
     }
-    if (!(items = read_texts(texts, kept))) goto done;
+    if (!(items = read_texts(texts, &kept))) goto done;
     *logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
     *flags = PyBytes_FromStringAndSize(NULL, n);
     if (!*logits || !*flags || !(worker = borrow(self))) goto done;
@@ -136,23 +138,20 @@ static PyObject *predict(Model *self, PyObject *arguments) {
 /* kept(text, kept) -> logits of the texts that keep some of the words of one, by the bytes (m, n) of a matrix and n; None
    where there is no such text for this model. */
 static PyObject *kept(Model *self, PyObject *arguments) {
-    PyObject *text, *strings = PyList_New(0), *logits = NULL;
+    PyObject *text, *strings = NULL, *logits = NULL;
     Py_buffer rows;
     Py_ssize_t n;
     mixling_text item;
     mixling_worker *worker = NULL;
     int status = MIXLING_MEMORY;
     size_t labels = mixling_num_labels(self->model) * sizeof(float);
-    if (!strings || !PyArg_ParseTuple(arguments, "O!y*n", &PyUnicode_Type, &text, &rows, &n)) {
-        Py_XDECREF(strings);
-        return NULL;
-    }
+    if (!PyArg_ParseTuple(arguments, "O!y*n", &PyUnicode_Type, &text, &rows, &n)) return NULL;
     size_t m = n > 0 ? (size_t)(rows.len / n) : 0;
     if (n <= 0 || rows.len % n)
         PyErr_SetString(PyExc_ValueError, "kept takes a matrix with a column for each word");
     else if (m > (size_t)PY_SSIZE_T_MAX / labels)
         PyErr_NoMemory();
-    else if (!read_text(text, strings, &item) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
+    else if (!read_text(text, &strings, &item) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
         worker = borrow(self);
     if (worker) {
         float *values = (float *)(void *)PyBytes_AsString(logits);
@@ -163,7 +162,7 @@ static PyObject *kept(Model *self, PyObject *arguments) {
         if (status == MIXLING_MEMORY) PyErr_NoMemory();
     }
     PyBuffer_Release(&rows);
-    Py_DECREF(strings);
+    Py_XDECREF(strings);
     if (status == MIXLING_OK) return logits;
     Py_XDECREF(logits);
     if (PyErr_Occurred()) return NULL;
@@ -189,87 +188,182 @@ static int append(buffer *to, const void *data, size_t size) {
     return 0;
 }
 
-/* An object of a class with slots, of which those that are given are filled; the others are without a value. */
-static PyObject *new_prediction(PyTypeObject *kind, PyObject *const *names, PyObject *const *values, int n) {
-    PyObject *out = PyType_GenericAlloc(kind, 0);
-    for (int i = 0; out && i < n; i++)
-        if (values[i] && PyObject_GenericSetAttr(out, names[i], values[i])) Py_CLEAR(out);
-    return out;
-}
-
-/* decide(texts, to_end, kind, labels, make) -> (list of objects of the class `kind`, logits), or None where a logit is
-   not finite.
-
-   An object has the slots `label`, the one of the greatest logit; `_make`, which is `make`; `_row`, the text's number;
-   and `truncated` and `empty` where they are true. */
-static PyObject *decide(Model *self, PyObject *arguments) {
-    PyObject *texts, *kind, *labels, *make, *logits, *flags, *list = NULL, *out = NULL;
-    PyObject *names[5] = {NULL};
-    static const char *const NAMES[] = {"label", "_make", "_row", "truncated", "empty"};
-    int to_end, finite = 1;
-    size_t count = mixling_num_labels(self->model);
-    if (!PyArg_ParseTuple(arguments, "OpOO!O", &texts, &to_end, &kind, &PyTuple_Type, &labels, &make)) return NULL;
-    if (!PyType_Check(kind) || (size_t)PyTuple_Size(labels) != count) {
-        PyErr_SetString(PyExc_TypeError, "decide takes a class, and as many labels as the model has");
-        return NULL;
-    }
-    if (run(self, texts, to_end, &logits, &flags)) return NULL;
-    Py_ssize_t n = PyBytes_Size(flags);
-    const float *row = (const float *)(const void *)PyBytes_AsString(logits);
-    const char *bits = PyBytes_AsString(flags);
-    list = PyList_New(n);
-    for (int i = 0; list && i < 5; i++)
-        if (!(names[i] = PyUnicode_InternFromString(NAMES[i]))) Py_CLEAR(list);
-    for (Py_ssize_t i = 0; list && i < n && finite; i++, row += count) {
-        size_t best = 0;
-        for (size_t k = 0; k < count; k++) {
-            finite &= isfinite(row[k]) != 0;
-            if (row[k] > row[best]) best = k;
-        }
-        PyObject *number = PyLong_FromSsize_t(i), *item = NULL;
-        PyObject *values[] = {
-            PyTuple_GetItem(labels, (Py_ssize_t)best), make, number, bits[i] & MIXLING_TRUNCATED ? Py_True : NULL,
-            bits[i] & MIXLING_EMPTY ? Py_True : NULL};
-        if (number) item = new_prediction((PyTypeObject *)kind, names, values, 5);
-        Py_XDECREF(number);
-        if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
-    }
-    if (list && finite)
-        out = PyTuple_Pack(2, list, logits);
-    else if (list)
-        out = Py_NewRef(Py_None);
-    for (int i = 0; i < 5; i++) Py_XDECREF(names[i]);
-    Py_XDECREF(list);
-    Py_DECREF(logits);
-    Py_DECREF(flags);
-    return out;
-}
-
-/* probabilities(logits, row, labels) -> the probability of each label in a row of logits, as `decide` returns them */
-static PyObject *probabilities(PyObject *module, PyObject *arguments) {
-    PyObject *bytes, *labels, *out;
+/* The logits of texts that were predicted at a time, from which probabilities are made when they are first asked for. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *labels;
     Py_ssize_t number;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "SnO!", &bytes, &number, &PyTuple_Type, &labels)) return NULL;
-    Py_ssize_t n = PyTuple_Size(labels), size = n * (Py_ssize_t)sizeof(float);
-    if (!n || number < 0 || number >= PyBytes_Size(bytes) / size) {
-        PyErr_SetString(PyExc_ValueError, "probabilities takes rows with a logit for each label, and the number of one");
+    float *logits; /* (number, labels) */
+} Rows;
+
+/* rows(i) -> the probability of each label in row i */
+static PyObject *probabilities(Rows *self, PyObject *arguments, PyObject *names) {
+    Py_ssize_t number, n = PyTuple_Size(self->labels);
+    PyObject *out;
+    (void)names;
+    if (!PyArg_ParseTuple(arguments, "n", &number)) return NULL;
+    if (number < 0 || number >= self->number) {
+        PyErr_SetString(PyExc_IndexError, "there is no such row");
         return NULL;
     }
-    const float *row = (const float *)(const void *)(PyBytes_AsString(bytes) + number * size);
+    const float *row = self->logits + number * n;
     double top = row[0], sum = 0;
     for (Py_ssize_t k = 1; k < n; k++) top = row[k] > top ? row[k] : top;
     for (Py_ssize_t k = 0; k < n; k++) sum += exp(row[k] - top);
     if (!(out = PyDict_New())) return NULL;
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *value = PyFloat_FromDouble(exp(row[k] - top) / sum);
-        int failed = !value || PyDict_SetItem(out, PyTuple_GetItem(labels, k), value);
+        int failed = !value || PyDict_SetItem(out, PyTuple_GetItem(self->labels, k), value);
         Py_XDECREF(value);
         if (!failed) continue;
         Py_DECREF(out);
         return NULL;
     }
     return out;
+}
+
+static void free_object(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static void free_rows(Rows *self) {
+    Py_XDECREF(self->labels);
+    PyMem_Free(self->logits);
+    free_object((PyObject *)self);
+}
+
+/* What makes predictions: objects of a class with the slots `label`, that of the greatest logit; `_make`, which gives the
+   probabilities for `_row`; and `truncated` and `empty` where they are true. */
+enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, NUM_SLOTS };
+static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make", "_row", "truncated", "empty"};
+
+typedef struct {
+    PyObject_HEAD
+    Model *model;
+    PyTypeObject *kind, *rows;
+    PyObject *labels;
+    PyObject *slots[NUM_SLOTS]; /* as the class has them */
+    descrsetfunc set[NUM_SLOTS];
+    int to_end;
+} Decider;
+
+static PyObject *labels(Model *self, void *unused);
+enum { ROWS_TYPE, DECIDER_TYPE, MODEL_TYPE, NUM_TYPES }; /* of the module's state */
+
+/* decider(kind, to_end) -> Decider */
+static PyObject *decider(Model *self, PyObject *arguments) {
+    PyTypeObject *kind, **types = PyType_GetModuleState(Py_TYPE((PyObject *)self));
+    int to_end;
+    if (!PyArg_ParseTuple(arguments, "O!p", &PyType_Type, &kind, &to_end)) return NULL;
+    Decider *out = (Decider *)PyType_GenericAlloc(types[DECIDER_TYPE], 0);
+    if (!out) return NULL;
+    out->model = (Model *)Py_NewRef((PyObject *)self);
+    out->kind = (PyTypeObject *)Py_NewRef((PyObject *)kind);
+    out->rows = types[ROWS_TYPE];
+    out->to_end = to_end;
+    out->labels = labels(self, NULL);
+    for (int i = 0; i < NUM_SLOTS && out->labels; i++) {
+        out->slots[i] = PyObject_GetAttrString((PyObject *)kind, SLOT_NAMES[i]);
+        if (out->slots[i]) out->set[i] = (descrsetfunc)PyType_GetSlot(Py_TYPE(out->slots[i]), Py_tp_descr_set);
+        if (!out->set[i]) Py_CLEAR(out->labels);
+    }
+    if (out->labels) return (PyObject *)out;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "decider takes a class with slots");
+    Py_DECREF((PyObject *)out);
+    return NULL;
+}
+
+static void free_decider(Decider *self) {
+    for (int i = 0; i < NUM_SLOTS; i++) Py_XDECREF(self->slots[i]);
+    Py_XDECREF(self->labels);
+    Py_XDECREF((PyObject *)self->kind);
+    Py_XDECREF((PyObject *)self->model);
+    free_object((PyObject *)self);
+}
+
+static PyObject *new_prediction(Decider *self, Rows *rows, Py_ssize_t number, size_t best, int flags) {
+    PyObject *out = PyType_GenericAlloc(self->kind, 0), *row = PyLong_FromSsize_t(number);
+    PyObject *values[NUM_SLOTS] = {
+        PyTuple_GetItem(self->labels, (Py_ssize_t)best), (PyObject *)rows, row,
+        flags & MIXLING_TRUNCATED ? Py_True : NULL, flags & MIXLING_EMPTY ? Py_True : NULL};
+    if (!row) Py_CLEAR(out);
+    for (int i = 0; out && i < NUM_SLOTS; i++)
+        if (values[i] && self->set[i](self->slots[i], out, values[i])) Py_CLEAR(out);
+    Py_XDECREF(row);
+    return out;
+}
+
+enum { MOST_TEXTS = 4096, SHORT = 512 }; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
+
+/* decider(texts) -> the prediction for a string, or a list of predictions for a list of up to MOST_TEXTS strings; None for
+   anything else, and where a logit is not finite: who calls knows more of what is wrong. */
+static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) {
+    PyObject *given, *kept = NULL, *texts = NULL, *out = NULL;
+    mixling_text only, *items = &only;
+    mixling_worker *worker;
+    size_t count = mixling_num_labels(self->model->model), bytes = 0;
+    int status = MIXLING_ARGUMENT, finite = 1;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "O", &given)) return NULL;
+    int single = PyUnicode_CheckExact(given);
+    if (!single && (!PyList_CheckExact(given) || PyList_Size(given) > MOST_TEXTS)) Py_RETURN_NONE;
+    if (!single && !(texts = PySequence_Tuple(given))) return NULL; /* other threads may change the list */
+    Py_ssize_t n = single ? 1 : PyTuple_Size(texts);
+    Rows *rows = (Rows *)PyType_GenericAlloc(self->rows, 0);
+    if (!rows || n > MOST_TEXTS) goto done;
+    rows->labels = Py_NewRef(self->labels);
+    rows->number = n;
+    rows->logits = PyMem_Malloc((size_t)n * (count * sizeof(float) + 1) + 1); /* and the flags */
+    if (n > 1) items = PyMem_Malloc((size_t)n * sizeof *items);
+    if (!rows->logits || !items) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    uint8_t *flags = (uint8_t *)(rows->logits + (size_t)n * count);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = single ? given : PyTuple_GetItem(texts, i);
+        memset(items + i, 0, sizeof *items);
+        if (!PyUnicode_CheckExact(item) || read_string(item, &kept, &items[i].first, &items[i].first_size)) goto done;
+        bytes += items[i].first_size;
+    }
+    if (!(worker = borrow(self->model))) goto done;
+    int (*run)(mixling_worker *, const mixling_text *, size_t, float *, uint8_t *) =
+        self->to_end ? mixling_predict_long : mixling_predict;
+    if (bytes <= SHORT) {
+        status = run(worker, items, (size_t)n, rows->logits, flags);
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        status = run(worker, items, (size_t)n, rows->logits, flags);
+        Py_END_ALLOW_THREADS;
+    }
+    give_back(self->model, worker);
+    if (status != MIXLING_OK) goto done;
+    if (!single && !(out = PyList_New(n))) goto done;
+    const float *row = rows->logits;
+    for (Py_ssize_t i = 0; i < n; i++, row += count) {
+        size_t best = 0;
+        for (size_t k = 0; k < count; k++) {
+            finite &= isfinite(row[k]) != 0;
+            if (row[k] > row[best]) best = k;
+        }
+        PyObject *item = finite ? new_prediction(self, rows, i, best, flags[i]) : NULL;
+        if (single)
+            out = item;
+        else if (!item || PyList_SetItem(out, i, item))
+            Py_CLEAR(out);
+        if (!out) break;
+    }
+done:
+    if (items != &only) PyMem_Free(items);
+    Py_XDECREF(kept);
+    Py_XDECREF(texts);
+    Py_XDECREF((PyObject *)rows);
+    if (status == MIXLING_MEMORY) PyErr_NoMemory();
+    if (out || PyErr_Occurred()) return out;
+    Py_RETURN_NONE;
 }
 
 static int append_bytes(buffer *to, PyObject *from, Py_ssize_t index) {
@@ -387,8 +481,8 @@ static PyObject *tag(Model *self, PyObject *arguments) {
     PyObject *given, *flags = NULL, *out = NULL;
     int to_end;
     if (!PyArg_ParseTuple(arguments, "Op", &given, &to_end)) return NULL;
-    PyObject *texts = PySequence_Tuple(given), *kept = PyList_New(0);
-    mixling_text *items = texts && kept ? read_texts(texts, kept) : NULL;
+    PyObject *texts = PySequence_Tuple(given), *kept = NULL;
+    mixling_text *items = texts ? read_texts(texts, &kept) : NULL;
     mixling_worker *worker = NULL;
     tagged found = {0};
     if (!items || !(flags = PyBytes_FromStringAndSize(NULL, PyTuple_Size(texts))) || !(worker = borrow(self))) goto done;
@@ -423,11 +517,11 @@ done:
 
 /* answer(pair) -> (flags, start, end or -1, margin, probability, probability of none) */
 static PyObject *answer(Model *self, PyObject *pair) {
-    PyObject *kept = PyList_New(0), *out = NULL;
+    PyObject *kept = NULL, *out = NULL;
     mixling_text item;
     mixling_span span;
     uint8_t flags;
-    mixling_worker *worker = kept && !read_text(pair, kept, &item) ? borrow(self) : NULL;
+    mixling_worker *worker = !read_text(pair, &kept, &item) ? borrow(self) : NULL;
     if (worker) {
         int status;
         Py_BEGIN_ALLOW_THREADS;
@@ -450,11 +544,11 @@ static PyObject *words(Model *self, PyObject *text) {
     mixling_text item = {0};
     size_t n = 0;
     uint8_t flags = 0;
-    PyObject *kept = PyList_New(0), *list = NULL, *out = NULL;
+    PyObject *kept = NULL, *list = NULL, *out = NULL;
     mixling_word *found = PyMem_Malloc(mixling_max_len(self->model) * sizeof *found);
-    mixling_worker *worker = kept && found ? borrow(self) : NULL;
+    mixling_worker *worker = found ? borrow(self) : NULL;
     if (!worker) goto done;
-    int failed = read_string(text, kept, &item.first, &item.first_size);
+    int failed = read_string(text, &kept, &item.first, &item.first_size);
     if (!failed) mixling_words(worker, &item, found, &n, &flags);
     give_back(self, worker);
     if (failed || !(list = PyList_New((Py_ssize_t)n))) goto done;
@@ -477,10 +571,10 @@ static PyObject *features(Model *self, PyObject *word) {
     uint32_t *found = PyMem_Malloc(MOST * sizeof *found);
     size_t n = 0, size = 0;
     const char *data = NULL;
-    PyObject *kept = PyList_New(0), *out = NULL;
-    mixling_worker *worker = kept && found ? borrow(self) : NULL;
+    PyObject *kept = NULL, *out = NULL;
+    mixling_worker *worker = found ? borrow(self) : NULL;
     if (worker) {
-        if (!read_string(word, kept, &data, &size) && mixling_features(worker, data, size, found, MOST, &n) == MIXLING_OK)
+        if (!read_string(word, &kept, &data, &size) && mixling_features(worker, data, size, found, MOST, &n) == MIXLING_OK)
             out = PyBytes_FromStringAndSize((const char *)found, (Py_ssize_t)(n * sizeof *found));
         give_back(self, worker);
     }
@@ -559,18 +653,15 @@ static PyObject *new_model(PyTypeObject *type, PyObject *arguments, PyObject *na
 }
 
 static void free_model(Model *self) {
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
     while (self->num_idle) mixling_stop(self->idle[--self->num_idle]);
     mixling_close(self->model);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    free_object((PyObject *)self);
 }
 
 static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
     {"kept", (PyCFunction)kept, METH_VARARGS, "Return the logits of texts with some of the words of one."},
-    {"decide", (PyCFunction)decide, METH_VARARGS, "Return predictions of one label each, and the logits."},
+    {"decider", (PyCFunction)decider, METH_VARARGS, "Return what makes predictions of one label each of texts."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
     {"tag", (PyCFunction)tag, METH_VARARGS, "Return the flags, words, logits, tags and their probabilities of texts."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
@@ -595,21 +686,47 @@ static PyType_Slot SLOTS[] = {
     {Py_tp_getset, GETTERS},
     {0, NULL}};
 
-static PyType_Spec SPEC = {"mixling.native._core.Model", sizeof(Model), 0, Py_TPFLAGS_DEFAULT, SLOTS};
+static PyType_Slot ROWS_SLOTS[] = {
+    {Py_tp_doc, "Logits of texts, whose probabilities are made when they are first asked for."},
+    {Py_tp_call, probabilities},
+    {Py_tp_dealloc, free_rows},
+    {0, NULL}};
 
+static PyType_Slot DECIDER_SLOTS[] = {
+    {Py_tp_doc, "Makes predictions of one label each of strings."},
+    {Py_tp_call, decide},
+    {Py_tp_dealloc, free_decider},
+    {0, NULL}};
+
+enum { INTERNAL = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
+static PyType_Spec SPECS[NUM_TYPES] = {
+    {"mixling.native._core.Rows", sizeof(Rows), 0, INTERNAL, ROWS_SLOTS},
+    {"mixling.native._core.Decider", sizeof(Decider), 0, INTERNAL, DECIDER_SLOTS},
+    {"mixling.native._core.Model", sizeof(Model), 0, Py_TPFLAGS_DEFAULT, SLOTS}};
+
+/* The module's state is its types. */
 static int fill(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&SPEC);
-    if (!type) return -1;
-    int failed = PyModule_AddObjectRef(module, "Model", type);
-    Py_DECREF(type);
-    return failed;
+    PyObject **types = PyModule_GetState(module);
+    for (int i = 0; i < NUM_TYPES; i++)
+        if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
+    return PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE]);
 }
 
-static PyMethodDef FUNCTIONS[] = {
-    {"probabilities", probabilities, METH_VARARGS, "Return the probabilities of the labels of a row of logits."},
-    {NULL, NULL, 0, NULL}};
+static int visit_module(PyObject *module, visitproc visit, void *arg) {
+    PyObject **types = PyModule_GetState(module);
+    for (int i = 0; i < NUM_TYPES && types; i++) Py_VISIT(types[i]);
+    return 0;
+}
+
+static int clear_module(PyObject *module) {
+    PyObject **types = PyModule_GetState(module);
+    for (int i = 0; i < NUM_TYPES && types; i++) Py_CLEAR(types[i]);
+    return 0;
+}
 
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};
-static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core", NULL, 0, FUNCTIONS, MODULE_SLOTS, NULL, NULL, NULL};
+static PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_core", NULL, NUM_TYPES * sizeof(PyObject *), NULL, MODULE_SLOTS, visit_module, clear_module,
+    NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&MODULE); }

@@ -7,7 +7,7 @@ from mixling.runtime.inputs import BATCH_SIZE, PART_TEXTS, TextInputs
 from mixling.runtime.quick import open_quickly
 
 if TYPE_CHECKING:  # imported when a model is opened in full
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.decoding import LabelDecoder
     from mixling.text.encoder import Encoded, Text, TextEncoder
 
+
+def _not_here(texts: object) -> None:
+    """Return None: predictions are made of logits."""
+
+
 _PART_CHARS = 64 << 20  # characters of texts in memory at a time, with the native engine
 
 
@@ -35,6 +40,8 @@ class Inference:
         decoder: makes predictions of logits.
         native: the native engine; None if the model, or the caller's encoder, is not for it.
         too_long: how texts are read that are longer than the model's maximum, see `windows`.
+        decide: predicts by `native` alone, if one label is all that there is to predict, for a string or a list of up
+            to `PART_TEXTS`; returns None for all that needs checks, or more than that.
     """
 
     def __init__(
@@ -50,13 +57,17 @@ class Inference:
         self.too_long = too_long
         self._num_threads, self._threshold = num_threads, threshold
         self._network: Network | None = None
+        self.decide: Callable[[Any], Any] = _not_here
         self._quick = open_quickly(path) if encoder is None and threshold is None else None
         if self._quick is None:
             self._network = self._open(path, encoder)
             return
-        self.native: NativeEngine | None = self._quick.engine
+        engine = self._quick.engine
+        self.native: NativeEngine | None = engine
         self.decoder: Task | LabelDecoder = self._quick.decoder
-        self.inputs = TextInputs(pairs=self.native.pairs, questions=False, part_chars=_PART_CHARS)
+        self.inputs = TextInputs(pairs=engine.pairs, questions=False, part_chars=_PART_CHARS)
+        if too_long != "error":
+            self.decide = engine.decider(to_end=self.to_end)
 
     @property
     def network(self) -> Network:
@@ -95,12 +106,7 @@ class Inference:
 
     def alone(self, texts: Sequence[Text]) -> NativeEngine | None:
         """Return the native engine if it makes the predictions for checked texts by itself: of one label each."""
-        decoder: Any = self.decoder
-        if self._quick is None or self.native is None or decoder.threshold is not None or decoder.conformal is not None:
-            return None
-        if self.too_long == "error" or set(map(type, texts)) != {str}:
-            return None
-        return self.native
+        return self.native if self.decide is not _not_here and set(map(type, texts)) == {str} else None
 
     def read(
         self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE

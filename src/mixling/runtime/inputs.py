@@ -33,10 +33,6 @@ class TextInputs:
         self._pairs = True if questions else pairs
         self._part_chars = part_chars
 
-    def are_few(self, texts: object) -> bool:
-        """Return whether texts are a list that can be predicted at once; raise as `check` does."""
-        return type(texts) is list and 0 < len(texts) <= CHECKED and self.check(texts) < self._part_chars
-
     def parts(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         """Yield texts in lists of up to `PART_TEXTS`, checked; they may be endless.
 

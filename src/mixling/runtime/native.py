@@ -11,7 +11,7 @@ from mixling.text.decoding import parts_of_json
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     import numpy as np
@@ -58,28 +58,6 @@ class ReadWords(ReadText):
 
 
 _READ = tuple(map(ReadText, range(4)))
-
-
-class RowsOfLogits:
-    """Makes the probabilities of predictions of rows of logits, each when it is first asked for.
-
-    Args:
-        names: of the labels (C,).
-
-    Attributes:
-        logits: (B, C) float32, which are set when they are known.
-    """
-
-    __slots__ = ("logits", "names")
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names, self.logits = names, b""
-
-    def __call__(self, number: int) -> dict[str, float]:
-        """Return the probability of each label in the row of this number."""
-        from mixling.native._core import probabilities
-
-        return probabilities(self.logits, number, self.names)
 
 
 class NativeEngine:
@@ -130,23 +108,19 @@ class NativeEngine:
         values = self._model.kept(text, np.ascontiguousarray(kept), kept.shape[1])
         return None if values is None else np.ndarray((len(kept), len(self.labels)), np.float32, values)
 
-    def predictions(self, texts: Sequence[Any], *, to_end: bool) -> list[Prediction]:
-        """Return the predictions of one label each, without a threshold, for single texts.
+    def decider(self, *, to_end: bool) -> Callable[[Any], Any]:
+        """Return what makes predictions of one label each, without a threshold, for single texts.
+
+        It takes a string, or a list of at most 4,096, and returns None for anything else, or if a logit is not finite.
+        """
+        return self._model.decider(Prediction, to_end)
+
+    def json_lines(self, texts: Sequence[Any], *, to_end: bool) -> list[str]:
+        """Return predictions of one label each, without a threshold, for single texts, as lines of JSON.
 
         Raises:
             ModelFileError: a logit is not finite.
         """
-        rows = RowsOfLogits(self.labels)
-        found = self._model.decide(texts, to_end, Prediction, self.labels, rows)
-        if found is None:
-            from mixling.text.labels import not_finite
-
-            raise not_finite()
-        predictions, rows.logits = found
-        return predictions
-
-    def json_lines(self, texts: Sequence[Any], *, to_end: bool) -> list[str]:
-        """Return the lines of JSON of `predictions`; raises like it."""
         if self._json is None:
             self._json = parts_of_json(self.labels)
         lines = self._model.lines(texts, to_end, *self._json)

@@ -189,17 +189,17 @@ class Predictor:
         Raises:
             DataError: an item is not a text.
         """
+        if (found := self._inference.decide(texts)) is not None:
+            return found
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
-        if self._inference.inputs.are_few(texts) and (native := self._inference.alone(texts)) is not None:
-            return native.predictions(texts, to_end=self._inference.to_end)
         return list(itertools.chain.from_iterable(self._batches(texts, BATCH_SIZE)))
 
     def predict_one(self, text: Text) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence."""
+        if isinstance(text, str) and (found := self._inference.decide(text)) is not None:
+            return found
         self._inference.inputs.check((text,))
-        if (native := self._inference.alone((text,))) is not None:
-            return native.predictions((text,), to_end=self._inference.to_end)[0]
         if self._inference.inputs.questions:
             return self._answers([text], BATCH_SIZE)[0]
         (read,), (logits,) = self._inference.read([text], 0)
@@ -226,8 +226,8 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
-        if (native := self._inference.alone(texts)) is not None:
-            return native.predictions(texts, to_end=self._inference.to_end)
+        if (found := self._inference.decide(texts)) is not None:
+            return found
         read, logits = self._inference.read(texts, number, batch_size=batch_size)
         return self._inference.decoder.decode_many(logits, read, texts)
 
