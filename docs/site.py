@@ -32,6 +32,7 @@ COPIED = {
     "CONTRIBUTING.md": "contributing.md",
     "experiments/README.md": "experiments.md",
 }
+OTHER_HOST = "https://unpkg.com/iframe-worker/shim"
 SUFFIXES = {".md", ".svg", ".png", ".ipynb", ".js", ".css"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -112,6 +113,15 @@ def add_model(content: bytes, site: Path) -> None:
     write_site(content, site / "live", name="languages")
 
 
+def load_no_other_host(site: Path) -> None:
+    """Let the search from a folder use offline.js, in place of a script that zensical takes from another host."""
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert OTHER_HOST in text, f"{page}: zensical takes another script; see the plugin offline in mkdocs.yml"
+        own = Path(os.path.relpath(site / "offline.js", page.parent)).as_posix()
+        page.write_text(text.replace(OTHER_HOST, own), "utf-8")
+
+
 def main() -> None:
     """Copy the pages, build the site, and add the model."""
     if not (MODEL / "model.onnx").exists():
@@ -119,6 +129,7 @@ def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     copy_pages(PAGES)
     _run("-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml")
+    load_no_other_host(SITE)
     add_model((MODEL / "model.onnx").read_bytes(), SITE)
 
 
