@@ -80,7 +80,13 @@ def test_every_metric_of_the_report_is_reported() -> None:
     text = card("tagging")
     for name, value in VALIDATION["tagging"].items():
         if isinstance(value, float):
-            assert f"| {name.replace('_', ' ')} | {value:.4f} |" in text
+            title = name.replace("_", " ").replace("f1", "F1").replace("without o", "without O")
+            assert f"| {title} | {value:.4f} |" in text
+    scores = {"calibration_error": 0.25, "accuracy": 0.5, "macro_f1": 0.75, "n": 50}
+    table = card("classification", validation={**VALIDATION["classification"], **scores})
+    assert (
+        table.index("| accuracy | 0.5000 |") < table.index("| macro F1 | 0.7500 |") < table.index("| calibration error")
+    )
     assert "208,279 parameters, 0.46 MB" in text
     assert "99.50% of the decisions" in text
     assert "accuracy is 0.25 points higher" in text

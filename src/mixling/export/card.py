@@ -8,6 +8,7 @@ from typing import Any
 
 from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures, weakest_labels
 from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
+from mixling.metrics.base import titled
 from mixling.tasks.base import Task
 from mixling.text.labels import LabelSet
 
@@ -29,7 +30,6 @@ def model_card(
         pairs: whether the model takes pairs of texts.
     """
     validation = report["validation"]
-    metrics = {key.replace("_", " "): value for key, value in validation.items() if isinstance(value, float)}
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config["reading"]) or ("Labels", _labels(task.labels))
     quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
@@ -79,7 +79,7 @@ Metrics of the exported {report["precision"]} model on the {validation["n"]:,} v
 
 | metric | value |
 |---|---|
-{_table(metrics, "{:.4f}")}
+{_table(titled(validation), "{:.4f}")}
 {tables}{decisions}{quantization}{ngrams}{sets}
 ## Training
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,6 +53,26 @@ class Metrics(ABC):
     @abstractmethod
     def summary(self) -> str:
         """Return one line for a terminal."""
+
+
+_TITLES = {
+    "answerable_f1": "answerable F1",
+    "f1": "F1",
+    "log_loss": "log-loss",
+    "macro_f1": "macro F1",
+    "matthews": "Matthews correlation",
+    "micro_f1": "micro F1",
+    "roc_auc": "ROC-AUC",
+    "span_f1": "span F1",
+    "word_accuracy_without_o": "word accuracy without O",
+}
+
+
+def titled(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores among the values of `Metrics.to_dict` by the names that people read, calibration last."""
+    values = {key: value for key, value in metrics.items() if isinstance(value, float)}
+    ordered = sorted(values, key=lambda key: key == "calibration_error")
+    return {_TITLES.get(key, key.replace("_", " ")): values[key] for key in ordered}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import ModelFileError
+from mixling.metrics.base import titled
 from mixling.runs.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_folder
 from mixling.runs.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
 from mixling.runs.resume import unfinished_run
@@ -260,8 +261,7 @@ def _reading(reading: dict[str, Any]) -> str:
 
 
 def _validation(metrics: dict[str, Any]) -> str:
-    values = {key: value for key, value in metrics.items() if isinstance(value, float)}
-    return ", ".join(f"{key.replace('_', ' ')} {value:.4f}" for key, value in values.items())
+    return ", ".join(f"{name} {value:.4f}" for name, value in titled(metrics).items())
 
 
 def _best(record: dict[str, Any]) -> str:
