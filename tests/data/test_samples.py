@@ -14,6 +14,8 @@ from mixling.data.samples import language_identification
 for package in PACKAGES:
     pytest.importorskip(package, reason='needs the demo extra: pip install "mixling[train,demo]"')
 
+pytestmark = pytest.mark.slow  # the sentences of all catalogues are read
+
 Rows = dict[str, list[tuple[str, str]]]
 
 
@@ -27,7 +29,6 @@ def sentences() -> dict[str, dict[str, str]]:
     return catalogue_sentences(LANGUAGES)
 
 
-@pytest.mark.slow
 def test_every_language_has_enough_rows_in_every_part(rows: Rows) -> None:
     assert len(LANGUAGES) == 60
     assert list(rows) == ["train", "validation", "test"]
@@ -44,7 +45,6 @@ def test_languages_are_named_as_babel_names_them() -> None:
     assert {code: Locale.parse(code).english_name for code in LANGUAGES} == LANGUAGES
 
 
-@pytest.mark.slow
 def test_english_is_sentences(rows: Rows) -> None:
     words = Counter(word for text, label in rows["train"] if label == "en" for word in text.lower().split())
     assert min(words[word] for word in ("the", "to", "is", "you", "a", "this", "not", "your", "it")) > 50
@@ -57,7 +57,6 @@ def test_english_has_the_words_of_everyday(rows: Rows) -> None:
     assert held_out["she"] == 0  # stop words are in training alone
 
 
-@pytest.mark.slow
 def test_a_sentence_and_its_translations_are_in_one_part(rows: Rows, sentences: dict[str, dict[str, str]]) -> None:
     parts: dict[str, set[str]] = {}
     whole = 0
@@ -70,7 +69,6 @@ def test_a_sentence_and_its_translations_are_in_one_part(rows: Rows, sentences: 
     assert max(map(len, parts.values())) == 1
 
 
-@pytest.mark.slow
 def test_what_training_cuts_out_is_of_its_own_sentences(rows: Rows, sentences: dict[str, dict[str, str]]) -> None:
     english = {text for text, label in rows["train"] if label == "en"}
     whole = english & set(sentences["en"])
@@ -114,7 +112,6 @@ def test_no_locale_has_another_ones_names(rows: Rows) -> None:
     assert not any("ETHIOPIC" in unicodedata.name(char, "") for text in gujarati for char in text)
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_and_another_does_not(rows: Rows) -> None:
     assert language_identification(0) == rows
     other = language_identification(1)

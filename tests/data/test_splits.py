@@ -225,6 +225,7 @@ def test_duplicates_are_validation_rows() -> None:
     assert report_duplicates(train, validation.subset([1])) == 0
 
 
+@pytest.mark.slow
 def test_real_duplicates_are_those_that_the_origin_has(shared_data: Path) -> None:
     train, test = (
         Dataset.from_examples(

@@ -17,6 +17,13 @@ def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
     return load_script("docs/architecture.py")
 
 
+@pytest.fixture(scope="module")
+def made(script: ModuleType) -> dict[str, str]:
+    """The files of this checkout's imports, by name."""
+    files: dict[str, str] = script.files(script.read())
+    return files
+
+
 def tree(folder: Path, files: dict[str, str]) -> Path:
     """Write a package mixling whose packages and modules have the given source."""
     for name, source in files.items():
@@ -41,10 +48,10 @@ SOUND = {
 
 
 @pytest.mark.parametrize("name", ["architecture.svg", "architecture.md"])
-def test_the_committed_file_is_what_the_script_makes(script: ModuleType, name: str) -> None:
-    made = script.files(script.read())[name]
-    committed = (ROOT / "docs" / name).read_text("utf-8")
-    assert committed == made, f"docs/{name} is not that of the imports: run python docs/architecture.py"
+def test_the_committed_file_is_what_the_script_makes(made: dict[str, str], name: str) -> None:
+    assert (ROOT / "docs" / name).read_text("utf-8") == made[name], (
+        f"docs/{name} is not that of the imports: run python docs/architecture.py"
+    )
 
 
 def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def classifier(**changes: Any) -> TextClassifier:
     return TextClassifier(**{"epochs": 10, "lr": 0.02, "config": TINY, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [np.asarray, sparse.csr_matrix, sparse.coo_array, lambda y: y.astype(bool)],

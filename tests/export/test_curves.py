@@ -42,6 +42,26 @@ def test_the_last_best_evaluation_is_marked_in_every_panel(figures: list[Any], t
         assert [list(line.get_xdata()) for line in axes.lines if line.get_linestyle() == ":"] == [[3, 3]]
 
 
+def test_numbers_of_any_size_are_inside_the_picture(figures: list[Any], tmp_path: Path) -> None:
+    records = [
+        {"step": 10**6 * n, "train_loss": 0.5, "val_loss": 0.5 + 1e-5 * n, "val_perplexity": 10.0 ** (9 - n),
+         "val_mse": 123456.7 * n, "learning_rate": 1.2345e-6 / n}
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    plots.training_curves(records, tmp_path / "curves.png")
+    (figure,) = figures
+    figure.canvas.draw()
+    for axes in (axes for axes in figure.axes if axes.get_visible()):
+        across, up = (axes.yaxis.get_ticklabels(), axes.xaxis.get_ticklabels())  # some are of ticks beyond the axes
+        for item in (axes._left_title, *axes.texts, *across):
+            box = item.get_window_extent()
+            assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1, item
+        for item in (axes._left_title, *axes.texts, *up):
+            box = item.get_window_extent()
+            assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1, item
+        assert not axes.yaxis.get_offset_text().get_text(), "it would be where the title is"
+
+
 def test_the_most_confused_pairs_are_named(figures: list[Any], tmp_path: Path) -> None:
     counts = np.array([[5, 3, 0], [0, 5, 0], [7, 0, 5]])
     plots.confusion_matrix(counts, ["a", "b", "$c"], tmp_path / "confusion.png")

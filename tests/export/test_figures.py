@@ -34,6 +34,7 @@ def test_the_name_states_the_format_and_the_bytes_are_the_same(kind: str, tmp_pa
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes_and_no_date(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport test_figures\n"
     code += (

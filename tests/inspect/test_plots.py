@@ -53,6 +53,7 @@ def test_a_small_matrix_has_its_counts_written(tmp_path: Path, figures: list[Any
     assert png_size(tmp_path / "confusion.png") == tuple(round(side * 120) for side in inches)
 
 
+@pytest.mark.slow
 def test_a_matrix_of_150_classes_stays_readable(tmp_path: Path, figures: list[Any]) -> None:
     matrix = np.eye(150, dtype=int)
     matrix[3] = 0  # a class without a row must not divide by zero

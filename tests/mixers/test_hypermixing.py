@@ -345,6 +345,7 @@ def test_the_running_sum_is_in_single_precision(dtype: torch.dtype) -> None:
     assert state["sum"].dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_an_exported_graph_has_no_longest_input() -> None:
     mixer = built()

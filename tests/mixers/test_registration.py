@@ -174,6 +174,7 @@ def test_an_entry_point_that_is_of_no_use_is_named(
         mixer_config({"type": name})
 
 
+@pytest.mark.slow
 def test_an_installed_package_s_mixer_is_trained_and_predicts(tmp_path: Path) -> None:
     package = tmp_path / "site"
     (package / "shifting-1.0.dist-info").mkdir(parents=True)

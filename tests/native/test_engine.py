@@ -216,6 +216,7 @@ def test_changed_files_do_no_harm(
     assert done.stdout.startswith("opened ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
 def test_the_example_labels_lines(export: Callable[..., bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
@@ -231,6 +232,7 @@ def test_the_example_labels_lines(export: Callable[..., bytes], tmp_path: Path) 
     assert b"is not a mixling model, or damaged" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
 def test_the_program_of_the_guide_is_right(export: Callable[..., bytes], tmp_path: Path) -> None:
     guide = (NATIVE.parents[2] / "docs" / "embedding.md").read_text("utf-8")

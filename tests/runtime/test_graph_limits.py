@@ -287,6 +287,7 @@ def test_a_graph_that_is_small_for_short_texts_only_is_refused_when_a_longer_one
     assert predictor.predict("a film").label
 
 
+@pytest.mark.slow
 def test_nodes_in_a_row_are_read_in_linear_time() -> None:
     """ONNX Runtime's planning of memory would take 30 s."""
     author = Author()

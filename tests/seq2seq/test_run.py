@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from mixling.seq2seq import (
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.presets import scaled_remixer
 from mixling.seq2seq.tasks import read_task
+
+pytestmark = pytest.mark.slow  # each trains a model
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("red", "green", "blue", "black", "white")
@@ -71,18 +74,30 @@ def config(folder: Path, family: str = "t5", *, text: bool = False, **changes: A
     return parse(PairRunConfig, merge(values, changes), where="test")
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+def write_data(folder: Path) -> Path:
     rng = np.random.default_rng(0)
-    with (tmp_path / "rows.jsonl").open("w") as file:
+    with (folder / "rows.jsonl").open("w") as file:
         for _ in range(90):
             words = [str(word) for word in rng.choice(WORDS, size=int(rng.integers(1, 5)))]
             file.write(json.dumps({"source": " ".join(words), "target": " ".join(reversed(words))}) + "\n")
-    with (tmp_path / "text.jsonl").open("w") as file:
+    with (folder / "text.jsonl").open("w") as file:
         file.writelines(json.dumps({"source": f"word{i}", "target": f"wort{i}"}) + "\n" for i in range(30))
-    with (tmp_path / "text.txt").open("w") as file:
+    with (folder / "text.txt").open("w") as file:
         file.writelines(" ".join(rng.choice(WORDS, size=20)) + "\n" for _ in range(100))
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_data(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the default configuration, to be copied."""
+    folder = write_data(tmp_path_factory.mktemp("trained"))
+    fit_pairs(config(folder), folder=folder / "run")
+    return folder / "run"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -181,11 +196,11 @@ BAD = {
 
 @pytest.mark.parametrize("problem", BAD)
 def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
-    problem: str, data: Path, monkeypatch: pytest.MonkeyPatch
+    problem: str, data: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(data)
     for name in ("old", "run"):
-        fit_pairs(config(data), folder=Path(name))
+        copytree(trained, name)
     before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
     changes, family, message = BAD[problem]
     if "pretrained" in changes or "vocabulary" in changes.get("tokenizer", {}):
@@ -199,8 +214,8 @@ def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(
     assert not Path("new").exists()
 
 
-def test_subwords_of_another_run_are_refused_even_if_there_are_as_many(data: Path) -> None:
-    fit_pairs(config(data), folder=data / "run")
+def test_subwords_of_another_run_are_refused_even_if_there_are_as_many(data: Path, trained: Path) -> None:
+    copytree(trained, data / "run")
     path = data / "run" / "tokenizer.json"
     content = json.loads(path.read_text())
     vocabulary = content["model"]["vocab"]
@@ -212,8 +227,8 @@ def test_subwords_of_another_run_are_refused_even_if_there_are_as_many(data: Pat
         fit_pairs(config(data, pretrained=str(data / "run"), tokenizer={"size": None}), folder=data / "other")
 
 
-def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> None:
-    fit_pairs(config(data), folder=data / "old")
+def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path, trained: Path) -> None:
+    copytree(trained, data / "old")
     settings = config(
         data, pretrained=str(data / "old"), tokenizer={"size": None}, train={"checkpoint_seconds": 1e-9, "seed": 3}
     )
@@ -226,10 +241,10 @@ def test_a_tuned_run_goes_on_without_the_one_that_it_began_with(data: Path) -> N
     assert whole == cut
 
 
-def test_characters_without_subwords_are_reported(data: Path) -> None:
+def test_characters_without_subwords_are_reported(data: Path, trained: Path) -> None:
     rows = [json.dumps({"source": f"red{'~' * (i > 5)}", "target": "{ red }" if i > 3 else "red"}) for i in range(20)]
     (data / "other.jsonl").write_text("\n".join(rows))
-    fit_pairs(config(data), folder=data / "run")
+    copytree(trained, data / "run")
     task = {"train": [str(data / "other.jsonl")], "validation": [str(data / "rows.jsonl")]}
     outputs: list[str] = []
     fit_pairs(
@@ -338,8 +353,8 @@ def test_subwords_of_a_pretraining_can_write_what_its_text_lacks(data: Path) -> 
     assert coder.decode(coder.encode("é")) != "é"
 
 
-def test_what_does_not_fit_is_refused(data: Path) -> None:
-    fit_pairs(config(data), folder=data / "run")
+def test_what_does_not_fit_is_refused(data: Path, trained: Path) -> None:
+    copytree(trained, data / "run")
     with pytest.raises(ConfigError, match="needs"):
         fit_pairs(
             config(data, "remixer", pretrained=str(data / "run"), tokenizer={"size": None}), folder=data / "other"
@@ -362,7 +377,6 @@ def test_what_does_not_fit_is_refused(data: Path) -> None:
         TextGenerator(data / "run")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_two_processes_give_what_one_gives(parallel: str, data: Path) -> None:
     settings = config(data, "remixer", text=True, train={"parallel": parallel, "optim": {"eps": 1e-4}})

@@ -19,7 +19,7 @@ STRINGS = strings()
 LIMIT = 1.0  # seconds
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def frozen() -> Iterator[None]:
     """What earlier tests left is not searched for garbage during a request, which takes a second."""
     gc.collect()

@@ -408,6 +408,7 @@ def test_the_vocabulary_resolves_the_size_of_a_table_of_subwords() -> None:
     assert TextConfig().for_vocabulary(SUBWORDS) == TextConfig()
 
 
+@pytest.mark.slow
 def test_long_words_of_many_hashes_take_little_memory_and_the_same_features() -> None:
     words = ["".join(chr(97 + i * j % 26) for j in range(1, 900)) for i in range(1, 8)]
     for projection in (MinHash(num_hashes=4096), SimHash(num_features=2**16)):

@@ -54,6 +54,7 @@ for size in (60, 120, 150, 400):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_same_subwords_of_both_kinds() -> None:
     runs = [
         subprocess.run(

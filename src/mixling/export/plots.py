@@ -97,14 +97,18 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
         )
     columns = 1 if len(drawn) < 3 else 2
     rows = math.ceil(len(drawn) / columns)
-    figure = new_figure(4.6 * columns + 0.6, 2.5 * rows)
+    width, height = 4.6 * columns + 0.6, 2.5 * rows
+    figure = new_figure(width, height)
+    # Margins in inches that all panels fit: to find the smallest ones takes longer than all the drawing.
+    figure.set_layout_engine(None)
+    figure.subplots_adjust(0.85 / width, 0.5 / height, 1 - 0.8 / width, 1 - 0.3 / height, wspace=0.35, hspace=0.3)
     from matplotlib.ticker import MaxNLocator
 
     all_axes = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
     best = [float(record[x_key]) for record in records if record.get("best") and _is_number(record.get(x_key))]
     for axes, (title, panel) in zip(all_axes, drawn.items(), strict=False):
         _draw_panel(axes, title, panel, best[-1] if best else None)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     for axes in all_axes[len(drawn) :]:
         axes.set_visible(False)
     for axes in all_axes[max(0, len(drawn) - columns) : len(drawn)]:
@@ -130,7 +134,8 @@ def _draw_panel(axes: Any, title: str, curves: Mapping[str, list[tuple[float, fl
     if best is not None:
         axes.axvline(best, color="0.6", linestyle=":", linewidth=1.2)
     axes.margins(y=0.18)
-    axes.set_title(title, loc="left", fontsize=10)
+    axes.yaxis.set_major_formatter("{x:g}")  # no factor where the title is
+    axes.set_title(title, loc="left", fontsize=10, y=1.0)
     axes.grid(alpha=0.3, which="both")
     axes.spines[["top", "right"]].set_visible(False)
     if title == "perplexity":  # from the size of the vocabulary down to a few
