@@ -1,16 +1,18 @@
 PYTHON ?= python
+# With more threads, the two processes of the tests wait for each other; without bytecode on disk, they and each process
+# that a test starts would compile all files again.
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile
 
 .PHONY: check docs notebooks pages test-fast format picture native native-asan wasm
-# With more threads, the two processes of the tests wait for each other.
 check: native  ## what CI runs: format, lint, types, layers, tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	lint-imports
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 test-fast:  ## for the loop of a developer: what trains no model and exports none, under a minute of two cores
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist loadfile -m "not slow"
+	$(PYTEST) -m "not slow"
 
 format:
 	$(PYTHON) -m ruff format .

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,12 @@ OLD_PROSE = re.compile(
 def trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
     """Every Python file below a folder, with its path in it and its syntax tree."""
     for path in sorted(folder.rglob("*.py")):
-        yield path.relative_to(folder), ast.parse(path.read_text())
+        yield path.relative_to(folder), _parsed(path.read_text())
+
+
+@cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def comparisons(source: Path) -> Counter[str]:

@@ -24,7 +24,7 @@ from mixling.text.clean import clean
 from ..native.test_ngrams import changed
 
 NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
+pytestmark = [pytest.mark.skipif(NODE is None, reason="there is no node"), pytest.mark.slow]  # each starts node
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MODELS = HERE.parent / "serving" / "models"

@@ -150,6 +150,7 @@ def test_any_values_end_in_a_sound_example_or_a_data_error(
         assert task == "multi_label" or len(example.target) == len(example.text)
 
 
+@pytest.mark.slow
 def test_real_sets_hold_what_their_readme_states(shared_data: Path) -> None:
     """Read a second time with json alone."""
     path = shared_data / "mtop_en" / "train.jsonl.gz"

@@ -88,6 +88,7 @@ def test_large_sets_are_sampled_and_work_is_bounded(monkeypatch: pytest.MonkeyPa
     assert not count_near_duplicates(mixed, mixed, seed=0).complete
 
 
+@pytest.mark.slow
 def test_phrases_of_one_sentence_are_found(shared_data: Path) -> None:
     """SST-2's training rows are phrases: of a random tenth of 8,000 a quarter has a near-duplicate in the rest."""
     rows = read_examples(

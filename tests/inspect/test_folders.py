@@ -61,6 +61,7 @@ def expected(model: Model, encoder: TextEncoder) -> np.ndarray:
     return (total / np.maximum(count, 1))[:size, :size]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["trained", "pretrained"])
 def test_maps_are_of_the_texts_as_the_model_reads_them(kind: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(kind)

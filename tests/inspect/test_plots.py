@@ -110,6 +110,7 @@ def japanese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fonts._family.cache_clear()
 
 
+@pytest.mark.slow
 def test_names_are_drawn_by_whatever_font_has_them(
     tmp_path: Path, figures: list[Any], japanese: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_rare_label_keeps_the_default() -> None:
     assert choose_label_threshold(truth, np.linspace(1, 0, 30)).threshold is None
 
 
+@pytest.mark.slow
 def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, model_config

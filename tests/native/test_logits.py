@@ -46,6 +46,7 @@ def check(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch, atol: fl
     np.testing.assert_allclose(got[long], expected[long], rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["mixling-tiny", "pnlp-mixer-x-small"])
 @pytest.mark.parametrize("precision", ["int8", "float32"])
 def test_a_small_model(

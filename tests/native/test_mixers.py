@@ -77,6 +77,7 @@ MODELS: dict[str, dict[str, Any]] = {
 LARGER = {"gmlp-tiny": 64, "hypermixer": 64, "pqrnn": 40, "pnlp-lstm": 64, "linear-transformer": 64}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kind", [*MODELS, *LARGER])
 def test_mixers(

@@ -243,6 +243,7 @@ def test_a_term_beyond_32_bits_is_refused(export: Callable[..., bytes], monkeypa
     assert python_refuses(content, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("density", [1.0, 0.2])
 def test_files_with_changed_arrays_open_in_both_or_neither(
     export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, density: float

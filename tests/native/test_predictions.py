@@ -77,6 +77,7 @@ def test_a_text_of_more_than_a_million_characters_is_cut(export: Callable[..., b
 SUBWORDS = {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -102,6 +103,7 @@ def test_long_pairs_and_subwords(
         assert len(set(found)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"max_len": 8}, {"max_len": 12, "contractions": True}, SUBWORDS | {"max_len": 9}])
 def test_long_texts_are_tagged_in_windows(
     export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict

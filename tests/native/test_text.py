@@ -46,6 +46,7 @@ def test_words_and_offsets(export: Callable[..., bytes], texts: list[str], prese
         assert model.words(text) == (spans, cut | 2 * (not spans)), ascii(text[:80])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

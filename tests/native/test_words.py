@@ -42,6 +42,7 @@ def native_of(predictor: Predictor) -> NativeEngine:
     return predictor._inference.native
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "float32"])
 @pytest.mark.parametrize("changes", TAGGERS, ids=str)
 def test_taggers(

@@ -70,6 +70,7 @@ def test_a_table_that_is_kept_is_pickled_whole() -> None:
     assert pickle.loads(pickle.dumps(encoder)).table_words() == encoder.table_words() == TEXT.split()
 
 
+@pytest.mark.slow
 def test_a_pool_of_new_processes_answers(predictor: Predictor) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(answer, [predictor]) == [answer(predictor)]

@@ -91,6 +91,7 @@ def test_logits_are_those_of_transformers() -> None:
     assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in other.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [

@@ -54,6 +54,7 @@ def test_there_are_many() -> None:
     assert len(STRINGS) >= 500
 
 
+@pytest.mark.slow
 def test_texts(client: TestClient) -> None:
     for text in STRINGS:
         alone = any(0xD800 <= ord(char) <= 0xDFFF for char in text)
@@ -83,6 +84,7 @@ def test_spans_pairs_and_answers(client: TestClient, model: str) -> None:
             assert all(0 <= span["start"] < span["end"] <= len(text) for span in found[0]["spans"])
 
 
+@pytest.mark.slow
 def test_names_keys_and_bodies(client: TestClient) -> None:
     for text in (text for text in STRINGS[::4] if 0 < len(text) < 2000 and not text.startswith('{"texts"')):
         path = quote(text.encode("utf-8", "surrogatepass"), safe="")

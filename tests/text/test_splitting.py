@@ -80,6 +80,7 @@ def equal(first: Any, second: Any) -> bool:
     return same and starts and np.array_equal(first.words, second.words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_stream_is_encoded_as_its_chunks_are(name: str) -> None:
     one, other = encoder(name), encoder(name)

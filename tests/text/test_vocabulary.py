@@ -282,6 +282,7 @@ def test_load_reports_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.Mo
         Vocabulary.load("a" * 5000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "size", "word", "subwords"),
     [

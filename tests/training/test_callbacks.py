@@ -105,6 +105,7 @@ class Cut(BaseException):
     """Nothing catches it, as nothing catches SIGKILL."""
 
 
+@pytest.mark.slow
 def test_the_state_of_callbacks_survives_a_resume(trainer: Callable[..., Trainer], tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"checkpoint_seconds": 1e-9})
     whole = Counter()

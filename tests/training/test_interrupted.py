@@ -105,6 +105,7 @@ def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole
     assert ended == uninterrupted(whole, trainer, **KINDS[kind])
 
 
+@pytest.mark.slow
 def test_rare_checkpoints_repeat_the_steps_since_the_last_and_leave_no_stale_lines(
     trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any]
 ) -> None:

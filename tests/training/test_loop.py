@@ -171,6 +171,7 @@ def test_the_training_loss_is_the_mean_since_the_last_evaluation(trainer: MakeTr
         before = record["step"]
 
 
+@pytest.mark.slow
 def test_patience_stops_after_that_many_evaluations_without_a_better_one(trainer: MakeTrainer) -> None:
     config = {**QUICK, "epochs": 30, "optim": OptimConfig(lr=0.1)}
     whole = trainer(TrainConfig(**config)).fit()
@@ -180,6 +181,7 @@ def test_patience_stops_after_that_many_evaluations_without_a_better_one(trainer
     assert len(history) < len(whole)
 
 
+@pytest.mark.slow
 def test_evaluations_are_at_each_epoch_and_at_least_ten(trainer: MakeTrainer) -> None:
     def steps(epochs: int) -> list[int]:
         return [record["step"] for record in trainer(TrainConfig(**{**QUICK, "epochs": epochs})).fit()]

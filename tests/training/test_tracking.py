@@ -59,6 +59,7 @@ def test_curves_are_those_of_the_run(trainer: Callable[..., Trainer], run_folder
     assert [step for step, _ in got["train/loss"]] == [10, 20, 30, 40]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_repeats_no_point(trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path) -> None:
     """It goes on from step 21, at which validation was evaluated; what was written of steps 28 and 30 is made again."""
     (tmp_path / "whole").mkdir()
@@ -81,6 +82,7 @@ def test_a_new_run_removes_the_curves_of_an_old_one(trainer: Callable[..., Train
     assert [step for step, _ in curves(run_folder)["val/loss"]] == list(range(1, 8))
 
 
+@pytest.mark.slow
 def test_only_the_main_process_writes_and_only_into_a_run_folder(
     trainer: Callable[..., Trainer], run_folder: Path
 ) -> None:
@@ -181,6 +183,7 @@ def test_one_name_or_several_are_configured_and_unknown_ones_refused() -> None:
         parse(TrainConfig, {"track": ["tensorbord"]}, where="options")
 
 
+@pytest.mark.slow
 def test_wandb_continues_the_same_run(
     trainer: Callable[..., Trainer], run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,7 @@ def test_words_without_a_label_are_ignored(run_folder: Any) -> None:
     torch.testing.assert_close(found.loss, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of other libraries, in the loop of Trainer
 @pytest.mark.parametrize("hashed", [True, False], ids=["features", "token ids"])
 def test_trainer_trains_saves_and_evaluates(hashed: bool, tokenizer: Any, tmp_path: Path) -> None:
