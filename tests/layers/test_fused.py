@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mixling import ModelConfig, TextConfig, build_model
 from mixling.layers import fused
 from mixling.models import (
     Block,
@@ -20,6 +21,7 @@ from mixling.models import (
     PoolingHead,
     ProjectionEmbedding,
 )
+from mixling.text import MinHash
 
 MASK = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5, [True, False, True, False, False]])
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
@@ -211,3 +213,30 @@ def test_without_the_native_module_torch_computes_the_same(monkeypatch: pytest.M
     monkeypatch.setattr(fused, "_native", None)
     for name, value in gradients(block, lambda x: block(x, MASK), x, training=True).items():
         torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
+
+
+def test_evaluation_without_gradients_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ModelConfig(
+        text=TextConfig(projection=MinHash(num_features=7, num_hashes=3), max_len=9),
+        embedding=EmbeddingConfig(window=1, window_type="factorized"),
+        dim=16,
+        layers=(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=32)),),
+        head=HeadConfig(pooling="all"),
+    )
+    model = build_model(config, 3, seed=0).eval()
+    inputs = torch.randint(0, 7, (6, 3), dtype=torch.int32), None, torch.randint(0, 7, (4, 5), dtype=torch.int32), MASK
+    used: list[str] = []
+    for function in (fused.SumBags, fused.Windows, fused.FeedForwardSublayer, fused.Pools):
+        forward = function.forward
+        name = function.__name__
+        monkeypatch.setattr(
+            function, "forward", lambda *args, forward=forward, name=name: (used.append(name), forward(*args))[1]
+        )
+    with monkeypatch.context() as patch:
+        patch.setattr(fused, "_native", None)
+        expected = model(*inputs)
+    assert not used
+    for without in (torch.no_grad, torch.inference_mode):
+        with without():
+            torch.testing.assert_close(model(*inputs), expected.detach(), atol=1e-5, rtol=1e-4)
+    assert used == 2 * ["SumBags", "Windows", "FeedForwardSublayer", "Pools"]

@@ -1,11 +1,11 @@
-"""Layers of text models whose training steps are written by hand in C, forward and backward, for CPUs.
+"""Layers of text models in C, forward and backward, for training steps and evaluations on CPUs.
 
 A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd
 graph, and its hidden layers are computed for a few tokens at a time, within the processor's caches. Under
 autocast to bfloat16, the products of feed-forwards are in it where the processor has it; all else is in float32.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
-operations elsewhere: on other devices, without gradients, for export, and where the native module is not built.
+operations elsewhere: on other devices, for export, and where the native module is not built.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ _WORK_OF_THREAD = 25_000_000
 
 
 def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
-    """Return whether the functions of this file can be used for a training step on x, with layers of these widths."""
+    """Return whether the functions of this file can be used on x, in layers of these widths.
+
+    They can in training steps and where no gradient is wanted; gradients of a model that is not trained may be wanted
+    twice, or forward.
+    """
     supported = _native is not None and x.dtype == torch.float32 and x.device.type == "cpu"
     fits = all(width % 16 == 0 for width in widths)
-    return supported and fits and training and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    return supported and fits and training == torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
 def _arrays(*tensors: Tensor | None) -> list[Any]:
@@ -147,8 +151,8 @@ class Windows(torch.autograd.Function):
         dim = (sums if spread is None else spread).shape[1] // (2 * window + 1)
         out = sums.new_empty(*index.shape, dim)
         ctx.sizes = *sums.shape, dim, window, *index.shape
-        _native.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index, bias, out))
-        ctx.save_for_backward(sums, spread, index)
+        _native.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index.long(), bias, out))
+        ctx.save_for_backward(sums, spread, index.long())
         ctx.has_bias = bias is not None
         return out
 
@@ -200,7 +204,7 @@ def sum_bags(
 
     On a CPU torch sorts all indices to add up gradients of equal rows; here they are added in the order of the bags.
     """
-    if can_fuse(weight, weight.requires_grad, weight.shape[1]):
+    if can_fuse(weight, torch.is_grad_enabled() and weight.requires_grad, weight.shape[1]):
         return SumBags.apply(features.int(), weight, factors)
     return F.embedding_bag(features, weight, mode="sum", per_sample_weights=factors)
 

@@ -36,5 +36,7 @@ def _pattern(ascii_only: bool, contractions: bool) -> re.Pattern[str]:
     endings = ""
     if contractions:
         negation = rf"[nN]['’][tT](?!{word})"
-        endings = rf"{word}+?(?={negation})|{negation}|['’](?:[sSdDmM]|[rRvV][eE]|[lL][lL])(?!{word})|"
+        # Only words before an apostrophe are searched for an ending, which takes time at each of their letters.
+        whole = rf"{word}++(?!['’])"
+        endings = rf"{whole}|{word}+?(?={negation})|{negation}|['’](?:[sSdDmM]|[rRvV][eE]|[lL][lL])(?!{word})|"
     return re.compile(rf"{endings}{word}+|[{signs}]")
