@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
 from mixling.text import NOISES, NoiseLevel, noisy_texts, split_words
-from mixling.text.noise import blend, blendable, mixed_noise, noisy
+from mixling.text.noise import WordNumbers, blend, blendable, mixed_noise, noisy
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
 SEEDS = st.integers(0, 1 << 40)
@@ -135,3 +135,10 @@ def test_a_blend_begins_as_one_word_and_ends_as_another(words: list[str], seed: 
         for i in range(2, len(first) - 1)
         for j in range(2, len(second) - 1)
     )
+
+
+def test_the_random_numbers_of_a_word_are_splitmix64() -> None:
+    numbers = WordNumbers("", 1234567)
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    assert [numbers.random() for _ in published] == [(value >> 11) * 2.0**-53 for value in published]
+    assert len({WordNumbers(word, number).random() for word in ("a", "b", "ab") for number in range(5)}) == 15

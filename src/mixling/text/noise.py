@@ -3,25 +3,56 @@
 Words with fewer than three characters or with a digit keep their spelling, because a typo would make another short word
 or number of them. The functions of `NOISES` return the word itself if there is nothing to change.
 
-All random numbers come from `Random.random`, the only method whose sequence Python guarantees across versions.
+All random numbers come from `random()`, the only method of `random.Random` whose sequence Python guarantees across
+versions.
 """
 
 from __future__ import annotations
 
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from mixling.errors import ConfigError, near_miss
 from mixling.text.encoder import Text
 from mixling.text.words import word_spans
 
 T = TypeVar("T")
-Noise = Callable[[str, Random], str]
+
+
+class RandomNumbers(Protocol):
+    """A source of random numbers, such as `random.Random`."""
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1."""
+
+
+class WordNumbers:
+    """The random numbers of a word, SplitMix64's: `random.Random` takes ten times as long to be made as a typo.
+
+    Args:
+        number: of the sequence; each has other numbers.
+    """
+
+    def __init__(self, word: str, number: int) -> None:
+        self._state = zlib.crc32(word.encode()) << 32 | number
+
+    def random(self) -> float:
+        """Return the next number from 0 to below 1."""
+        self._state = z = (self._state + 0x9E3779B97F4A7C15) & _BITS
+        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _BITS
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _BITS
+        return ((z ^ z >> 31) >> 11) * 2.0**-53
+
+
+Noise = Callable[[str, RandomNumbers], str]
 """Maps a word and random numbers to the changed word."""
+
+_BITS = (1 << 64) - 1
 
 _MIN_CHARS = 3
 
@@ -34,7 +65,7 @@ _OCR_PAIRS = (
 _EMOJI = tuple("😀😂😍😊😭😡👍👎🙏🔥🎉💔🤔😅❤✨")
 
 
-def swap(word: str, rng: Random) -> str:
+def swap(word: str, rng: RandomNumbers) -> str:
     """Swap two neighboring characters that differ."""
     locations = [i for i in range(len(word) - 1) if word[i] != word[i + 1]]
     if not _can_be_misspelled(word) or not locations:
@@ -43,7 +74,7 @@ def swap(word: str, rng: Random) -> str:
     return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
-def delete(word: str, rng: Random) -> str:
+def delete(word: str, rng: RandomNumbers) -> str:
     """Delete a character."""
     if not _can_be_misspelled(word):
         return word
@@ -51,7 +82,7 @@ def delete(word: str, rng: Random) -> str:
     return word[:i] + word[i + 1 :]
 
 
-def insert(word: str, rng: Random) -> str:
+def insert(word: str, rng: RandomNumbers) -> str:
     """Double a character."""
     if not _can_be_misspelled(word):
         return word
@@ -59,7 +90,7 @@ def insert(word: str, rng: Random) -> str:
     return word[: i + 1] + word[i:]
 
 
-def keyboard(word: str, rng: Random) -> str:
+def keyboard(word: str, rng: RandomNumbers) -> str:
     """Replace a letter by a neighboring one on a QWERTY keyboard."""
     locations = [i for i, letter in enumerate(word) if letter.lower() in _NEIGHBORS]
     if not _can_be_misspelled(word) or not locations:
@@ -69,7 +100,7 @@ def keyboard(word: str, rng: Random) -> str:
     return word[:i] + (hit.upper() if word[i].isupper() else hit) + word[i + 1 :]
 
 
-def ocr(word: str, rng: Random) -> str:
+def ocr(word: str, rng: RandomNumbers) -> str:
     """Replace one or two characters by similar ones: letters A to Z, and digits that resemble them."""
     lower = word.lower()
     found = [
@@ -81,13 +112,13 @@ def ocr(word: str, rng: Random) -> str:
     return word[:i] + _pick(_LOOKALIKES[part], rng) + word[i + len(part) :]
 
 
-def case(word: str, rng: Random) -> str:
+def case(word: str, rng: RandomNumbers) -> str:
     """Change to upper case, title case or lower case; models that lower-case texts see no difference."""
     others = [other for other in (word.upper(), word.capitalize(), word.lower()) if other != word]
     return _pick(others, rng) if others else word
 
 
-def accents(word: str, rng: Random) -> str:
+def accents(word: str, rng: RandomNumbers) -> str:
     """Remove all accents of Latin letters, as on a keyboard without them."""
     if word.isascii():
         return word
@@ -97,7 +128,7 @@ def accents(word: str, rng: Random) -> str:
     return unicodedata.normalize("NFC", "".join(letter for letter in letters if not unicodedata.combining(letter)))
 
 
-def emoji(word: str, rng: Random) -> str:
+def emoji(word: str, rng: RandomNumbers) -> str:
     """Append an emoji."""
     return word + _pick(_EMOJI, rng)
 
@@ -134,7 +165,7 @@ class NoiseLevel:
             raise ConfigError(f"noise: got the rate {self.rate:g}; a fraction of the words from 0 to 1 is allowed")
 
 
-def noisy(text: Text, level: NoiseLevel, rng: Random) -> Text:
+def noisy(text: Text, level: NoiseLevel, rng: RandomNumbers) -> Text:
     """Return a text with each word changed at the rate of the level; what is between words stays the same.
 
     A text that is already split keeps its number of words.
@@ -159,13 +190,13 @@ def mixed_noise(texts: Iterable[Text], kinds: Sequence[str], rate: float, *, see
     """
     noises = [NOISES[kind] for kind in kinds]
 
-    def change(word: str, rng: Random) -> str:
+    def change(word: str, rng: RandomNumbers) -> str:
         return _pick(noises, rng)(word, rng)
 
     return [_noisy(text, change, rate, Random(f"{seed} {index}")) for index, text in enumerate(texts)]
 
 
-def blend(words: Sequence[str], rng: Random) -> str:
+def blend(words: Sequence[str], rng: RandomNumbers) -> str:
     """Return a pseudo-word: the beginning of a random word and the end of another.
 
     Args:
@@ -184,16 +215,16 @@ def _can_be_misspelled(word: str) -> bool:
     return len(word) >= _MIN_CHARS and (word.isalpha() or not any(map(str.isdigit, word)))
 
 
-def _pick(items: Sequence[T], rng: Random) -> T:
+def _pick(items: Sequence[T], rng: RandomNumbers) -> T:
     return items[int(rng.random() * len(items))]
 
 
-def _inside(word: str, rng: Random) -> int:
+def _inside(word: str, rng: RandomNumbers) -> int:
     """Return a random index with at least two characters on either side."""
     return 2 + int(rng.random() * (len(word) - 3))
 
 
-def _noisy(text: Text, change: Noise, rate: float, rng: Random) -> Text:
+def _noisy(text: Text, change: Noise, rate: float, rng: RandomNumbers) -> Text:
     if isinstance(text, list):
         return [change(word, rng) if rng.random() < rate else word for word in text]
     if isinstance(text, tuple):
@@ -201,7 +232,7 @@ def _noisy(text: Text, change: Noise, rate: float, rng: Random) -> Text:
     return _noisy_string(text, change, rate, rng)
 
 
-def _noisy_string(text: str, change: Noise, rate: float, rng: Random) -> str:
+def _noisy_string(text: str, change: Noise, rate: float, rng: RandomNumbers) -> str:
     parts, done = [], 0
     for start, end in word_spans(text, len(text)):
         if rng.random() < rate and text[start].isalnum():

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from mixling.config import Config
 from mixling.data.batches import Indices, real_tokens, split_like
 from mixling.text.encoder import Encoded, Text, TextEncoder
-from mixling.text.noise import NOISES, blend, blendable
+from mixling.text.noise import NOISES, WordNumbers, blend, blendable
 from mixling.text.table import FIRST
 
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
@@ -176,7 +176,7 @@ class Augmenter:
             if len(self._typos) >= _TYPOS:
                 self._typos.clear()
             number_of_kind, kind = divmod(number, len(self._kinds))
-            made = self._typos[word, number] = self._kinds[kind](word, Random(f"{number_of_kind} {word}"))
+            made = self._typos[word, number] = self._kinds[kind](word, WordNumbers(word, number_of_kind))
         return made
 
 
