@@ -116,7 +116,10 @@ class Inference:
         Raises:
             TooLong: a text is, and `too_long` is "error".
         """
-        read, logits = self._read_up_to_maximum(texts, batch_size, to_end=self.to_end)
+        if self.too_long != "error" and self.native is not None and self.native.reads(texts):
+            values, found = self.native.logits(texts, to_end=self.to_end)
+            return found, values  # type: ignore[return-value]  # all that decoding asks for, and rows
+        read, logits = self._read_up_to_maximum(texts, batch_size)
         if self.too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
         from mixling.runtime.windows import read_in_windows, refuse_long
@@ -125,24 +128,16 @@ class Inference:
         if self.too_long == "error":
             for index, item in enumerate(read, number):
                 refuse_long(item, index, network.model.metadata.text.max_len)
-        elif self.native is not None and self.native.reads(texts):
-            return read, logits
         return read_in_windows(
             texts, read, logits,
             encoder=network.encoder, task=network.model.task,
             run=lambda windows: self._read_up_to_maximum(windows, batch_size),
         )  # fmt: skip
 
-    def _read_up_to_maximum(
-        self, texts: list[Text], batch_size: int, *, to_end: bool = False
-    ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
-        """Return what was read of the texts up to the model's maximum, and their logits.
-
-        Args:
-            to_end: the native engine reads texts to their end, if it can.
-        """
+    def _read_up_to_maximum(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
+        """Return what was read of the texts up to the model's maximum, and their logits."""
         if self.native is not None and self.native.reads(texts):
-            logits, read = self.native.logits(texts, to_end=to_end)
+            logits, read = self.native.logits(texts)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         return self.network.read(texts, batch_size)
 
