@@ -48,6 +48,7 @@ def random_rows(m: int, n: int) -> np.ndarray:
         {"preset": "mixling-small"},
         {"preset": "mixling-tiny", "embedding": {"window": 0}, "head": {"pooling": "mean"}},
         {"preset": "mixling-tiny", "embedding": {"window": 2}, "head": {"pooling": "max"}},
+        {"preset": "mixling-tiny", "head": {"pooling": "max"}},
         {"preset": "mixling-tiny", "embedding": {"norm": True}, "head": {"pooling": "attention"}, "final_norm": True},
         {"preset": "pnlp-mixer-x-small"},
         {"preset": "pqrnn", "dim": 40},

@@ -36,7 +36,7 @@ static inline void block_free(void *memory) {
 
 /* NULL without memory. */
 static inline void *block_take(size_t number, size_t size) {
-    if (number > (SIZE_MAX - 2 * LINE) / size) return NULL;
+    if (size && number > (SIZE_MAX - 2 * LINE) / size) return NULL;
     void *block = calloc(1, number * size + 2 * LINE);
     return block ? block_start(block) : NULL;
 }

@@ -100,8 +100,9 @@ static int project(sharing *of) {
     const mixling_model *model = worker->model;
     size_t width = model->width, labels = model->num_labels, columns = projected_size(model);
     float *matrix = block_take(width * columns, sizeof *matrix);
-    of->projected = block_grow(of->projected, 0, of->tokens * columns * sizeof *of->projected);
-    if (matrix && of->projected) {
+    float *grown = block_grow(of->projected, 0, of->tokens * columns * sizeof *of->projected);
+    if (grown) of->projected = grown;
+    if (matrix && grown) {
         for (size_t part = 0; part < (size_t)(model->attention + model->mean); part++)
             for (size_t i = 0; i < width; i++)
                 memcpy(
@@ -111,7 +112,7 @@ static int project(sharing *of) {
         model->kernels->multiply(of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected, columns);
     }
     block_free(matrix);
-    return matrix && of->projected ? MIXLING_OK : MIXLING_MEMORY;
+    return matrix && grown ? MIXLING_OK : MIXLING_MEMORY;
 }
 
 /* The highest values of a text's tokens, and the logits without those. */
