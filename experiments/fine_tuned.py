@@ -49,8 +49,7 @@ def fine_tuned(
         for rate, folder in folders.items():
             changed = config.model_copy(update={"lr": rate})
             options = {"task": task, "folder": folder, "config": changed, "seed": seed, "log": print}
-            with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):  # casts of weights last a step
-                tried[rate] = fine_tune(base, train, validation, **options)
+            tried[rate] = fine_tune(base, train, validation, **options)
         best = max(rates, key=tried.__getitem__)
         seconds = time.process_time() - began
         teacher = TransformerTeacher(str(folders[best]), task=kind, max_len=config.max_len)

@@ -30,16 +30,26 @@ def by_hand(folder: Path, *texts: object) -> np.ndarray:
 
 def test_texts_in_any_order_of_labels(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("pos", "neg", "neutral"))
-    teacher = TransformerTeacher(str(folder), task=Classification)
+    teacher = TransformerTeacher(str(folder), task=Classification, exact=True)
     found = teacher.predict(TEXTS, Classification(LabelSet(("neg", "neutral", "pos"), "single")))
     for text, answer in zip(TEXTS, found, strict=True):
         wanted = by_hand(folder, text if isinstance(text, str) else " ".join(text))
         np.testing.assert_allclose(answer, wanted[[1, 2, 0]], atol=1e-5)
 
 
+def test_bfloat16_changes_little(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mixling.teachers.transformer.has_bfloat16", lambda device: True)
+    folder = str(make_model("BertForSequenceClassification", ("neg", "pos")))
+    task = Classification(LabelSet(("neg", "pos"), "single"))
+    exact, fast = (TransformerTeacher(folder, task=Classification, exact=exact) for exact in (True, False))
+    answers = np.stack(exact.predict(TEXTS, task)), np.stack(fast.predict(TEXTS, task))  # type: ignore[arg-type]
+    assert 0 < np.abs(answers[0] - answers[1]).max() < 0.01
+    assert exact.key != fast.key
+
+
 def test_pairs(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), task=Classification).predict(
+    found = TransformerTeacher(str(folder), task=Classification, exact=True).predict(
         [("the film", "is good"), ("bad", "not very bad")], Classification(LabelSet(("a", "b"), "single"))
     )
     np.testing.assert_allclose(found[0], by_hand(folder, "the film", "is good"), atol=1e-5)
@@ -48,7 +58,7 @@ def test_pairs(make_model: MakeModel) -> None:
 
 def test_several_labels_are_independent(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
-    found = TransformerTeacher(str(folder), task=MultiLabel).predict(
+    found = TransformerTeacher(str(folder), task=MultiLabel, exact=True).predict(
         ["the film"], MultiLabel(LabelSet(("a", "b"), "multi"))
     )
     odds = by_hand(folder, "the film")  # the softmax of two logits is the sigmoid of their difference
@@ -60,7 +70,7 @@ def test_several_labels_are_independent(make_model: MakeModel) -> None:
 
 def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
-    teacher = TransformerTeacher(str(folder), task=Tagging)
+    teacher = TransformerTeacher(str(folder), task=Tagging, exact=True)
     words = ["flight", "playing", "to", "rome"]  # "playing" is two subwords
     found = teacher.predict([words, ["oslo"]], Tagging(LabelSet(("O", "B-city", "I-city"), "iob")))
     tokenizer, model = teacher.tokenizer, teacher.model
@@ -75,7 +85,7 @@ def test_a_word_has_the_answer_of_its_first_subword(make_model: MakeModel) -> No
 @pytest.mark.slow
 def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path: Path) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city", "I-city"))
-    teacher = TransformerTeacher(str(folder), task=Tagging)
+    teacher = TransformerTeacher(str(folder), task=Tagging, exact=True)
     labels = Tagging(LabelSet(("O", "B-city", "I-city"), "iob"))
     plain, odd = teacher.predict([["to", "rome"], ["to", "\u200b", "rome"]], labels)
     assert plain is not None
@@ -93,7 +103,7 @@ def test_a_word_without_subwords_shifts_no_other(make_model: MakeModel, tmp_path
 
 def test_words_beyond_the_models_positions_have_no_answer(make_model: MakeModel) -> None:
     folder = make_model("BertForTokenClassification", ("O", "B-city"))
-    found = TransformerTeacher(str(folder), task=Tagging).predict(
+    found = TransformerTeacher(str(folder), task=Tagging, exact=True).predict(
         [["rome"] * 40], Tagging(LabelSet(("O", "B-city"), "iob"))
     )
     assert found[0] is not None

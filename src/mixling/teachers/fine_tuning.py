@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.errors import UserError
 from mixling.tasks.base import Task
-from mixling.teachers.transformer import encode, first_subwords, load_transformer, longest, quiet
+from mixling.teachers.transformer import autocast, encode, first_subwords, load_transformer, longest, quiet
 
 _IGNORED = -100  # label that the library's losses ignore
 
@@ -107,7 +107,8 @@ def fine_tune(
             callbacks=[_logging(transformers, log)],
         )
         trainer.pop_callback(transformers.PrinterCallback)
-        trainer.train()
+        with autocast(model.device):
+            trainer.train()
         shutil.rmtree(work)
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)

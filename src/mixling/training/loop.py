@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from mixling.config import dotted
 from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError, command_line
+from mixling.layers.precision import has_bfloat16
 from mixling.storage import append, write_atomic
 from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
@@ -79,10 +80,7 @@ class Trainer:
             self._callbacks = CallbackList(self.callback, trackers)
         cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
         self.device = torch.device("cuda" if cuda else "cpu")
-        # Without native instructions bfloat16 on a CPU is slower than float32; old torch releases cannot detect them.
-        instructions: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
-        native = cuda or instructions.get("avx512_bf16", False)
-        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and native)
+        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16(self.device))
         self.model = model
         self._trained, self._parallel = self.distributed.wrap(model, self.device, config.parallel)
         self.optimizer = build_optimizer(self._trained, config.optim)
