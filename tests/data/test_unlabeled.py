@@ -11,7 +11,7 @@ import pytest
 
 from mixling import ConfigError, DataError, Dataset, Example
 from mixling.data import ColumnsConfig, read_unlabeled
-from mixling.data.unlabeled import choose_texts, split_sentences
+from mixling.data.unlabeled import choose_texts, fragments, split_sentences
 from mixling.tasks import Classification, Tagging
 from mixling.text import Text
 
@@ -40,6 +40,28 @@ def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
     assert set(choose(texts, limit=50, seed=1)[0]) != set(drawn)
     assert choose(texts, limit=20)[0] == drawn[:20]  # a smaller draw is the beginning of a larger one
     assert 150 < sum(int(str(text).split()[2]) for text in drawn) / 50 < 350  # from all of them
+
+
+def test_texts_like_the_labeled_ones_are_preferred() -> None:
+    alike = [f"one more of these rows , number {i}" for i in range(10)]
+    others = [f"something about place {i} and about time {i}" for i in range(100)]
+    lines: list[str] = []
+    found, _ = choose([*others, *alike], limit=10, choice="similar", log=lines.append)
+    assert set(found) == set(alike)
+    assert lines == ["10 of 110 unlabeled texts, those most like the labeled ones"]
+    assert choose([*reversed(alike), *others], limit=10, choice="similar")[0] == found
+    assert set(choose([*others, *alike], limit=10)[0]) != set(alike)
+    pairs: list[Text] = [("some", "place"), ("another", "row"), ("other", "time"), ("at", "noon")]
+    assert choose(pairs, limit=1, choice="similar")[0] == [("another", "row")]
+
+
+def test_fragments_are_spans_of_the_texts_and_each_is_there_once() -> None:
+    texts: list[Text] = ["a b c d e f", "a b c d e f", "too short here", ("a b c d", "e f g h")]
+    found = list(fragments(texts, 8))
+    assert 8 < len(found) == len(set(found))
+    assert all(f" {item} " in " a b c d e f " and 2 <= len(item.split()) < 6 for item in found)
+    assert found == list(fragments(texts, 8))
+    assert found != list(fragments(texts, 8, seed=1))
 
 
 def test_long_texts_are_cut_to_sentences() -> None:

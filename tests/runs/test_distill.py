@@ -93,6 +93,19 @@ def test_members_fit_nothing_on_validation_that_only_answers_need() -> None:
     assert own.train.seed == 7
 
 
+def test_the_teacher_labels_fragments_of_texts_and_not_those_of_words() -> None:
+    made = distillation(store([("a b c d e", "a")]), SINGLE, [0.8, 0.2], copies=1, fragments=3)
+    parts = list(made.texts.texts)[1:]
+    assert 2 <= len(parts) <= 3
+    assert all(part in "a b c d e" for part in parts)
+    assert made.rows.tolist() == [0] + [-1] * len(parts)
+    assert len(distillation(store([("a b c d e", "a")]), SINGLE, [0.8, 0.2], copies=1, fragments=0).texts) == 1
+    words = store([(["a", "b", "c", "d"], ("O", "B-x", "I-x", "O"))])
+    assert len(distillation(words, TAGS, [[0.8, 0.1, 0.1]] * 4, copies=1, fragments=3).texts) == 1
+    pair = store([(("a b c d", "e f g h"), "a")])
+    assert len(distillation(pair, SINGLE, [0.8, 0.2], copies=1, fragments=3).texts) == 1
+
+
 def test_texts_without_an_answer_are_left_out() -> None:
     rows, outputs = store([("one", "a"), ("two", "b")]), []
     made = make_distillation_data(

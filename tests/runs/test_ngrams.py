@@ -17,6 +17,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.runs import LinearData, budget, fit_ngrams, load_model
 from mixling.runs import ngrams as module
+from mixling.runs.ngrams import Taught
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
@@ -152,6 +153,26 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
+
+
+def test_the_branch_learns_from_a_teachers_labels_as_far_as_the_teacher_is_sure() -> None:
+    train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    texts = [f"{word} {filler}" for filler in WORDS[10:] for word in ("quixot", "zweifel")]
+    sure, unsure = np.array([0.05, 0.95]), np.array([0.5, 0.5])
+    answers = [sure if text.startswith("quixot") else unsure for text in texts]
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((60, 2)), predict=silent, weights=None,
+        text=TextConfig(), vocabulary=train_vocabulary([*train.texts, *texts], TextConfig()),
+        taught=Taught.of_answers(texts, answers),
+    )  # fmt: skip
+    found = fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=50_000)
+    assert found is not None
+    encoder = TextEncoder(data.text, data.vocabulary)
+    encoder.encode(["quixot", "zweifel"])
+    known, unknown = found.branch.weights_of(Words.of_table(encoder, 3, 3, 4).hashes)
+    assert known[0] > 10
+    assert abs(unknown[0]) < known[0] / 4
 
 
 def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:

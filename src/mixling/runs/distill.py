@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import DataConfig, Example
-from mixling.data.unlabeled import choose_texts, read_unlabeled
+from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
@@ -93,10 +93,15 @@ def make_distillation_data(
     evaluated = [*_texts(validation), *read(config.test)]
     texts = chain(read(config.unlabeled), unlabeled)
     # The sample does not depend on the run's seed, so that students of all seeds share the stored probabilities.
-    chosen, left_out = choose_texts(texts, train, evaluated, split=config.split, limit=config.limit, log=log)
+    choose = functools.partial(choose_texts, limit=config.limit, choice=config.choice, log=log)
+    chosen, left_out = choose(texts, train, evaluated, split=config.split)
     if isinstance(teacher, FileTeacher):  # its probabilities are those of whole texts
-        more, out = choose_texts(teacher.texts(), train, evaluated, split="documents", limit=config.limit, log=log)
+        more, out = choose(teacher.texts(), train, evaluated, split="documents")
         chosen, left_out = [*chosen, *more], left_out + out
+    elif config.fragments and not (task.per_word or train.schema.pairs):
+        parts = list(fragments(train.texts, config.fragments))
+        log(f"{len(parts):,} fragments of labeled texts")
+        chosen += parts
     progress = _progress(len(train) + len(chosen), log)
     answers = collect_predictions(teacher, _texts(train), task, folder=answer_folder, progress=progress)
     answers += collect_predictions(

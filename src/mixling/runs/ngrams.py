@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,11 +45,32 @@ FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
-_MAX_TEXTS = 100_000  # that a branch is fitted on
+_MAX_TEXTS = _MAX_TAUGHT = 100_000  # that a branch is fitted on, labeled by people and by a teacher
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
+
+
+class Taught(NamedTuple):
+    """Texts that a teacher has labeled.
+
+    Attributes:
+        labels: (U,) the ids of their most probable labels.
+        weights: (U,) how much more probable these are than the next ones.
+    """
+
+    texts: Sequence[Text]
+    labels: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> Taught:
+        """Return texts with the labels that a teacher's probabilities (C,) give them."""
+        chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TAUGHT), 1))
+        probabilities = np.stack([answers[i] for i in chosen]).astype(np.float32)
+        second, first = np.sort(probabilities, axis=1)[:, -2:].T
+        return cls([texts[i] for i in chosen], probabilities.argmax(1), first - second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +82,7 @@ class LinearData:
         predict: returns the network's logits for other texts.
         weights: (T,) of the training examples; None: all are 1.
         augmentation: what the network was trained with.
+        taught: what the branch is fitted on in addition to the labeled examples.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
     """
 
@@ -73,6 +95,7 @@ class LinearData:
     text: TextConfig
     vocabulary: Vocabulary
     augmentation: AugmentationConfig = NO_AUGMENTATION
+    taught: Taught | None = None
     out_of_fold: OutOfFold | None = None
 
 
@@ -126,11 +149,16 @@ def fit_ngrams(
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
     weights = None if data.weights is None else data.weights[train.examples]
+    rows = train.rows
+    if (taught := data.taught) is not None:
+        rows = [*rows, *_encode(encoder, taught.texts)]
+        labeled = np.ones(len(targets), np.float32) if weights is None else weights
+        targets, weights = np.concatenate([targets, taught.labels]), np.concatenate([labeled, taught.weights])
     read, ends = _to_the_end(encoder, [*data.validation.texts, *validation.copies])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     found = Distinct.of_texts(read, words.hashes)
     shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
-    features = make_features(train.rows, encoder, **shape)
+    features = make_features(rows, encoder, **shape)
     if not len(features.hashes) or not len(known):
         return None
     network = data.network
@@ -164,7 +192,7 @@ def fit_ngrams(
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     del attempt, features  # which take most of the memory of a training
-    everything = make_features([*train.rows, *(validation.rows[i] for i in fitted)], encoder, **shape)
+    everything = make_features([*rows, *(validation.rows[i] for i in fitted)], encoder, **shape)
     all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
     branch = fit_branch(
         task, everything, np.concatenate([targets, gold]), all_weights, strength=best.strength, max_bytes=max_bytes

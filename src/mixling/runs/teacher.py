@@ -14,7 +14,7 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
-from mixling.data.unlabeled import Split, read_unlabeled
+from mixling.data.unlabeled import Choice, Split, read_unlabeled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
@@ -59,7 +59,11 @@ class DistillConfig(Config):
     split: Split = Field(
         "auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
     )
-    limit: int = Field(40_000, ge=1, description="maximum number of unlabeled texts, sampled at random")
+    limit: int = Field(40_000, ge=1, description="maximum number of unlabeled texts")
+    choice: Choice = Field("similar", description="of more texts, those most like the labeled ones, or random ones")
+    fragments: int = Field(
+        4, ge=0, description="spans of words of each labeled text that the teacher labels too, for labels of one text"
+    )
     temperature: float = Field(
         1.5, gt=0, le=20, description="the teacher's probabilities are raised to 1 / temperature"
     )
