@@ -50,26 +50,9 @@ _REFUSED = {
 }
 
 
-def is_bulk(options: PredictOptions) -> bool:
-    """Return whether the predictions are written into a folder.
-
-    Raises:
-        ConfigError: only some options are those of bulk prediction.
-    """
-    out = options.out
-    if out is not None and (out.endswith(("/", os.sep)) or "://" in out or os.path.isdir(out)):
-        return True
-    given = {"--engine": options.engine, "--workers": options.workers, "--address": options.address}
-    names = [name for name, value in {**given, "--resume": options.resume or None}.items() if value is not None]
-    if names:
-        raise ConfigError(f"{names[0]}: is for folders; write into one with -o {out or 'FOLDER'}/")
-    for item in options.inputs or []:
-        if item.split() == [item] and ("://" in item or any(sign in item for sign in "*?[")):
-            from mixling.data.readers import format_of_name
-
-            if format_of_name(item) is not None and not os.path.exists(item):
-                raise ConfigError(f"{item}: URLs and wildcards need a folder to write to: -o FOLDER/")
-    return False
+def is_bulk(out: str | None) -> bool:
+    """Return whether the output of a command is a folder."""
+    return out is not None and (out.endswith(("/", os.sep)) or "://" in out or os.path.isdir(out))
 
 
 def predict_into_folder(model: str, options: PredictOptions) -> None:

@@ -83,7 +83,7 @@ def generate_command(
     def predict(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
         return _generate(generator, items, task, config, skip=request.skip, batch_size=options.batch_size)
 
-    write_predictions(options, windows, header=header, row=row, predict=predict)
+    write_predictions(options, windows, header=header, row=row, predict=predict, echo=request.echo)
 
 
 def _numbered(windows: Iterator[list[Item]]) -> Iterator[list[Item]]:

@@ -65,6 +65,7 @@ def write_predictions(
     header: str,
     row: Callable[[Any, Any, str | None], str],
     predict: Callable[[Sequence[Item]], tuple[list[Any], DataError | None]],
+    echo: bool,
     bar: bool = False,
 ) -> None:
     """Write a prediction for each item.
@@ -72,9 +73,10 @@ def write_predictions(
     Args:
         windows: the items, many at a time.
         header: what to write before the first row.
-        row: formats an item's text, its prediction or error message, and its id.
+        row: formats an item's text (None without `echo`), its prediction or error message, and its id.
         predict: takes a window, and returns a prediction or error message for each item; or those before the first
             bad item, and an error.
+        echo: write the texts as well.
         bar: show progress on a terminal.
 
     Raises:
@@ -90,7 +92,8 @@ def write_predictions(
                 _show(progress, done)
                 continue
             results, error = predict(items)
-            write("".join(row(item.text, out, item.id) for item, out in zip(items, results, strict=error is None)))
+            pairs = zip(items, results, strict=error is None)
+            write("".join(row(item.text if echo else None, result, item.id) for item, result in pairs))
             if error is not None:
                 raise error
             done += len(items)

@@ -103,10 +103,11 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
         predict_images(model, options)
         return
-    if is_bulk(options):
+    if is_bulk(options.out):
         _check_model(model)
         predict_into_folder(model, options)
         return
+    _refuse_bulk(options)
     with no_collections():
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
         from mixling.cli.predictions import writer_for
@@ -165,7 +166,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         return results, None
 
     shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
-    write_predictions(options, windows, header=header, row=row, predict=predict_items, bar=shown)
+    write_predictions(options, windows, header=header, row=row, predict=predict_items, echo=request.echo, bar=shown)
 
 
 def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
@@ -200,6 +201,24 @@ def _of_images(model: str, options: PredictOptions) -> bool:
     with no_collections():
         from mixling.runs.artifact import IMAGES, kind_of_model
     return kind_of_model(model) == IMAGES
+
+
+def _refuse_bulk(options: PredictOptions) -> None:
+    """Refuse what only bulk prediction has.
+
+    Raises:
+        ConfigError: an option or an input is for folders.
+    """
+    given = {"--engine": options.engine, "--workers": options.workers, "--address": options.address}
+    for name, value in {**given, "--resume": options.resume or None}.items():
+        if value is not None:
+            raise ConfigError(f"{name}: is for folders; write into one with -o {options.out or 'FOLDER'}/")
+    for item in options.inputs or []:
+        if item.split() == [item] and ("://" in item or any(sign in item for sign in "*?[")):
+            from mixling.data.readers import format_of_name
+
+            if format_of_name(item) is not None and not os.path.exists(item):
+                raise ConfigError(f"{item}: URLs and wildcards need a folder to write to: -o FOLDER/")
 
 
 def _check_model(model: str) -> None:

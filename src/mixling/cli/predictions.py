@@ -19,7 +19,7 @@ from mixling.text.predictions import Prediction
 FORMATS = ("jsonl", "csv", "text")
 
 Formatter = Callable[[Text | None, Prediction | str, str | None], str]
-"""A function from text, prediction (or error message) and id to one row of output with its line end."""
+"""A function from text (None: it is not written), prediction (or error message) and id to one row with its line end."""
 
 
 def writer_for(
@@ -38,9 +38,9 @@ def writer_for(
         ConfigError: the format is unknown, or CSV cannot hold the task's predictions.
     """
     if name == "jsonl":
-        return "", lambda text, result, name: _json_line(text if echo else None, result, name)
+        return "", _json_line
     if name == "text":
-        return "", lambda text, result, name: _readable(text if echo else None, result, task)
+        return "", lambda text, result, name: _readable(text, result, task)
     if name == "parquet":
         raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")
     if name != "csv":
