@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixling import DataError, ModelFileError, Prediction, Span, Task
+from mixling import DataError, ModelFileError, Prediction, Task
 from mixling.tasks import Classification, MultiLabel, Tagging
 from mixling.text import Encoded, LabelSet
 
@@ -183,16 +183,6 @@ def test_a_text_without_tokens_has_no_spans() -> None:
     assert (prediction.spans, prediction.tokens, prediction.tags) == ((), (), ())
 
 
-def test_spans_without_probabilities_have_score_one() -> None:
-    offsets = np.array([[0, 1], [2, 3], [4, 5]])
-    assert IOB.decode_spans(IOB.labels.ids(["B-day", "B-day", "I-day"]), offsets) == (
-        Span("day", 0, 1, 1.0),
-        Span("day", 2, 5, 1.0),
-    )
-
-
 def test_every_token_needs_its_offsets() -> None:
-    with pytest.raises(AssertionError):
-        IOB.decode_spans(np.array([0, 1]), np.array([[0, 1]]))
     with pytest.raises(AssertionError):
         tagged(np.zeros((2, 5)), ["one"], np.array([[0, 1], [2, 3]]))

@@ -264,20 +264,6 @@ class Tagging(Task):
         self._transitions = values
         self._sequences = TagSequences(self.labels.names[: len(self.labels) - self.unseen], values)
 
-    def decode_spans(
-        self, tag_ids: npt.NDArray, offsets: npt.NDArray, probabilities: npt.NDArray | None = None
-    ) -> tuple[Span, ...]:
-        """Return the character spans of any sequence of tags, see `iob_spans`.
-
-        Args:
-            tag_ids: (W,).
-            offsets: (W, 2) start and end characters of the words.
-            probabilities: (W,) of the chosen tags; None: 1 each.
-        """
-        assert len(tag_ids) == len(offsets), f"{len(tag_ids)} tags for {len(offsets)} offsets"
-        scores = [1.0] * len(tag_ids) if probabilities is None else probabilities.tolist()
-        return _spans([self.labels.names[tag_id] for tag_id in tag_ids.tolist()], offsets.tolist(), scores)
-
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
         """Return the metrics; words beyond the model's maximum length count as tagged O, which is what a user gets."""
         outside = self.labels.id("O")
