@@ -51,9 +51,10 @@ FLAGS = {
         "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
-        "model", "files", "--out", "-o", "--confusion", "--reliability", "--threshold", "--text", "--text-pair",
-        "--too-long", "--out-of-scope", "--label", "--tokens", "--slots", "--on-bad-row", "--threads", "--source",
-        "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates", "--errors", "--slices",
+        "model", "files", "--out", "-o", "--confusion", "--reliability", "--reliability-plot", "--threshold",
+        "--text", "--text-pair", "--too-long", "--out-of-scope", "--label", "--tokens", "--slots", "--on-bad-row",
+        "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates",
+        "--errors", "--slices",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 pytest.importorskip("matplotlib")
 
+from mixling import DataError
 from mixling.export import plots
+from mixling.metrics.reliability import ReliabilityBin
 
 RECORDS: list[dict[str, Any]] = [
     {"epoch": epoch, "step": 10 * epoch, "train_loss": 1 / epoch, "val_loss": 0.5, "val_log_loss": 0.4,
@@ -31,7 +34,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_each_quantity_has_a_panel_with_a_readable_name(figures: list[Any], tmp_path: Path) -> None:
     plots.training_curves(RECORDS, tmp_path / "curves.svg")
     shown = [axes for axes in figures[0].axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in shown] == ["loss", "macro F1", "log loss", "learning rate"]
+    assert [axes.get_title(loc="left") for axes in shown] == ["loss", "macro F1", "log-loss", "learning rate"]
     texts = [[text.get_text().strip() for text in axes.texts] for axes in shown]
     assert texts == [["training", "validation"], ["0.3"], ["0.4"], []]
 
@@ -76,3 +79,17 @@ def test_the_names_of_curves_that_end_close_together_do_not_overlap(figures: lis
     figures[-1].canvas.draw()
     upper, lower = (text.get_window_extent() for text in figures[-1].axes[0].texts)
     assert upper.y0 > lower.y1 - 1  # pixels
+
+
+def test_a_reliability_diagram_has_each_bin_with_its_interval_and_its_size(figures: list[Any], tmp_path: Path) -> None:
+    bins = (None, ReliabilityBin(40, 0.5, 0.25), ReliabilityBin(10, 0.75, 0.875), None)
+    plots.reliability_diagram(bins, tmp_path / "reliability.png")
+    above, below = figures[-1].axes
+    calibrated, first, second, curve = above.lines
+    assert calibrated.get_xydata().tolist() == [[0, 0], [1, 1]]
+    assert curve.get_xydata().tolist() == [[0.5, 0.25], [0.75, 0.875]]
+    assert first.get_ydata() == pytest.approx(tuple(binomtest(10, 40).proportion_ci(method="wilson")))
+    assert list(second.get_xdata()) == [0.75, 0.75]
+    assert [(bar.get_x(), bar.get_height()) for bar in below.patches] == [(0, 0), (0.25, 40), (0.5, 10), (0.75, 0)]
+    with pytest.raises(DataError, match="nothing was decided"):
+        plots.reliability_diagram((None,), tmp_path / "reliability.png")

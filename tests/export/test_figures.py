@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pytest
+from matplotlib.colors import to_rgba
+from PIL import Image
 
 from mixling import ConfigError
 from mixling.export.figures import check_plot, new_figure, save
@@ -59,3 +62,27 @@ def test_a_name_of_no_picture_is_refused(name: str) -> None:
     check_plot("maps.PNG")
     with pytest.raises(ConfigError, match=rf"{name}: the name of a plot ends in one of \.png, \.svg, \.pdf; got "):
         check_plot(name)
+
+
+def test_a_dark_name_makes_a_dark_picture(tmp_path: Path) -> None:
+    for name in ("light", "of-dark"):
+        figure = new_figure(2.0, 2.0)
+        axes = figure.add_subplot()
+        axes.imshow([[0.0, 1.0]], cmap="Blues")
+        axes.text(0, 0, "on the image", color="black")
+        axes.set_title("above")
+        save(figure, tmp_path / f"{name}.png")
+        if name == "of-dark":
+            assert to_gray(figure.get_facecolor()) == to_gray(axes.get_facecolor()) < 0.1
+            assert to_gray(axes.title.get_color()) == to_gray(axes.spines["left"].get_edgecolor()) > 0.9
+            assert to_gray(axes.get_xticklabels()[0].get_color()) > 0.9
+            assert to_gray(axes.texts[0].get_color()) == 0
+    corners = [Image.open(tmp_path / f"{name}.png").convert("L").getpixel((0, 0)) for name in ("light", "of-dark")]
+    assert corners[0] == 255
+    assert corners[1] < 30
+
+
+def to_gray(color: Any) -> float:
+    red, green, blue, _ = to_rgba(color)
+    assert red == green == blue
+    return red

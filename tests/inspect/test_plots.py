@@ -294,7 +294,10 @@ def test_spatial_filters_are_middle_rows_and_whole_matrices(tmp_path: Path, figu
     matrix = np.arange(25.0).reshape(5, 5) - 12
     filters = {"toeplitz": {1: matrix, 2: 2 * matrix}, "free": {2: 3 * matrix}}
     plots.spatial_filters(filters, tmp_path / "filters.png", matrices=["free"])
-    shown = [axes for axes in figures[0].axes if axes.get_visible()]
+    shown = [axes for axes in figures[0].axes if axes.get_visible() and axes.get_subplotspec() is not None]
+    shown = shown[:4]
+    assert len([axes for axes in figures[0].axes if axes.get_visible()]) == 5, "the matrix has a color bar"
+    assert [axes.get_xlabel() for axes in shown] == [*["input - output position"] * 3, "input position"]
     assert [axes.get_title() for axes in shown] == [f"{name}, layer {layer}" for name, layer in (
         ("toeplitz", 1), ("toeplitz", 2), ("free", 2), ("free", 2)
     )]  # fmt: skip

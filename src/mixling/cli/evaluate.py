@@ -61,8 +61,12 @@ class ReportOptions(MistakeOptions):
         Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")
     ] = None
     reliability: Annotated[
-        bool, typer.Option("--reliability", help="Draw the reliability diagram: probabilities against accuracy.")
+        bool, typer.Option("--reliability", help="Print the reliability diagram: probabilities against accuracy.")
     ] = False
+    reliability_plot: Annotated[
+        Path | None,
+        typer.Option("--reliability-plot", metavar="FILE.png", help="Draw the reliability diagram to this file."),
+    ] = None
     bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
     out_of_scope: Annotated[
         list[str] | None,
@@ -96,10 +100,12 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     kind = kind_of_model(model)
     spans = kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
     _refuse_others(PRETRAINING if spans else kind, [*given_options(options), *given_options(report)])
-    if report.confusion is not None:
+    plots = [path for path in (report.confusion, report.reliability_plot) if path is not None]
+    if plots:
         from mixling.export.figures import check_plot
 
-        check_plot(report.confusion)
+        for path in plots:
+            check_plot(path)
     if kind == PRETRAINING or spans:
         text, values, draw = _pretrained_report(model, options, masked=not spans)
     elif kind == TEXT_TO_TEXT:
@@ -181,9 +187,15 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
     values = {"skipped": bad.skipped, **metrics.to_dict()}
-    if report.reliability:
+    if report.reliability or report.reliability_plot is not None:
         if not isinstance(metrics, ProbabilityMetrics):
             raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")
+        if report.reliability_plot is not None:
+            from mixling.export.plots import reliability_diagram
+
+            reliability_diagram(metrics.reliability, report.reliability_plot)
+    if report.reliability:
+        assert isinstance(metrics, ProbabilityMetrics)
         text += "\n\n" + format_reliability(metrics.reliability)
     if noise:
         name = predictor.task.headline.replace("_", " ")

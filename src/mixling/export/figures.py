@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from mixling.errors import ConfigError, MissingPackage
 from mixling.storage import write_atomic
@@ -23,6 +25,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
+_DARKEST, _BRIGHTEST = 0.06, 0.94  # of dark pictures
 _MAX_NAME = 24
 MAX_TICKS = 75  # names along an axis
 # These fonts have only boxes, or symbols for formulas.
@@ -47,11 +50,15 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format of the file's extension (PNG if unknown); equal figures give equal bytes.
 
+    If the name ends in "-dark", such as maps-dark.svg, gray on white becomes gray on black, for dark pages.
+
     Raises:
         StorageError: the file cannot be written; an existing file is unchanged.
     """
     import matplotlib
 
+    if Path(path).stem.lower().endswith("-dark"):
+        _darken(figure)
     name = _suffix(path) if _suffix(path) in _METADATA else "png"
     content = io.BytesIO()
     # Without this setting, the ids in SVG files are random.
@@ -61,6 +68,30 @@ def save(figure: Figure, path: str | Path) -> None:
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")  # before 3.11
         figure.savefig(content, format=name, metadata=_METADATA[name])
     write_atomic(path, content.getvalue())
+
+
+def _darken(figure: Figure) -> None:
+    """Turn around the brightness of what is gray, except for images and what is written on them."""
+    from matplotlib.artist import Artist
+    from matplotlib.colors import to_rgba
+
+    def turned(color: Any) -> Any:
+        if isinstance(color, str) and color == "none":
+            return color
+        red, green, blue, alpha = to_rgba(color)
+        if not red == green == blue:
+            return color
+        gray = _DARKEST + (1 - red) * (_BRIGHTEST - _DARKEST)
+        return (gray, gray, gray, alpha)
+
+    left: set[Artist] = {text for axes in figure.axes if axes.images for text in axes.texts}
+    left |= {figure, *figure.axes}  # their colors are those of their patches
+    for artist in figure.findobj():
+        if artist not in left:
+            for name in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+                get, put = getattr(artist, f"get_{name}", None), getattr(artist, f"set_{name}", None)
+                if get is not None and put is not None and (isinstance(color := get(), str) or np.ndim(color) == 1):
+                    put(turned(color))
 
 
 def check_plot(path: str | Path) -> None:

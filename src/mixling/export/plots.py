@@ -1,4 +1,4 @@
-"""Plot a run's training curves and confusion matrix, as PNG, SVG or PDF by file extension."""
+"""Plot training curves, confusion matrices and reliability diagrams, as PNG, SVG or PDF by file extension."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from mixling.errors import DataError
 from mixling.export.figures import MAX_TICKS, labels, new_figure, plot_text, save
+from mixling.metrics.base import metric_title
+from mixling.metrics.intervals import wilson
+from mixling.metrics.reliability import Reliability
 from mixling.storage import write_atomic
 
 _MAX_COUNTED_CLASSES = 30  # with more classes, cells have no room for counts
@@ -61,6 +64,38 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     save(figure, path)
 
 
+def reliability_diagram(bins: Reliability, path: str | Path) -> None:
+    """Plot the accuracy of each bin with its 95% interval against the mean probability, and the bins' sizes below.
+
+    Raises:
+        DataError: there are no decisions.
+        StorageError: the file cannot be written; an existing file is unchanged.
+        MissingPackage: matplotlib is not installed.
+    """
+    filled = [item for item in bins if item is not None]
+    if not filled:
+        raise DataError("there is no reliability diagram: nothing was decided")
+    figure = new_figure(4.6, 5.0)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+    above.plot([0, 1], [0, 1], color="0.6", linestyle=":", linewidth=1.2)
+    for item in filled:
+        interval = wilson(item.accuracy, item.count)
+        above.plot([item.confidence] * 2, [interval.low, interval.high], color=_COLORS[0], linewidth=1)
+    confidence, accuracy = ([getattr(item, name) for item in filled] for name in ("confidence", "accuracy"))
+    above.plot(confidence, accuracy, color=_COLORS[0], marker="o", markersize=4)
+    above.annotate("calibrated", (0.03, 0.03), (0.05, 0.01), color="0.5", fontsize=9)
+    above.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
+    counts = [0 if item is None else item.count for item in bins]
+    below.bar(
+        [number / len(bins) for number in range(len(bins))], counts, 1 / len(bins), align="edge", color=_COLORS[0]
+    )
+    below.set(xlabel="probability", ylabel="decisions")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    save(figure, path)
+
+
 def _most_confused(counts: np.ndarray, names: Sequence[str]) -> list[str]:
     """Return a line for each of the pairs of classes that are confused most often, at most three."""
     wrong = counts - np.diag(np.diag(counts))
@@ -83,7 +118,7 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
     keys = dict.fromkeys(key for record in records for key in record)
     metrics = [key for key in keys if key.startswith("val_") and key != "val_loss"]
     metrics.sort(key=lambda key: "loss" in key or "calibration" in key)  # accuracies first
-    panels = {"loss": ["train_loss", "val_loss"], **{_title(key): [key] for key in metrics}}
+    panels = {"loss": ["train_loss", "val_loss"], **{metric_title(key.removeprefix("val_")): [key] for key in metrics}}
     panels["learning rate"] = ["learning_rate"]
     x_key = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
     drawn = {
@@ -140,12 +175,6 @@ def _draw_panel(axes: Any, title: str, curves: Mapping[str, list[tuple[float, fl
     axes.spines[["top", "right"]].set_visible(False)
     if title == "perplexity":  # from the size of the vocabulary down to a few
         axes.set_yscale("log")
-
-
-def _title(key: str) -> str:
-    """Return the readable name of a validation metric: macro F1 of val_macro_f1."""
-    words = key.removeprefix("val_").split("_")
-    return " ".join({"f1": "F1", "roc": "ROC", "auc": "AUC"}.get(word, word) for word in words)
 
 
 def _points(records: Sequence[Mapping[str, Any]], x_key: str, key: str) -> list[tuple[float, float]]:

@@ -204,8 +204,14 @@ def spatial_filters(
                 continue
             matrix = filters[name][layer]
             axes.set_title(f"{name}, layer {layer}", fontsize=9, parse_math=False)
+            axes.tick_params(labelsize=7)
+            across, up = ("input position", "output position") if as_matrix else ("input - output position", "weight")
+            axes.set_xlabel(across, fontsize=8)
+            if layer == columns[0]:
+                axes.set_ylabel(up, fontsize=8)
             if as_matrix:
-                _matrix(axes, matrix)
+                image = _matrix(axes, matrix)
+                figure.colorbar(image, ax=axes, fraction=0.045, pad=0.02).ax.tick_params(labelsize=6)
             else:
                 middle = len(matrix) // 2
                 axes.plot(np.arange(len(matrix)) - middle, matrix[middle], linewidth=1)

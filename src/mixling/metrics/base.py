@@ -68,11 +68,16 @@ _TITLES = {
 }
 
 
+def metric_title(key: str) -> str:
+    """Return the name of a score that people read: macro F1 of macro_f1."""
+    return _TITLES.get(key, key.replace("_", " "))
+
+
 def titled(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return the scores among the values of `Metrics.to_dict` by the names that people read, calibration last."""
     values = {key: value for key, value in metrics.items() if isinstance(value, float)}
     ordered = sorted(values, key=lambda key: key == "calibration_error")
-    return {_TITLES.get(key, key.replace("_", " ")): values[key] for key in ordered}
+    return {metric_title(key): values[key] for key in ordered}
 
 
 @dataclass(frozen=True, kw_only=True)
