@@ -17,7 +17,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.runs import LinearData, budget, fit_ngrams, load_model
 from mixling.runs import ngrams as module
-from mixling.runs.ngrams import Taught
+from mixling.runs.ngrams import TeacherLabels
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
@@ -164,7 +164,7 @@ def test_the_branch_learns_from_a_teachers_labels_as_far_as_the_teacher_is_sure(
     data = LinearData(
         task=task, train=train, validation=validation, network=np.zeros((60, 2)), predict=silent, weights=None,
         text=TextConfig(), vocabulary=train_vocabulary([*train.texts, *texts], TextConfig()),
-        taught=Taught.of_answers(texts, answers),
+        teacher_labels=TeacherLabels.of_answers(texts, answers),
     )  # fmt: skip
     found = fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=50_000)
     assert found is not None

@@ -30,7 +30,7 @@ from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
 Split = Literal["auto", "sentences", "documents"]
-Choice = Literal["similar", "random"]
+TextChoice = Literal["similar", "random"]
 
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 _NO_COLUMN = "\0"
@@ -73,7 +73,7 @@ def choose_texts(
     *,
     split: Split,
     limit: int,
-    choice: Choice = "random",
+    choice: TextChoice = "random",
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> tuple[list[Text], int]:

@@ -26,7 +26,7 @@ from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.runs.data import read_out_of_scope
 from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
 from mixling.runs.labeled_data import LabeledExamples, training_data
-from mixling.runs.ngrams import LinearData, Taught
+from mixling.runs.ngrams import LinearData, TeacherLabels
 from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation
@@ -199,18 +199,18 @@ class LabeledParts(Parts[Metrics]):
             text=self.model_config.text,
             vocabulary=self.vocabulary,
             augmentation=self.training.augmentation or NO_AUGMENTATION,
-            taught=self._taught(),
+            teacher_labels=self._teacher_labels(),
             out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
         )
 
-    def _taught(self) -> Taught | None:
+    def _teacher_labels(self) -> TeacherLabels | None:
         """Return the unlabeled texts with the labels of the teacher, where each text has one label."""
         examples, distill = self.examples, self.config.distill
         if distill is None or not examples.task.has_classes:
             return None
         first = distill.copies * len(examples.train)
         texts = examples.texts.subset(np.arange(first, len(examples.texts))).texts
-        return Taught.of_answers(texts, list(examples.targets[first:])) if len(texts) else None
+        return TeacherLabels.of_answers(texts, list(examples.targets[first:])) if len(texts) else None
 
     def _out_of_fold(self, folds: npt.NDArray[np.int64]) -> OutOfFold:
         examples, joined = self.examples, self.all_examples()

@@ -45,14 +45,14 @@ FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
-_MAX_TEXTS = _MAX_TAUGHT = 100_000  # that a branch is fitted on, labeled by people and by a teacher
+_MAX_TEXTS = _MAX_TEACHER_LABELS = 100_000  # that a branch is fitted on, labeled by people and by a teacher
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
 
 
-class Taught(NamedTuple):
+class TeacherLabels(NamedTuple):
     """Texts that a teacher has labeled.
 
     Attributes:
@@ -65,9 +65,9 @@ class Taught(NamedTuple):
     weights: npt.NDArray[np.float32]
 
     @classmethod
-    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> Taught:
+    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> TeacherLabels:
         """Return texts with the labels that a teacher's probabilities (C,) give them."""
-        chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TAUGHT), 1))
+        chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TEACHER_LABELS), 1))
         probabilities = np.stack([answers[i] for i in chosen]).astype(np.float32)
         second, first = np.sort(probabilities, axis=1)[:, -2:].T
         return cls([texts[i] for i in chosen], probabilities.argmax(1), first - second)
@@ -82,7 +82,7 @@ class LinearData:
         predict: returns the network's logits for other texts.
         weights: (T,) of the training examples; None: all are 1.
         augmentation: what the network was trained with.
-        taught: what the branch is fitted on in addition to the labeled examples.
+        teacher_labels: what the branch is fitted on in addition to the labeled examples.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
     """
 
@@ -95,7 +95,7 @@ class LinearData:
     text: TextConfig
     vocabulary: Vocabulary
     augmentation: AugmentationConfig = NO_AUGMENTATION
-    taught: Taught | None = None
+    teacher_labels: TeacherLabels | None = None
     out_of_fold: OutOfFold | None = None
 
 
@@ -150,10 +150,13 @@ def fit_ngrams(
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
     weights = None if data.weights is None else data.weights[train.examples]
     rows = train.rows
-    if (taught := data.taught) is not None:
-        rows = [*rows, *_encode(encoder, taught.texts)]
+    if (teacher_labels := data.teacher_labels) is not None:
+        rows = [*rows, *_encode(encoder, teacher_labels.texts)]
         labeled = np.ones(len(targets), np.float32) if weights is None else weights
-        targets, weights = np.concatenate([targets, taught.labels]), np.concatenate([labeled, taught.weights])
+        targets, weights = (
+            np.concatenate([targets, teacher_labels.labels]),
+            np.concatenate([labeled, teacher_labels.weights]),
+        )
     read, ends = _to_the_end(encoder, [*data.validation.texts, *validation.copies])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     found = Distinct.of_texts(read, words.hashes)

@@ -14,7 +14,7 @@ from pydantic import Field
 from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
-from mixling.data.unlabeled import Choice, Split, read_unlabeled
+from mixling.data.unlabeled import Split, TextChoice, read_unlabeled
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import read_json, sha256_of, write_sealed
@@ -60,7 +60,7 @@ class DistillConfig(Config):
         "auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
     )
     limit: int = Field(40_000, ge=1, description="maximum number of unlabeled texts")
-    choice: Choice = Field("similar", description="of more texts, those most like the labeled ones, or random ones")
+    choice: TextChoice = Field("similar", description="of more texts, those most like the labeled ones, or random ones")
     fragments: int = Field(
         4, ge=0, description="spans of words of each labeled text that the teacher labels too, for labels of one text"
     )
