@@ -52,7 +52,7 @@ def pnlp_tables(folder: Path) -> str:
             continue
         rows = [["model", "parameters", "word accuracy", "span F1", "sentence accuracy", "ahead of the next", "paper"]]
         ahead = {line["first"]: line for line in results.get(key.replace("table", "differences"), [])}
-        for label, row in found.items():
+        for label, row in sorted(found.items(), key=lambda item: -(item[1]["paper"] or 0)):
             seeds = [seed["validation"] for seed in row["seeds"]]
             tested = [spread([seed[metric] for seed in seeds]) for metric in ("word_accuracy", "span_f1")]
             tested.append(spread([seed["sentence_accuracy"] for seed in seeds]))
