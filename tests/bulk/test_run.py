@@ -21,9 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixling import Predictor
-from mixling.bulk import engines, files, run, work
+from mixling.bulk import engines, run, work
 from mixling.bulk import plan as cutting
-from mixling.bulk.files import Folder, TransferError, find_files
+from mixling.bulk.files import TransferError, find_files
+from mixling.bulk.folder import Folder
 from mixling.bulk.plan import stem_of
 from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
@@ -267,14 +268,14 @@ def test_a_store_that_fails_is_tried_again(rows: Path, tmp_path: Path, monkeypat
         store.put_file(str(rows / name), f"/bulk/in/{name}")
         predict(rows / name, tmp_path / name)
     failures = ["first", "second"]
-    write = files.Folder.write
+    write = Folder.write
 
     def flaky(self: Folder, name: str, fill: Any) -> Any:
         if failures:
             raise TransferError(failures.pop())
         return write(self, name, fill)
 
-    monkeypatch.setattr(files.Folder, "write", flaky)
+    monkeypatch.setattr(Folder, "write", flaky)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for name in ("a.csv", "a.parquet"):
         predict(f"memory://bulk/in/{name}", f"memory://bulk/{name}")

@@ -1,22 +1,17 @@
-"""Files by fsspec: local paths and URLs of object stores alike, with errors that state the remedy."""
+"""Input files by fsspec: local paths and URLs of object stores alike, with errors that state the remedy."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
-import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from fsspec.core import url_to_fs
 
 from mixling.errors import ConfigError, DataError, StorageError, UserError
-from mixling.storage import atomic_file, remove, write_atomic
 
 _MAGIC = "*?["
 # What stores call the version of a file's content.
@@ -191,132 +186,3 @@ def count_lines(path: str, stop: int) -> int:
     """Return the number of line feeds in the first `stop` bytes of a file."""
     with open_slice(path, 0, stop) as data:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: data.read(1 << 20), b""))
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder to write to; files in it are complete or absent.
-
-    Local files are renamed when they are complete. Stores get one upload, which they make visible at its end.
-
-    Args:
-        url: a local path or a URL.
-    """
-
-    url: str
-
-    @property
-    def local(self) -> Path | None:
-        """The local path; None for a store."""
-        return None if is_remote(self.url) else Path(url_to_fs(self.url)[1])
-
-    def at(self, name: str) -> str:
-        """Return the URL of a file."""
-        return f"{self.url.rstrip('/')}/{name}"
-
-    def sizes(self) -> dict[str, int]:
-        """Return the names of all files, also in folders of this one, with their sizes in bytes."""
-        with transfers(self.url, StorageError):
-            fs, path = url_to_fs(self.url.rstrip("/") or "/")
-            fs.invalidate_cache()
-            if not fs.exists(path):
-                return {}
-            base = path.rstrip("/") + "/"
-            found = fs.find(path, detail=True)
-            return {name.removeprefix(base): info["size"] for name, info in found.items()}
-
-    def read_json(self, name: str) -> Any:
-        """Return the value of a JSON file.
-
-        Raises:
-            DataError: it is missing or damaged.
-        """
-        with transfers(self.at(name), DataError):
-            fs, path = url_to_fs(self.at(name))
-            content = fs.cat_file(path)
-        try:
-            return json.loads(content)
-        except ValueError as error:
-            raise DataError(f"is damaged ({error}); choose another folder", path=self.at(name)) from None
-
-    def read_records(self, names: Sequence[str]) -> list[Any]:
-        """Return the values of JSON files, several at a time; what is damaged is left out."""
-        if not names:
-            return []
-        with transfers(self.url, DataError):
-            fs, _ = url_to_fs(self.url)
-            found = fs.cat([url_to_fs(self.at(name))[1] for name in names])
-        values = []
-        for content in found.values():
-            with contextlib.suppress(ValueError):
-                values.append(json.loads(content))
-        return values
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
-        content = (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-        if (local := self.local) is not None:
-            write_atomic(local / name, content)
-            return
-        with transfers(self.at(name), StorageError):
-            fs, path = url_to_fs(self.at(name))
-            fs.pipe_file(path, content)
-
-    def write(self, name: str, fill: Callable[[BinaryIO], None]) -> tuple[int, str]:
-        """Write a file, whose content may exceed the memory, by a function that writes it to an open file.
-
-        Returns:
-            Its size in bytes and its SHA-256 in hexadecimal digits.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
-        if (local := self.local) is not None:
-            with atomic_file(local / name) as file:
-                fill(file)
-                return _size_and_sha256(file)
-        with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            complete = Path(folder, "part")
-            with complete.open("w+b") as file:
-                fill(file)
-                found = _size_and_sha256(file)
-            with transfers(self.at(name), StorageError):  # Windows opens no file a second time
-                fs, path = url_to_fs(self.at(name))
-                fs.put_file(str(complete), path)
-        return found
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it exists.
-
-        Raises:
-            StorageError: it cannot be removed.
-        """
-        if (local := self.local) is not None:
-            remove(local / name)
-            return
-        with transfers(self.at(name), StorageError):
-            fs, path = url_to_fs(self.at(name))
-            with contextlib.suppress(FileNotFoundError):
-                fs.rm_file(path)
-
-    def remove_folder(self, name: str) -> None:
-        """Remove a folder in this one with all that it holds.
-
-        Raises:
-            StorageError: it cannot be removed.
-        """
-        with transfers(self.at(name), StorageError):
-            fs, path = url_to_fs(self.at(name))
-            with contextlib.suppress(FileNotFoundError):
-                fs.rm(path, recursive=True)
-
-
-def _size_and_sha256(file: BinaryIO) -> tuple[int, str]:
-    file.flush()
-    size = file.seek(0, io.SEEK_END)
-    file.seek(0)
-    return size, hashlib.file_digest(cast(io.BufferedReader, file), "sha256").hexdigest()

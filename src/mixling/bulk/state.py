@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mixling.bulk.files import Folder, InputFile
+from mixling.bulk.files import InputFile
+from mixling.bulk.folder import Folder
 from mixling.bulk.plan import PartPlan, stem_of
 from mixling.bulk.work import PROGRESS, PartRecord, record_name
 from mixling.errors import ConfigError, ModelFileError, shown
