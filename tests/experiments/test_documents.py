@@ -52,7 +52,10 @@ def test_accuracies_of_own_models(load_script: Callable[[str], ModuleType]) -> N
             assert f"| mixling-mixer | {slots(line['seeds'])} |" in BENCHMARKS
     table = json.loads((ROOT / "experiments/results/pnlp_mixer.json").read_text())["table 5, ours"]
     for label, row in table.items():
-        assert f"| {label} | {slots(row['seeds'])} |" in BENCHMARKS
+        if len(row["seeds"]) >= 3:
+            assert f"| {label} | {slots(row['seeds'])} |" in BENCHMARKS
+        else:
+            assert f"| {label} |" not in BENCHMARKS
 
 
 def test_what_is_stated_of_the_fine_tuned_transformer(load_script: Callable[[str], ModuleType]) -> None:
