@@ -1,24 +1,29 @@
-"""Training steps of mixling-small beside textbook forms of the same model, and the phases of the whole command.
+"""Training steps of mixling-small beside textbook forms of the same model, and whole commands, all on one core.
 
     python benchmarks/training.py --data ../shared/data
+    python benchmarks/training.py --data ../shared/data --parts imdb million
 
-On the intents of SNIPS, one thread. The textbook forms have the same layers and parameters, in float32, with
-torch.nn.EmbeddingBag on every token, or with dense counters of the features and torch.nn.Linear; clipping, AdamW and
-batches of padded arrays, which are ready before the step. "mixling" makes its batches in the step: without changes of
-the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
-turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that does
-other work would add its waiting. The command is run once with all its epochs; its phases end with the lines that it
-prints. TF-IDF with logistic regression, and fastText where it is installed, are fitted on the same texts; their options
-are those with the fewest CPU seconds among those that reach the accuracy of the command's model on the validation
-texts, or if none does, those with the highest accuracy. Written to benchmarks/results/training.json.
+- `steps`, on the intents of SNIPS. The textbook forms have the same layers and parameters, in float32, with
+  torch.nn.EmbeddingBag on every token, or with dense counters of the features and torch.nn.Linear; clipping, AdamW and
+  batches of padded arrays, which are ready before the step. "mixling" makes its batches in the step: without changes of
+  the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
+  turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that
+  does other work would add its waiting.
+- `snips`, `imdb` and `million`: `mixling train` as a whole, with its phases, which end with the lines that it prints, on
+  SNIPS with all its epochs, on IMDB with one, and for 50 steps on a million rows (those of SNIPS with a number).
+- `baselines`: TF-IDF with logistic regression, and fastText where it is installed, on the texts of SNIPS. Their options
+  are those with the fewest CPU seconds among those that reach the accuracy of the command's model on the validation
+  texts, or if none does, those with the highest accuracy.
+
+Written to benchmarks/results/training.json, where the parts that are not run stay as they are.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -45,6 +50,7 @@ from mixling.text import train_vocabulary
 from mixling.training import AugmentationConfig, Augmenter, Interrupts, LabeledData, Trainer
 
 Rows = list[tuple[str, str]]
+PARTS = ("steps", "snips", "imdb", "million", "baselines")
 
 
 class Textbook(nn.Module):
@@ -133,13 +139,25 @@ def dataset(rows: Rows) -> Dataset:
     return Dataset.from_examples(Example(text, label, "snips", number) for number, (text, label) in enumerate(rows, 1))
 
 
-def command(folder: Path) -> dict[str, Any]:
-    """The phases of `mixling train` on SNIPS, by what it prints, with CPU seconds and memory."""
-    words = ["train", folder / "train.jsonl", "--validation", folder / "dev.jsonl", "-o", folder / "run"]
+def command(train: Rows, validation: Rows, *options: str) -> dict[str, Any]:
+    """The phases of `mixling train`, by what it prints, with CPU seconds and memory."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = ["train", folder / "train.jsonl", "-o", folder / "run", *options]
+        for part, rows in (("train", train), ("validation", validation)):
+            if rows:
+                lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
+                (folder / f"{part}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        if validation:
+            words += ["--validation", folder / "validation.jsonl"]
+        return timed([str(word) for word in words], folder / "run")
+
+
+def timed(words: list[str], run: Path) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "mixling", *map(str, words)],
+        [sys.executable, "-m", "mixling", *words],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
     assert process.stderr is not None
@@ -156,15 +174,14 @@ def command(folder: Path) -> dict[str, Any]:
                 last = now
                 break
     output = process.stdout.read()
-    assert process.wait() == 0, output
-    accuracy = json.loads((folder / "run" / "metrics.json").read_text())["validation"]["accuracy"]
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0, output
+    accuracy = json.loads((run / "metrics.json").read_text())["validation"]["accuracy"]
     return {
         "phases_wall_s": phases,
         "wall_s": round(time.monotonic() - begin, 2),
-        "cpu_s": round(cpu, 2),
-        "peak_mb": after.ru_maxrss // 1024,
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "peak_mb": used.ru_maxrss // 1024,
         "accuracy": round(accuracy, 4),
         "result": output.strip(),
     }
@@ -197,21 +214,16 @@ def baselines(train: Rows, dev: Rows, accuracy: float) -> dict[str, Any]:
 
 def read(path: Path) -> Rows:
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [(" ".join(row["tokens"]), row["intent"]) for row in map(json.loads, file)]
+        rows = map(json.loads, file)
+        return [
+            (row["text"], row["label"]) if "text" in row else (" ".join(row["tokens"]), row["intent"]) for row in rows
+        ]
 
 
-def main() -> None:
-    """Measure and write."""
-    assert __doc__ is not None
-    parser = arguments(__doc__, "training")
-    parser.add_argument("--data", type=Path, required=True, help="folder with snips/train.jsonl.gz and dev.jsonl.gz")
-    parser.add_argument("--rounds", type=int, default=60)
-    options = parser.parse_args()
-    made = provenance(seed=0, packages=("scikit-learn",))
-    on_one_core()
-    train, dev = (read(options.data / "snips" / f"{name}.jsonl.gz") for name in ("train", "dev"))
-    plain, changed = labeled(train)
-    steps: dict[str, Any] = {}
+def steps(rows: Rows, rounds: int) -> dict[str, Any]:
+    """Milliseconds of a step by batch size, and how many times as fast mixling's is."""
+    plain, changed = labeled(rows)
+    out: dict[str, Any] = {}
     for batch_size in (64, 256):
         calls = {
             "mixling": our_step(plain, batch_size),
@@ -219,29 +231,51 @@ def main() -> None:
             "embedding bag": textbook_step(plain, batch_size, dense=False),
             "dense counters": textbook_step(plain, batch_size, dense=True),
         }
-        found = in_turn(calls, options.rounds if batch_size == 64 else options.rounds // 2, time.process_time)
-        steps[str(batch_size)] = {
+        found = in_turn(calls, rounds if batch_size == 64 else rounds // 2, time.process_time)
+        out[str(batch_size)] = {
             "ms": {name: round(1000 * statistics.median(values), 2) for name, values in found.items()},
             "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[2:]},
         }
-        print(batch_size, json.dumps(steps[str(batch_size)]))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for part, rows in (("train", train), ("dev", dev)):
-            lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
-            (folder / f"{part}.jsonl").write_text("".join(f"{line}\n" for line in lines))
-        whole = command(folder)
-    print(json.dumps(whole, indent=1))
-    common = max(np.unique([label for _, label in dev], return_counts=True)[1]) / len(dev)
-    rivals = baselines(train, dev, whole["accuracy"])
+    return out
+
+
+def million(rows: Rows) -> Rows:
+    return [(f"{text} {number}", label) for number, (text, label) in zip(range(1_000_000), itertools.cycle(rows))]
+
+
+def main() -> None:
+    """Measure and write."""
+    assert __doc__ is not None
+    parser = arguments(__doc__, "training")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the folders snips and imdb")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args()
+    made = {**provenance(seed=0, packages=("scikit-learn",)), "settings": {"rounds": options.rounds}}
+    on_one_core()
+    results: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    train, validation = (read(options.data / "snips" / f"{name}.jsonl.gz") for name in ("train", "dev"))
     # How much a point of accuracy above that of the most frequent label costs.
-    per_point = {
-        name: round(one["cpu_s"] / (100 * (one["accuracy"] - common)), 3)
-        for name, one in {"mixling": whole, **rivals}.items()
-    }
-    results = {"steps": steps, "command": whole, "baselines": rivals, "cpu_s_per_point": per_point}
-    print(json.dumps([rivals, per_point], indent=1))
-    write_json(options.out, {**made, "settings": {"rounds": options.rounds}, "results": results})
+    common = max(np.unique([label for _, label in validation], return_counts=True)[1]) / len(validation)
+    for part in options.parts:
+        match part:
+            case "steps":
+                found: dict[str, Any] = steps(train, options.rounds)
+            case "snips":
+                found = command(train, validation)
+            case "imdb":
+                found = command(read(options.data / "imdb" / "train.jsonl.gz"), [], "--set", "train.epochs=1")
+            case "million":
+                found = command(million(train), [], "--set", "train.steps=50")
+            case "baselines":
+                found = baselines(train, validation, results["snips"]["accuracy"])
+                points = {"mixling": results["snips"], **found}
+                found["cpu_s_per_point"] = {
+                    name: round(one["cpu_s"] / (100 * (one["accuracy"] - common)), 3) for name, one in points.items()
+                }
+        results[part] = {**found, "provenance": made}
+        write_json(options.out, results)
+        print(part, json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
