@@ -9,7 +9,7 @@
   the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
   turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that
   does other work would add its waiting.
-- `snips`, `imdb` and `million`: `mixling train` as a whole, with its phases, which end with the lines that it prints, on
+- `snips`, `imdb` and `million`: `mixling train` as a whole, with its phases, which end with lines that it prints, on
   SNIPS with all its epochs, on IMDB with one, and for 50 steps on a million rows (those of SNIPS with a number).
 - `baselines`: TF-IDF with logistic regression, and fastText where it is installed, on the texts of SNIPS. Their options
   are those with the fewest CPU seconds among those that reach the accuracy of the command's model on the validation
