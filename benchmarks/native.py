@@ -7,8 +7,9 @@ texts one after another, so that the caches of the processor hold what the other
 `mixling train` makes of these data in one epoch, n-gram branch included, and the paper's X-SMALL with its token mixing,
 with first weights, since speed does not depend on them; the others are trained. "AVX2" is the native engine built
 without AVX-512. fastText (left out where its package is not installed) reads texts in lower case with punctuation
-apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer,
-two threads on two cores, a file of 200,000 JSON lines to a file of predictions on the command line, and how often the
+apart, as it was trained, or as they are. Besides: seconds and memory from the start of a process to its first answer
+("c" is the program of docs/embedding.md; "python" and "import numpy" do no more than that), two threads on two cores,
+a file of 200,000 JSON lines to a file of predictions on the command line, and how often the
 engines agree on the test texts of SNIPS, with a model of 8 epochs (seed 0). Written to benchmarks/results/native.json.
 """
 
@@ -19,6 +20,7 @@ import importlib.util
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -52,10 +54,12 @@ CASES = {
 TRAINED, TIMED, SINGLE = 10_000, 2_000, 300  # texts
 FILE_ROWS, STARTS, THREAD_ROUNDS = 200_000, 9, 15
 Call = Callable[[Sequence[str]], Any]
-START = """
+NATIVE = Path(__file__).parents[1] / "src" / "mixling" / "native"
+MEMORY = 'print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])'
+START = f"""
 import mixling
-print(mixling.Predictor({path!r}).predict({text!r}).label)
-print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+print(mixling.Predictor({{path!r}}).predict({{text!r}}).label)
+{MEMORY}
 """
 
 
@@ -117,7 +121,7 @@ def evaluate(folder: Path, preset: str, rounds: int, cores: set[int]) -> dict[st
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "model.onnx"
         path.write_bytes(content)
-        starts = {name: start(path, name, timed[0]) for name in ("native", "onnx")}
+        starts = starts_of(path, timed[0])
         file = file_to_file(path, timed) if preset == "mixling-small" else None
     return {
         "preset": preset,
@@ -235,25 +239,54 @@ def seconds(call: Call, texts: Sequence[str]) -> float:
     return time.thread_time() - begin
 
 
-def start(path: Path, engine: str, text: str) -> dict[str, float]:
+def starts_of(path: Path, text: str) -> dict[str, dict[str, float]]:
     """Seconds from the start of a process to its first answer, on the clock and of the processor, and its memory."""
-    command = [sys.executable, "-c", START.format(path=str(path), text=text)]
-    clock, processor, memory = [], [], []
-    for _ in range(STARTS):
-        begin, before = time.perf_counter(), os.times()
-        done = subprocess.run(
-            command, check=True, capture_output=True, text=True, env={**os.environ, "MIXLING_ENGINE": engine}
-        )
-        clock.append(time.perf_counter() - begin)
-        after = os.times()
-        processor.append(after[2] + after[3] - before[2] - before[3])
-        memory.append(int(done.stdout.split()[-1]) / 1024)
-    return {
-        "seconds": round(statistics.median(clock), 3),
-        "least_seconds": round(min(clock), 3),
-        "processor_seconds": round(statistics.median(processor), 3),
-        "memory_mb": round(statistics.median(memory), 1),
+    program = path.parent / "label"
+    sources = [str(file) for file in sorted(NATIVE.glob("*.c")) if file.name != "python.c"]
+    flags = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"]
+    subprocess.run(["cc", *flags, "-o", str(program), *sources, "-lm"], check=True)
+    code = START.format(path=str(path), text=text)
+    commands: dict[str, tuple[list[str], str]] = {
+        "native": ([sys.executable, "-c", code], "native"),
+        "onnx": ([sys.executable, "-c", code], "onnx"),
+        "c": ([str(program), str(path)], ""),
+        "import numpy": ([sys.executable, "-c", f"import numpy; {MEMORY}"], ""),
+        "python": ([sys.executable, "-c", MEMORY], ""),
     }
+    taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
+    for _ in range(STARTS):
+        for name in random.sample(list(commands), len(commands)):
+            command, engine = commands[name]
+            begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, input=text.replace("\n", " ") + "\n",
+                env={**os.environ, "MIXLING_ENGINE": engine},
+            )  # fmt: skip
+            seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            taken[name].append(
+                (seconds, spent, memory_of(command) if name == "c" else int(done.stdout.split()[-1]) / 1024)
+            )
+    found = {}
+    for name, runs in taken.items():
+        clock, processor, memory = zip(*runs, strict=True)
+        found[name] = {
+            "seconds": round(statistics.median(clock), 4),
+            "least_seconds": round(min(clock), 4),
+            "processor_seconds": round(statistics.median(processor), 4),
+            "memory_mb": round(statistics.median(memory), 1),
+        }
+    return found
+
+
+def memory_of(command: list[str]) -> float:
+    """MB of a program that has opened its model, and waits for a text."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        time.sleep(0.5)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        assert process.stdin is not None
+        process.stdin.close()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def two_threads(predictor: Predictor, texts: list[str], cores: set[int]) -> dict[str, float]:
