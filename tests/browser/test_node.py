@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from mixling import Predictor
+from mixling import ModelFileError, Predictor
 from mixling.browser import without_comments
 from mixling.export import amend
+from mixling.runtime import seal
+from mixling.runtime.onnx_file import _SEAL_LENGTH as SEAL_LENGTH
 from mixling.text import word_spans
 from mixling.text.clean import clean
 
@@ -224,3 +226,29 @@ def test_changed_files_are_refused_or_answer() -> None:
     counts = json.loads(done.stdout)
     assert counts["opened"] > 20
     assert counts["refused"] > 20
+
+
+def test_labels_are_refused_as_in_python(tmp_path: Path) -> None:
+    content, file = (MODELS / "intents.onnx").read_bytes(), tmp_path / "model.onnx"
+    names = Predictor(content).labels.names
+    script = f"""
+        import {{ readFileSync }} from "node:fs";
+        import {{ Mixling }} from {json.dumps(PACKAGE.as_uri())};
+        const data = new Uint8Array(readFileSync({json.dumps(str(file))}));
+        await Mixling.load(data).then(() => console.log("opened"), (error) => console.log(error.name));
+    """
+    for first, expected in (("other", "opened"), *((name, "ModelFileError") for name in ("", " ", names[1], "lonely"))):
+        changed_names = amend(content, labels={"kind": "single", "names": [first, *names[1:]]})
+        file.write_bytes(seal(changed_names[:-SEAL_LENGTH].replace(b'"lonely"', rb'"\ud800"')))
+        done = subprocess.run(
+            [str(NODE), "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stdout.strip() == expected, first
+        for engine in ("native", "onnx"):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("MIXLING_ENGINE", engine)
+                if expected == "opened":
+                    assert Predictor(file).labels.names[0] == first
+                else:
+                    with pytest.raises(ModelFileError, match="label"):
+                        Predictor(file)

@@ -138,6 +138,8 @@ def test_damaged_files_are_refused(export: Callable[..., bytes]) -> None:
         (b'"pooling": "all"', b'"pooling": "max"'),
         (b"[UNK]\n", b"[UNC]\n"),
         (b'"names": ["bad"', b'"names": [1,   '),
+        (b'["bad", "good"', b'["", "badgood"'),
+        (b'["bad", "good"', rb'["\ud800", "a"'),
     ):
         assert old in body
         changed = seal(body.replace(old, new))

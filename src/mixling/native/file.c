@@ -153,7 +153,7 @@ int file_read(bytes content, onnx_file *file, const char **reason) {
     if (content.size < SEAL_LENGTH) return MIXLING_DAMAGED;
     const uint8_t *seal = content.data + content.size - SEAL_LENGTH;
     if (memcmp(seal, SEAL, SEAL_SIZE)) return MIXLING_DAMAGED;
-    *reason = "is damaged or was changed: its checksum is not that of its content";
+    *reason = "is damaged or was modified: its checksum does not match its content";
     sha256(content.data, content.size - SEAL_LENGTH, digest);
     for (int i = 0; i < 64; i++)
         if (seal[SEAL_SIZE + i] != (uint8_t)HEX[digest[i / 2] >> (i % 2 ? 0 : 4) & 15]) return MIXLING_DAMAGED;

@@ -192,7 +192,7 @@ size_t json_string(const json *from, uint32_t number, char *out) {
                 at += 6;
             }
         }
-        if (code >= 0xD800 && code < 0xE000) code = REPLACEMENT;
+        if (code >= 0xD800 && code < 0xE000) return 0;
         size += utf8_write(code, (uint8_t *)out + size);
     }
     return size;

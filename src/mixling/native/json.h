@@ -31,7 +31,7 @@ uint32_t json_item(const json *from, uint32_t array, uint32_t index);
 /* Whether a value is the string; its bytes as they are written where it has no escapes, else the size 0. */
 int json_is(const json *from, uint32_t value, const char *text);
 bytes json_plain(const json *from, uint32_t value);
-/* A string as UTF-8 into `out` (room for what it takes in the file); returns its bytes. */
+/* A string as UTF-8 into `out` (room for what it takes in the file); returns its bytes, 0 where it has a lone surrogate. */
 size_t json_string(const json *from, uint32_t value, char *out);
 /* A whole number from 0 to `limit`; -1 where the value is something else. */
 int64_t json_integer(const json *from, uint32_t value, int64_t limit);

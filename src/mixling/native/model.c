@@ -56,6 +56,8 @@ static int read_labels(mixling_model *model, const json *metadata, const char **
         if (metadata->values[item].kind != '"') return MIXLING_DAMAGED;
         model->labels[i] = at;
         size_t length = json_string(metadata, item, at);
+        *reason = "the name of a label is empty, or has a lone surrogate";
+        if (!length) return MIXLING_DAMAGED;
         *reason = "the name of a label has the character NUL";
         if (strlen(at) != length) return MIXLING_UNSUPPORTED;
         at += length + 1; /* memory is zero */

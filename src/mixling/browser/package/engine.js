@@ -75,6 +75,9 @@ export class Engine {
     this.#worker = this.#number(out);
     this.task = this.#string(mixling_task(model));
     this.labels = Array.from({ length: mixling_num_labels(model) }, (_, i) => this.#string(mixling_label(model, i)));
+    if (!this.labels.every((label) => label.trim()) || new Set(this.labels).size < this.labels.length) {
+      throw new ModelFileError(`${name}: a label is empty, or there twice`);
+    }
     this.pairs = [false, true][this.#functions.mixling_pairs(model)] ?? null;
     this.maxLen = this.#functions.mixling_max_len(model);
     this.#text = this.#take(TEXT_SIZE);
