@@ -100,6 +100,7 @@ def test_counts_of_equal_layers_are_those_of_all_of_them(name: str) -> None:
     assert counts.flops == model.encoder.flops(1, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGE_PRESETS)
 def test_counts_of_image_models(name: str) -> None:
     config = IMAGE_PRESETS[name].config

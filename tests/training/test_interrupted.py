@@ -16,6 +16,8 @@ from mixling import Callback, ModelFileError, Step, TrainConfig
 from mixling.errors import Interrupted, TrainingError
 from mixling.training import CHECKPOINT, HISTORY, AugmentationConfig, Interrupts, OptimConfig, Trainer, load_checkpoint
 
+pytestmark = pytest.mark.slow  # each trains, most several times
+
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(
     epochs=2, batch_size=8, token_dropout=0.2, checkpoint_seconds=1e-9, patience=6, optim=OptimConfig(lr=0.05)
@@ -80,7 +82,6 @@ def uninterrupted(whole: dict[Any, Any], trainer: MakeTrainer, **options: Any) -
     return whole[key]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at_evaluation", [False, True])
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_cut_at_any_step(
@@ -91,7 +92,6 @@ def test_cut_at_any_step(
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any], kind: str) -> None:
     """Each attempt makes one step, which it may save, and is cut in the next."""
@@ -105,7 +105,6 @@ def test_cut_at_every_step_in_turn(trainer: MakeTrainer, run_folder: Path, whole
     assert ended == uninterrupted(whole, trainer, **KINDS[kind])
 
 
-@pytest.mark.slow
 def test_rare_checkpoints_repeat_the_steps_since_the_last_and_leave_no_stale_lines(
     trainer: MakeTrainer, run_folder: Path, whole: dict[Any, Any]
 ) -> None:
@@ -128,7 +127,6 @@ def test_resuming_what_is_finished_changes_nothing(
     assert finish(trainer(CONFIG, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
-@pytest.mark.slow
 def test_patience_counts_over_an_interruption(trainer: MakeTrainer, tmp_path: Path) -> None:
     config = CONFIG.model_copy(update={"epochs": 20, "patience": 3, "optim": OptimConfig(lr=0.1)})
     for name in ("whole", "cut"):

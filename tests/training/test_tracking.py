@@ -21,6 +21,8 @@ from mixling.training.tracking import Tracker, Tracking, track_model
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
+pytestmark = pytest.mark.slow  # TensorBoard is imported, and most train
+
 CONFIG = TrainConfig(epochs=7, evaluations=7, batch_size=8, track=("tensorboard",), optim=OptimConfig(lr=0.02))
 MODEL = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 Curves = dict[str, list[tuple[int, float]]]
@@ -59,7 +61,6 @@ def test_curves_are_those_of_the_run(trainer: Callable[..., Trainer], run_folder
     assert [step for step, _ in got["train/loss"]] == [10, 20, 30, 40]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_repeats_no_point(trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path) -> None:
     """It goes on from step 21, at which validation was evaluated; what was written of steps 28 and 30 is made again."""
     (tmp_path / "whole").mkdir()
@@ -82,7 +83,6 @@ def test_a_new_run_removes_the_curves_of_an_old_one(trainer: Callable[..., Train
     assert [step for step, _ in curves(run_folder)["val/loss"]] == list(range(1, 8))
 
 
-@pytest.mark.slow
 def test_only_the_main_process_writes_and_only_into_a_run_folder(
     trainer: Callable[..., Trainer], run_folder: Path
 ) -> None:
@@ -183,7 +183,6 @@ def test_one_name_or_several_are_configured_and_unknown_ones_refused() -> None:
         parse(TrainConfig, {"track": ["tensorbord"]}, where="options")
 
 
-@pytest.mark.slow
 def test_wandb_continues_the_same_run(
     trainer: Callable[..., Trainer], run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +218,6 @@ def test_wandb_continues_the_same_run(
     assert begun[2]["id"] != begun[0]["id"], "a new training is a new run"
 
 
-@pytest.mark.slow
 def test_trackio_has_the_metrics(
     trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +234,6 @@ def test_trackio_has_the_metrics(
     assert found == {record["step"]: pytest.approx(record["val_loss"]) for record in history}
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_the_metrics_and_the_model(
     trainer: Callable[..., Trainer], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
