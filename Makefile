@@ -11,7 +11,7 @@ check: native  ## what CI runs: format, lint, types, layers, tests
 	lint-imports
 	$(PYTEST)
 
-test-fast:  ## for the loop of a developer: what trains no model and exports none, under a minute of two cores
+test-fast:  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
 
 format:
