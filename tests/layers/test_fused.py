@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixling import ModelConfig, TextConfig, build_model
+from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import fused
 from mixling.models import (
     Block,
@@ -240,3 +240,15 @@ def test_evaluation_without_gradients_computes_the_same(monkeypatch: pytest.Monk
         with without():
             torch.testing.assert_close(model(*inputs), expected.detach(), atol=1e-5, rtol=1e-4)
     assert used == 2 * ["SumBags", "Windows", "FeedForwardSublayer", "Pools"]
+
+
+@pytest.mark.parametrize(("texts", "tokens", "words"), [(0, 5, 2), (2, 0, 2), (2, 3, 0)])
+@pytest.mark.parametrize("training", [True, False])
+def test_models_read_no_texts_tokens_or_words(texts: int, tokens: int, words: int, training: bool) -> None:
+    model = build_model(model_config("mixling-small"), 3, seed=0).train(training)
+    features, index = torch.zeros(words, 64, dtype=torch.int32), torch.zeros(texts, tokens, dtype=torch.long)
+    logits = model(features, None, index, index != 0)
+    logits.sum().backward()
+    assert torch.equal(logits, model.head.output.bias.expand(texts, 3))
+    with torch.no_grad():
+        assert torch.equal(model(features, None, index, index != 0), logits)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mixling import Callback, Step, TrainConfig
-from mixling.data import TextSet, collate, training_batches
+from mixling.data import Batch, TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
 from mixling.tasks import Classification, LossConfig
@@ -496,18 +495,22 @@ def test_evaluations_during_training_are_of_a_bounded_sample(
     data = trainer(TrainConfig(epochs=1), num_validation=30, tagged=tagged).data
     assert isinstance(data, LabeledData)
     model = trainer(TrainConfig(epochs=1), num_validation=30, tagged=tagged).model
-    full, _ = data.evaluate(model, Mock())
+
+    def forward(batch: Batch) -> torch.Tensor:
+        return model(*batch.arguments)
+
+    full, _ = data.evaluate(model, forward)
     monkeypatch.setattr("mixling.training.dataset_adapter.MAX_EVALUATED", 20)
     sampled = replace(data)
-    numbers, loss = sampled.evaluate(model, Mock())
+    numbers, loss = sampled.evaluate(model, forward)
     chosen = sampled._evaluated
     assert chosen is not None
     assert len(set(chosen.tolist())) == 20
-    assert (numbers, loss) == sampled.evaluate(model, Mock())
+    assert (numbers, loss) == sampled.evaluate(model, forward)
     examples = data.validation.dataset.subset(chosen)
     targets = data.validation_task.targets(examples.targets)
     alone = replace(data, validation=TextSet(examples, data.validation.encoder), validation_targets=targets)
-    expected, expected_loss = alone.evaluate(model, Mock())
+    expected, expected_loss = alone.evaluate(model, forward)
     assert numbers == pytest.approx(expected)
     assert loss == pytest.approx(expected_loss)
     assert numbers != pytest.approx(full)

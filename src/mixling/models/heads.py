@@ -69,8 +69,11 @@ class PoolingHead(nn.Module):
             mean = x.masked_fill(~real, 0).sum(1, dtype=wide) / real.sum(1).clamp(min=1)
             pools.append(mean.to(x.dtype))
         if self.pooling in ("max", "all"):
-            highest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
-            pools.append(highest.masked_fill(~real.any(1), 0))
+            if x.shape[1] == 0 and not torch.compiler.is_compiling():  # no maximum is defined
+                pools.append(x.sum(1))
+            else:
+                highest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+                pools.append(highest.masked_fill(~real.any(1), 0))
         return self.output(dropout(torch.cat(pools, 1), self.dropout, self.training))
 
 

@@ -127,7 +127,7 @@ class LabeledData(TrainingData):
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
         chosen, targets = self._evaluated, self.validation_targets
-        logits = self.validation_logits(model, chosen)
+        logits = self.validation_logits(model, chosen, forward)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         if chosen is not None:
@@ -135,17 +135,19 @@ class LabeledData(TrainingData):
         metrics = self.validation_task.evaluate(logits, targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, targets)
 
-    def validation_logits(self, model: Model, chosen: Indices | None = None) -> list[npt.NDArray[np.float32]]:
+    def validation_logits(
+        self, model: Model, chosen: Indices | None = None, forward: Forward | None = None
+    ) -> list[npt.NDArray[np.float32]]:
         """Return the logits of the validation examples, as `predict_logits` does, with long texts read to the end.
 
         The tasks then have the model's transitions, if it has any.
         """
-        logits = predict_logits(model, self.validation, chosen)
+        logits = predict_logits(model, self.validation, chosen, forward)
         if isinstance(model.head, TokenHead) and model.head.transitions is not None:
             transitions = gather(model.head.transitions.detach()).float().cpu().numpy().copy()
             self.objective.transitions = self.validation_task.transitions = transitions
         return self._long.complete(
-            logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers)
+            logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers, forward)
         )
 
     @cached_property
@@ -184,12 +186,18 @@ class EncodedTexts(Protocol):
 
 @torch.inference_mode()
 def predict_logits(
-    model: Model, texts: EncodedTexts, chosen: Indices | None = None, *, batch_size: int = 512
+    model: Model,
+    texts: EncodedTexts,
+    chosen: Indices | None = None,
+    forward: Forward | None = None,
+    *,
+    batch_size: int = 512,
 ) -> list[npt.NDArray[np.float32]]:
     """Return the logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode.
 
     Args:
         chosen: only of the texts with these indices, in this order.
+        forward: calls the model; by default in float32.
     """
     model.eval()
     device = next(model.parameters()).device
@@ -199,7 +207,8 @@ def predict_logits(
         read = chosen[indices]
         words, starts = texts.words(read), texts.starts(read) if model.of_tokens else None
         batch = collate(words, texts.encoder, starts).to(device)
-        logits = model(*batch.arguments).float().cpu().numpy()
+        outputs = model(*batch.arguments) if forward is None else forward(batch)
+        logits = outputs.float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
     release()
