@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -28,6 +29,34 @@ class ModelConfig(EncoderConfig):
     head: HeadConfig = HeadConfig()
 
 
+Head = PoolingHead | TokenHead | LMHead
+
+
+def _pooling_head(config: ModelConfig, num_outputs: int) -> Head:
+    return PoolingHead(config.head, dim=config.dim, num_outputs=num_outputs)
+
+
+def _token_head(config: ModelConfig, num_outputs: int) -> Head:
+    return TokenHead(config.head, dim=config.dim, num_outputs=num_outputs)
+
+
+def _tag_head(config: ModelConfig, num_outputs: int) -> Head:
+    transitions = config.head.transitions
+    return TokenHead(config.head, dim=config.dim, num_outputs=num_outputs, transitions=transitions)
+
+
+def _lm_head(config: ModelConfig, num_outputs: int) -> Head:
+    return LMHead(dim=config.dim, num_outputs=num_outputs, tied=config.text.projection.trained_rows)
+
+
+_HEADS: dict[Output, Callable[[ModelConfig, int], Head]] = {
+    "text": _pooling_head,
+    "tokens": _token_head,
+    "tags": _tag_head,
+    "subwords": _lm_head,
+}
+
+
 class Model(nn.Module):
     """A model whose input words are weighted bags of features.
 
@@ -50,7 +79,6 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         projection = config.text.projection
-        self.of_tokens = output in ("tags", "tokens")
         self.embedding = ProjectionEmbedding(
             config.embedding,
             num_features=config.text.num_rows,
@@ -60,19 +88,13 @@ class Model(nn.Module):
             embedding_dim=projection.fixed_dim,
         )
         self.class_token: nn.Parameter | None = None
-        if config.head.pooling == "class" and output == "text":
+        if config.head.pooling == "class" and _HEADS[output] is _pooling_head:
             self.class_token = nn.Parameter(torch.empty(config.dim))
             nn.init.normal_(self.class_token, std=0.02)
         max_len = config.text.max_len + (self.class_token is not None)
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=max_len, final_norm=config.final_norm)
-        self.head: PoolingHead | TokenHead | LMHead
-        sizes = {"dim": config.dim, "num_outputs": num_outputs}
-        if output == "text":
-            self.head = PoolingHead(config.head, **sizes)
-        elif self.of_tokens:
-            self.head = TokenHead(config.head, **sizes, transitions=output == "tags" and config.head.transitions)
-        else:
-            self.head = LMHead(**sizes, tied=projection.trained_rows)
+        self.head = _HEADS[output](config, num_outputs)
+        self.of_tokens = isinstance(self.head, TokenHead)
 
     def forward(
         self,
