@@ -50,6 +50,8 @@ def test_a_student_of_a_saved_model(call: Any, tmp_path: Path) -> None:
         text,
         "--epochs",
         "6",
+        "--set",
+        "distill.fragments=0",
     ]
     done = call(*command, "-o", tmp_path / "student", "--set", "model.text.vocabulary_size=200", *small)
     assert done.code == 0, done.err
