@@ -23,7 +23,12 @@ from mixling.errors import NotFittedError
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
 TINY: dict[str, Any] = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
-    "train": {"batch_size": 8, "token_dropout": 0, "device": "cpu"},
+    "train": {
+        "batch_size": 8,
+        "token_dropout": 0,
+        "augmentation": {"pseudo_words": 0, "typos": 0},
+        "device": "cpu",
+    },
     "ngrams": {"use": "never"},
 }
 

@@ -36,7 +36,12 @@ from mixling.text import Encoded, LabelSet
 TASK = Regression(LabelSet(("value",), "number", {"mean": 10.0, "deviation": 4.0}))
 TINY = {
     "model": {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}},
-    "train": {"batch_size": 8, "token_dropout": 0, "device": "cpu"},
+    "train": {
+        "batch_size": 8,
+        "token_dropout": 0,
+        "augmentation": {"pseudo_words": 0, "typos": 0},
+        "device": "cpu",
+    },
 }
 WORDS = {"awful": -7.25, "poor": -3.5, "fair": 0.125, "fine": 2.5, "great": 8.75}
 Mixling = Callable[..., tuple[int, str, str]]
