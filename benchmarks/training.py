@@ -50,6 +50,15 @@ from mixling.text import train_vocabulary
 from mixling.training import AugmentationConfig, Augmenter, Interrupts, LabeledData, Trainer
 
 Rows = list[tuple[str, str]]
+# Phases of the command, each with what is in the line that ends it.
+PHASES = {
+    "loading": "first line",
+    " examples": "imports and reading",
+    "losses during": "vocabulary, vectors, encoding",
+    "calibration error": "steps and evaluations",
+    "n-gram branch": "n-gram branch",
+    "file  ": "8 bits, final evaluation, files",
+}
 PARTS = ("steps", "snips", "imdb", "million", "baselines")
 
 
@@ -162,17 +171,14 @@ def timed(words: list[str], run: Path) -> dict[str, Any]:
     )  # fmt: skip
     assert process.stderr is not None
     assert process.stdout is not None
-    marks = {"loading": "first line", "examples": "imports and reading", "losses": "vocabulary, vectors, encoding"}
-    marks |= {"train loss": "steps and evaluations", "total time": "export, final evaluation, files"}
+    ends = iter(PHASES.items())
     phases: dict[str, float] = {}
-    last, reached = begin, list(marks)
+    last, (end, phase) = begin, next(ends)
     for line in process.stderr:
-        now = time.monotonic()
-        for key in reached:
-            if key in line:
-                phases[marks[key]] = round(phases.get(marks[key], 0) + now - last, 2)
-                last = now
-                break
+        while end in line:
+            now = time.monotonic()
+            phases[phase], last = round(now - last, 2), now
+            end, phase = next(ends, ("\0", ""))
     output = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
     assert status == 0, output
