@@ -91,13 +91,13 @@ class FeedForwardSublayer(torch.autograd.Function):
         dim, inner = rows.shape[1], len(expand)
         hidden, out = rows.new_empty(len(rows), inner), torch.empty_like(rows)
         half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
-        read, *given = _arrays(rows, norm_weight, norm_bias, expand, expand_bias, contract, contract_bias)
-        made = _arrays(hidden, out)
+        read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
+        made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)
 
         def compute(at: slice) -> None:
             tokens = at.stop - at.start
             written = (item[at] for item in made)
-            _native.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written)
+            _native.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written, *biases)
 
         _in_parts(compute, len(rows), 2 * dim * inner)
         ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden)
@@ -120,7 +120,7 @@ class FeedForwardSublayer(torch.autograd.Function):
             of_norm = [torch.zeros_like(norm_weight) for _ in range(2)]
             found = [*of_norm, torch.zeros_like(expand), of_expand_bias, torch.empty_like(contract), of_contract_bias]
             sizes = at.stop - at.start, dim, inner, ctx.half, ctx.eps
-            gradients = hidden[at], of_out[at], written[at], *_arrays(*found)
+            gradients = hidden[at], written[at], of_out[at], *_arrays(*found)
             _native.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
             return found
 

@@ -187,36 +187,34 @@ static PyObject *finish(call *c, int done) {
     }                                                     \
     return finish(&c, done)
 
+static feed_forward_task read_feed_forward(call *c) {
+    feed_forward_task t = {.tokens = count(c, MOST), .dim = 0};
+    t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE), t.half = count(c, 1) != 0, t.eps = number(c);
+    require_width(c, t.dim), require_width(c, t.hidden);
+    t.half = t.half && c->widest >= 16 && has_bf16();
+    t.x = input(c, t.tokens * t.dim), t.norm_weight = input(c, t.dim), t.norm_bias = input(c, t.dim);
+    t.expand = input(c, t.hidden * t.dim), t.contract = input(c, t.hidden * t.dim);
+    t.inner = output(c, t.tokens * t.hidden), t.out = output(c, t.tokens * t.dim);
+    require(c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.out, "an array is None");
+    return t;
+}
+
 static PyObject *feed_forward(PyObject *self, PyObject *arguments) {
     BEGIN(self, arguments);
-    feed_forward_task t = {.tokens = count(&c, MOST), .dim = 0};
-    t.dim = count(&c, MOST_WIDE), t.hidden = count(&c, MOST_WIDE), t.half = count(&c, 1) != 0, t.eps = number(&c);
-    require_width(&c, t.dim), require_width(&c, t.hidden);
-    t.x = input(&c, t.tokens * t.dim), t.norm_weight = input(&c, t.dim), t.norm_bias = input(&c, t.dim);
-    t.expand = input(&c, t.hidden * t.dim), t.expand_bias = input(&c, t.hidden);
-    t.contract = input(&c, t.hidden * t.dim), t.contract_bias = input(&c, t.dim);
-    t.inner = output(&c, t.tokens * t.hidden), t.out = output(&c, t.tokens * t.dim);
-    require(&c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.out, "an array is None");
-    int bf16 = t.half && c.widest >= 16 && has_bf16();
-    RUN(bf16 ? feed_forward_bf16(&t) : kernels->feed_forward(&t));
+    feed_forward_task t = read_feed_forward(&c);
+    t.expand_bias = input(&c, t.hidden), t.contract_bias = input(&c, t.dim);
+    RUN(t.half ? feed_forward_bf16(&t) : kernels->feed_forward(&t));
 }
 
 static PyObject *feed_forward_backward(PyObject *self, PyObject *arguments) {
     BEGIN(self, arguments);
-    feed_forward_task t = {.tokens = count(&c, MOST), .dim = 0};
-    t.dim = count(&c, MOST_WIDE), t.hidden = count(&c, MOST_WIDE), t.half = count(&c, 1) != 0, t.eps = number(&c);
-    require_width(&c, t.dim), require_width(&c, t.hidden);
-    t.x = input(&c, t.tokens * t.dim), t.norm_weight = input(&c, t.dim), t.norm_bias = input(&c, t.dim);
-    t.expand = input(&c, t.hidden * t.dim), t.contract = input(&c, t.hidden * t.dim);
-    t.inner = array(&c, t.tokens * t.hidden, sizeof(float), PyBUF_SIMPLE);
-    t.of_out = input(&c, t.tokens * t.dim), t.out = output(&c, t.tokens * t.dim);
+    feed_forward_task t = read_feed_forward(&c);
+    t.of_out = input(&c, t.tokens * t.dim);
     t.of_norm_weight = output(&c, t.dim), t.of_norm_bias = output(&c, t.dim);
     t.of_expand = output(&c, t.hidden * t.dim), t.of_expand_bias = output(&c, t.hidden);
     t.of_contract = output(&c, t.hidden * t.dim), t.of_contract_bias = output(&c, t.dim);
-    require(&c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.of_out, "an array is None");
-    require(&c, t.out && t.of_norm_weight && t.of_norm_bias && t.of_expand && t.of_contract, "an output is None");
-    int bf16 = t.half && c.widest >= 16 && has_bf16();
-    RUN(bf16 ? feed_forward_backward_bf16(&t) : kernels->feed_forward_backward(&t));
+    require(&c, t.of_out && t.of_norm_weight && t.of_norm_bias && t.of_expand && t.of_contract, "an array is None");
+    RUN(t.half ? feed_forward_backward_bf16(&t) : kernels->feed_forward_backward(&t));
 }
 
 static windows_task read_windows(call *c) {
