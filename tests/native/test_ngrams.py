@@ -175,14 +175,14 @@ FIT = "do not fit its terms"
     [
         ("or vice versa", False, metadata(None)),
         *[
-            ("or a value is not allowed", False, metadata(VALID | values))
+            ("or values that are not allowed", False, metadata(VALID | values))
             for values in (
                 {"min_n": 0}, {"max_n": 9}, {"min_n": 4, "max_n": 3}, {"min_n": "x"}, {"more": 1}, {"network": -1.0},
                 {"network": 1001}, {"network": 1e300}, {"network": "much"}, {"network": None}, {"min_n": 2.5},
             )
         ],
-        ("or a value is not allowed", False, metadata([])),
-        ("or a value is not allowed", False, metadata({"min_n": 2, "max_n": 3})),
+        ("or values that are not allowed", False, metadata([])),
+        ("or values that are not allowed", False, metadata({"min_n": 2, "max_n": 3})),
         ("its labels are no IOB tags", False, metadata(VALID, task="tagging")),
         ("JSON", False, metadata(VALID | {"network": float("nan")})),
         (SHAPE, False, lambda model: model.graph.initializer.remove(array_of(model, "bias"))),
@@ -307,4 +307,4 @@ def test_no_number_is_no_factor(export: Callable[..., bytes], number: str) -> No
 
     engine, reason = load_native(changed(with_branch(export("mixling-tiny"), PLAIN, 3), change))
     assert engine is None
-    assert "value is not allowed" in reason
+    assert "values that are not allowed" in reason

@@ -29,7 +29,7 @@ SEAL_LENGTH = 84
 
 @pytest.fixture(autouse=True)
 def _by_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Graphs are for ONNX Runtime; the native engine does not read them (tests/native/test_damaged_files.py)."""
+    """Graphs are for ONNX Runtime; the native engine does not read them (tests/native/mutate.c)."""
     monkeypatch.setenv("MIXLING_ENGINE", "onnx")
 
 
@@ -131,8 +131,31 @@ def test_onnx_files_of_others(content: bytes, tmp_path: Path) -> None:
     )
     other = helper.make_model(graph).SerializeToString()
     assert "is an ONNX file but not a mixling model" in refusal(tmp_path / "m.onnx", other)
-    assert "no mixling, vocabulary_name, vocabulary" in refusal(tmp_path / "m.onnx", seal(other))
+    assert "is an ONNX file but not a mixling model" in refusal(tmp_path / "m.onnx", seal(other))
     assert "does not end in its checksum" in refusal(tmp_path / "m.onnx", content[:-SEAL_LENGTH])
+
+
+def test_the_native_engine_gives_the_same_reasons(content: bytes, tmp_path: Path) -> None:
+    core = pytest.importorskip("mixling.native._core")
+    unsealed = content[:-SEAL_LENGTH]
+    reasons = set()
+    for data in (
+        b"hello world\n",
+        bytes(4096),
+        seal(b"hello world\n"),
+        content[:-3],
+        unsealed,
+        seal(unsealed[: len(unsealed) // 2]),
+        content[:5000] + bytes([content[5000] ^ 1]) + content[5001:],
+        unsealed.replace(b"mixling", b"maxling"),
+        seal(unsealed.replace(b"mixling", b"maxling")),
+        seal(unsealed.replace(b"\x0a\x0avocabulary\x12", b"\x0a\x0avocabulory\x12")),
+    ):
+        with pytest.raises(ValueError) as caught:
+            core.Model(data, 1 << 20, 0)
+        assert refusal(tmp_path / "m.onnx", data) == f"{tmp_path / 'm.onnx'}: {caught.value}"
+        reasons.add(str(caught.value))
+    assert len(reasons) == 5
 
 
 @pytest.mark.parametrize(

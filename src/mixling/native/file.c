@@ -149,16 +149,20 @@ int file_read(bytes content, onnx_file *file, const char **reason) {
     static const char HEX[] = "0123456789abcdef";
     uint8_t digest[32];
     memset(file, 0, sizeof *file);
-    *reason = "is not a mixling model, or damaged: it does not end in its checksum";
-    if (content.size < SEAL_LENGTH) return MIXLING_DAMAGED;
-    const uint8_t *seal = content.data + content.size - SEAL_LENGTH;
-    if (memcmp(seal, SEAL, SEAL_SIZE)) return MIXLING_DAMAGED;
-    *reason = "is damaged or was modified: its checksum does not match its content";
-    sha256(content.data, content.size - SEAL_LENGTH, digest);
-    for (int i = 0; i < 64; i++)
-        if (seal[SEAL_SIZE + i] != (uint8_t)HEX[digest[i / 2] >> (i % 2 ? 0 : 4) & 15]) return MIXLING_DAMAGED;
-    *reason = "is not a complete ONNX file";
+    const uint8_t *seal = content.size < SEAL_LENGTH ? NULL : content.data + content.size - SEAL_LENGTH;
+    int sealed = seal && !memcmp(seal, SEAL, SEAL_SIZE);
+    if (sealed) {
+        *reason = "is damaged or was modified: its checksum does not match its content";
+        sha256(content.data, content.size - SEAL_LENGTH, digest);
+        for (int i = 0; i < 64; i++)
+            if (seal[SEAL_SIZE + i] != (uint8_t)HEX[digest[i / 2] >> (i % 2 ? 0 : 4) & 15]) return MIXLING_DAMAGED;
+    }
+    *reason = "is not a complete ONNX file: it is damaged, truncated or of another format";
     if (walk(content, file)) return MIXLING_DAMAGED;
+    *reason = "is an ONNX file but not a mixling model";
+    if (!file->metadata.data) return MIXLING_DAMAGED;
+    *reason = "is damaged or was modified: it does not end in its checksum";
+    if (!sealed) return MIXLING_DAMAGED;
     size_t number = file->num_tensors;
     *reason = "has no weights";
     if (!number) return MIXLING_DAMAGED;
@@ -166,7 +170,6 @@ int file_read(bytes content, onnx_file *file, const char **reason) {
     file->tensors = calloc(number, sizeof *file->tensors);
     if (!file->tensors) return MIXLING_MEMORY;
     file->num_tensors = 0;
-    *reason = "is not a complete ONNX file";
     return walk(content, file) || file->num_tensors != number ? MIXLING_DAMAGED : MIXLING_OK;
 }
 

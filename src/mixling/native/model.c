@@ -79,7 +79,7 @@ static int read_task(mixling_model *model, const json *metadata, const onnx_file
     int64_t question = json_integer(metadata, json_get(metadata, reading, "max_question"), INT32_MAX);
     int64_t answer = json_integer(metadata, json_get(metadata, reading, "max_answer"), MAX_ANSWER);
     int64_t step = stride == JSON_NONE || json_null(metadata, stride) ? 0 : json_integer(metadata, stride, INT32_MAX);
-    *reason = "its metadata says not, or wrongly, how questions are answered";
+    *reason = "its metadata does not say how questions are answered";
     if (model->num_labels != 2 || model->max_len < MIN_WINDOW || question < 1 || answer < 1 || step < 0)
         return MIXLING_DAMAGED;
     *reason = "the spans of its windows take more than 128 MiB";
@@ -93,12 +93,11 @@ static int read_task(mixling_model *model, const json *metadata, const onnx_file
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
     uint32_t text = json_get(metadata, 0, "text"), projection = json_get(metadata, text, "projection");
     uint32_t pairs = json_get(metadata, 0, "pairs");
-    *reason = "its metadata is not that of format version 1";
-    if (json_integer(metadata, json_get(metadata, 0, "format_version"), 1) != 1) return MIXLING_DAMAGED;
+    *reason = "its metadata does not say how texts are read";
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
     uint32_t tokens = json_get(metadata, text, "tokens"), type = json_get(metadata, projection, "type");
     model->subwords = json_is(metadata, tokens, "subwords") && json_is(metadata, type, "subwords");
-    *reason = "its tokens are subwords with hashed features, or words with those of subwords";
+    *reason = "its tokens and its projection are of different kinds";
     if (!model->subwords && json_is(metadata, tokens, "subwords") | json_is(metadata, type, "subwords"))
         return MIXLING_UNSUPPORTED;
     *reason = "its projection is neither MinHash nor TSP, nor a row for each subword";
@@ -106,7 +105,7 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     if (!model->subwords && !model->ternary && !json_is(metadata, type, "minhash")) return MIXLING_UNSUPPORTED;
     *reason = "its vocabulary is not WordPiece of the usual kind";
     if (!bytes_equal(file->vocabulary_name, "vocab.txt", 9)) return MIXLING_UNSUPPORTED;
-    *reason = "it reads texts of more than 65,536 words, or words of more than 1,000 characters";
+    *reason = "it reads more than 65,536 words of a text, or 1,000 characters of a word";
     int64_t max_len = json_integer(metadata, json_get(metadata, text, "max_len"), MAX_LEN);
     int64_t max_word_chars = json_integer(metadata, json_get(metadata, text, "max_word_chars"), MAX_WORD_CHARS);
     if (max_len < 1 || max_word_chars < 1) return MIXLING_UNSUPPORTED;
@@ -121,7 +120,7 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->contractions = json_boolean(metadata, json_get(metadata, text, "contractions"));
     model->segments = json_boolean(metadata, json_get(metadata, text, "segments"));
     model->overlap = json_boolean(metadata, json_get(metadata, text, "overlap"));
-    *reason = "its metadata says not, or wrongly, how texts are read";
+    *reason = "its metadata does not say how texts are read";
     if (features < 2 || hashes < 1 || word_hashes < 0 || seed < 0 || model->lowercase < 0 || model->contractions < 0 ||
         model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
@@ -152,13 +151,15 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
 static int open_parts(mixling_model *model, const onnx_file *file, const char **reason) {
     json metadata = {{NULL, 0}, NULL, 0}, plan = {{NULL, 0}, NULL, 0};
     int status = MIXLING_DAMAGED, parsed;
-    *reason = "is not a mixling model: its metadata has no entry `mixling`, or no vocabulary";
-    if (!file->metadata.size || !file->vocabulary.data) return MIXLING_DAMAGED;
-    *reason = "was exported without what this engine reads (the entry `native` of its metadata)";
+    *reason = "its metadata has no vocabulary";
+    if (!file->vocabulary.data) return MIXLING_DAMAGED;
+    *reason = "was exported without `native` in its metadata";
     if (!file->plan.size) return MIXLING_UNSUPPORTED;
     *reason = "its metadata is not JSON";
     if (!(parsed = json_open(file->metadata, &metadata)) && !(parsed = json_open(file->plan, &plan))) {
-        status = read_labels(model, &metadata, reason);
+        *reason = "its format version is not 1, which this version of mixling reads: upgrade mixling";
+        if (json_integer(&metadata, json_get(&metadata, 0, "format_version"), 1) == 1)
+            status = read_labels(model, &metadata, reason);
         if (status == MIXLING_OK) status = model_read_text(model, &metadata, file, reason);
         if (status == MIXLING_OK) status = read_task(model, &metadata, file, reason);
         if (status == MIXLING_OK) status = model_read_body(model, &plan, file, reason);

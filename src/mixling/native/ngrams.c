@@ -154,7 +154,7 @@ int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_fil
     int64_t min_n = json_integer(metadata, json_get(metadata, entry, "min_n"), MAX_N);
     int64_t max_n = json_integer(metadata, json_get(metadata, entry, "max_n"), MAX_N);
     double network = json_number(metadata, json_get(metadata, entry, "network"));
-    *reason = "the metadata of its n-gram branch is not `min_n`, `max_n` and `network`, or a value is not allowed";
+    *reason = "the metadata of its n-gram branch has other keys, or values that are not allowed";
     if (count_members(metadata, entry) != 3 || min_n < 1 || max_n < min_n || !(network >= 0 && network <= MAX_NETWORK))
         return MIXLING_DAMAGED;
     branch->min_n = (uint32_t)min_n;

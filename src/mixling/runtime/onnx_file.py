@@ -68,9 +68,10 @@ def read_model_file(data: bytes) -> tuple[dict[str, str], Graph]:
         metadata, graph = _Parser(data).model()
     except _Malformed:
         raise ValueError("is not a complete ONNX file: it is damaged, truncated or of another format") from None
+    if "mixling" not in metadata:
+        raise ValueError("is an ONNX file but not a mixling model")
     if not sealed:
-        damaged = "is damaged or was modified: it does not end in its checksum"
-        raise ValueError(damaged if "mixling" in metadata else "is an ONNX file but not a mixling model")
+        raise ValueError("is damaged or was modified: it does not end in its checksum")
     return metadata, graph
 
 

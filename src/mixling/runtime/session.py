@@ -205,9 +205,9 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
-    missing = [key for key in ("mixling", "vocabulary_name", "vocabulary") if key not in entries]
-    if missing:
-        raise ModelFileError(f"is not a mixling model: its metadata has no {', '.join(missing)}")
+    for key in ("vocabulary", "vocabulary_name"):
+        if key not in entries:
+            raise ModelFileError(f"its metadata has no {key}")
     try:
         values = json.loads(entries["mixling"])
     except (ValueError, RecursionError) as error:

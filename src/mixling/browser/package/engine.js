@@ -171,7 +171,7 @@ export class Engine {
   }
 
   #take(size) {
-    const at = this.#functions.malloc(size || 1);
+    const at = this.#functions.malloc(size || 1) >>> 0; // JavaScript reads addresses above 2 GiB as negative
     if (!at) throw new MixlingError(`out of memory: ${size} bytes more are needed`);
     return at;
   }
@@ -197,6 +197,7 @@ export class Engine {
 
   #string(at) {
     const bytes = this.#memory();
+    at >>>= 0;
     return decoder.decode(bytes.slice(at, bytes.indexOf(0, at)));
   }
 }
