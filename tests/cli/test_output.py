@@ -14,7 +14,7 @@ import pytest
 
 from mixling import ConfigError, Prediction
 from mixling.cli.inputs import input_kind
-from mixling.cli.predictions import writer_for
+from mixling.cli.predictions import task_results, writer_for
 from mixling.config import Config, parse
 from mixling.data import stream_items
 from mixling.data.csv_lines import csv_line
@@ -62,7 +62,7 @@ def test_cells_that_a_spreadsheet_would_compute_get_an_apostrophe() -> None:
     escaped = next(csv.reader(io.StringIO(csv_line(cells, escape=True))))
     assert escaped == ["'=1+1", "'+x", "'-x", "'@a", "'\tb", "'\rc", "d=1", "-0.25", "-3", "'--", ""]
     task = Classification(LabelSet(("=a", "b"), "single"))
-    _, row = writer_for("csv", task=task, echo=True, skip=False, escape=True)
+    _, row = writer_for("csv", task_results(task), echo=True, skip=False, escape=True)
     answer = Prediction(label="=a", probabilities={"=a": 0.75, "b": 0.25}, truncated=False)
     assert row('=HYPERLINK("x")', answer, None) == '"\'=HYPERLINK(""x"")",\'=a,0.750000\n'
 

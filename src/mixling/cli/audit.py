@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT, TRAINING
-from mixling.cli.options import LabeledColumns
+from mixling.cli.options import LabeledColumns, OnBadRowOption
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError
 
@@ -28,9 +28,7 @@ class Audited(LabeledColumns):
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Another split, to find texts that are in both; repeatable."),
     ] = None
-    on_bad_row: Annotated[
-        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or skip and count it.")
-    ] = "error"
+    on_bad_row: OnBadRowOption = "error"
 
 
 @dataclass(frozen=True, kw_only=True)

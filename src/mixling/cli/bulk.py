@@ -73,14 +73,13 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
     if not options.inputs:
         raise ConfigError("no input; give files, such as 'in/*.parquet'")
     assert options.out is not None
-    given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
     with _Bar() as bar:
         try:
             done = predict_files(
                 model,
                 options.inputs,
                 options.out,
-                columns=columns_of(model, given),
+                columns=columns_of(model, options.columns()),
                 engine=options.engine or "processes",
                 workers=options.workers,
                 address=options.address,

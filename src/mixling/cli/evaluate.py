@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -16,6 +16,7 @@ from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import (
     LabeledColumns,
     ModelArgument,
+    OnBadRowOption,
     PairColumnOptions,
     ThreadsOption,
     ThresholdOption,
@@ -27,9 +28,10 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.data.readers.rows import OnBadRow
+    from mixling.metrics.base import ClassificationMetrics
 
-Report = tuple[str, dict[str, Any], Callable[[Path], None] | None]
-"""The text to print, the values to write, and a function that draws the confusion matrix."""
+    Report = tuple[str, dict[str, Any], ClassificationMetrics | None]
+    """The text to print, the values to write, and the metrics that have a confusion matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +46,7 @@ class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
         str | None,
         typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
     ] = None
-    on_bad_row: Annotated[
-        str, typer.Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or skip and count it.")
-    ] = "error"
+    on_bad_row: OnBadRowOption = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,22 +107,24 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         for path in plots:
             check_plot(path)
     if kind == PRETRAINING or spans:
-        text, values, draw = _pretrained_report(model, options, masked=not spans)
+        text, values, metrics = _pretrained_report(model, options, masked=not spans)
     elif kind == TEXT_TO_TEXT:
-        text, values, draw = _text_report(model, options, bleu=report.bleu, bad=bad)
+        text, values, metrics = _text_report(model, options, bleu=report.bleu, bad=bad)
     elif kind == IMAGES:
         from mixling.cli.images import image_report
 
-        text, values, draw = image_report(model, files, bad=bad)
+        text, values, metrics = image_report(model, files, bad=bad)
     else:
-        text, values, draw = _label_report(model, options, report, bad=bad)
+        text, values, metrics = _label_report(model, options, report, bad=bad)
     put(text + "\n")
     if bad.skipped:
         print(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]), file=sys.stderr)
     if report.out is not None:
         write_json(report.out, {"model": model, "files": files, **values})
-    if report.confusion is not None and draw is not None:
-        draw(report.confusion)
+    if report.confusion is not None and metrics is not None:
+        from mixling.export.plots import plot_confusion
+
+        plot_confusion(metrics, report.confusion)
 
 
 def _refuse_others(kind: str, given: Sequence[str]) -> None:
@@ -208,13 +210,4 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     if kept is not None:
         table, found = report_mistakes(model, predictor, kept, report)
         text, values = f"{text}\n\n{table}".rstrip(), values | found
-
-    def draw(path: Path) -> None:
-        import numpy as np
-
-        from mixling.export.plots import confusion_matrix
-
-        assert isinstance(metrics, ClassificationMetrics)
-        confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
-
-    return text, values, draw
+    return text, values, metrics if isinstance(metrics, ClassificationMetrics) else None

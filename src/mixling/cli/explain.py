@@ -90,8 +90,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     predictor = Predictor(model)
     windows: Iterator[list[Item]]
     if kind == "files":
-        given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
-        columns = columns_of(model, given)
+        columns = columns_of(model, options.columns())
         windows = file_items(output.inputs, reader=predictor.task.reader, columns=columns, skip=False)
     elif kind == "stdin":
         windows = stream_items(sys.stdin.buffer, "<stdin>", skip=False)

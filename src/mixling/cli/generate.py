@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from mixling.cli.options import PredictionOptions, SourceColumn, local_model
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from mixling.data.inputs import Item
@@ -54,6 +53,7 @@ def generate_command(
     whether it is complete. The task's prefix is prepended to each text, unless the task has a template. Needs torch.
     """
     from mixling.cli.inputs import read_request, write_predictions
+    from mixling.cli.predictions import Results, writer_for
     from mixling.config import parse
     from mixling.data.inputs import Item, in_windows, stream_items
     from mixling.seq2seq.generation import GenerationConfig
@@ -68,7 +68,11 @@ def generate_command(
     given = {"num_beams": options.beams, "length_penalty": options.length_penalty, "max_len": options.max_len}
     values = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
     config = parse(GenerationConfig, values, where="options")
-    header, row = _writer(request.output_format, echo=request.echo, skip=request.skip, escape=options.escape)
+    columns = ("answer", "score", "stopped")
+    results = Results(source="source", columns=columns, to_json=_to_json, csv_values=_csv_values, lines=_lines)
+    header, row = writer_for(
+        request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
+    )
     windows: Iterator[list[Item]]
     if request.kind == "files":
         windows = in_windows(_file_items(generator, inputs, task, source=options.source, skip=request.skip))
@@ -172,39 +176,14 @@ def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
         return replace(item, text=None, error=f"{item.id}: {error}")
 
 
-def _writer(name: str, *, echo: bool, skip: bool, escape: bool) -> tuple[str, Callable[[Any, Any, str | None], str]]:
-    """Return the header of an output format, and the function that formats a row.
+def _to_json(result: Generation) -> dict[str, Any]:
+    return {"answer": result.text, "score": round(result.score, 6), "stopped": result.stopped}
 
-    Raises:
-        ConfigError: the format is unknown.
-    """
-    from mixling.cli.predictions import FORMATS
-    from mixling.data.csv_lines import csv_line
-    from mixling.errors import near_miss, printable
 
-    if name not in FORMATS:
-        raise ConfigError(f"--format: got {name!r}; {near_miss(name, FORMATS)}")
+def _csv_values(result: Generation, name: str | None) -> list[Any]:
+    return [result.text, f"{result.score:.6f}", str(result.stopped).lower()]
 
-    def as_json(source: str | None, result: Generation | str, _: str | None) -> str:
-        row: dict[str, Any] = {"source": source} if echo else {}
-        if isinstance(result, str):
-            return json.dumps({**row, "error": result}, ensure_ascii=False) + "\n"
-        row |= {"answer": result.text, "score": round(result.score, 6), "stopped": result.stopped}
-        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def as_csv(source: str | None, result: Generation | str, _: str | None) -> str:
-        fields = [source or ""] * echo
-        if isinstance(result, str):
-            return csv_line([*fields, "", "", "", result], escape=escape)
-        fields += [result.text, f"{result.score:.6f}", str(result.stopped).lower(), *[""] * skip]
-        return csv_line(fields, escape=escape)
-
-    def readable(source: str | None, result: Generation | str, _: str | None) -> str:
-        lines = [printable(source or "")] * echo
-        if isinstance(result, str):
-            return "\n".join([*lines, f"(no prediction: {result})"]) + "\n"
-        cut = [] if result.stopped else ["  (truncated at the maximum length; --max-len allows more)"]
-        return "\n".join([*lines, printable(result.text), *cut]) + "\n"
-
-    header = csv_line([*["source"] * echo, "answer", "score", "stopped", *["error"] * skip]) if name == "csv" else ""
-    return header, {"jsonl": as_json, "csv": as_csv, "text": readable}[name]
+def _lines(result: Generation) -> list[str]:
+    cut = [] if result.stopped else ["  (truncated at the maximum length; --max-len allows more)"]
+    return [printable(result.text), *cut]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixling.cli.bulk import is_bulk
 from mixling.cli.command import given_options
 from mixling.cli.folders import check_run_folder, interruptible
 from mixling.cli.inputs import format_of
 from mixling.cli.options import PredictionOptions
 from mixling.cli.output import Stopwatch, put
 from mixling.cli.panel import command_rows, print_panel
-from mixling.cli.predictions import open_output
+from mixling.cli.predictions import open_output, task_results, writer_for
 from mixling.cli.training import session
 from mixling.cli.training_options import TrainerOptions
-from mixling.data.csv_lines import csv_line
-from mixling.errors import ConfigError, DataError, near_miss, printable
+from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mixling.data.readers.rows import OnBadRow
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mixling.training.progress import TrainingProgress
     from mixling.vision.config import ImageRunConfig
 
-_FORMATS = ("jsonl", "csv", "text")
 _PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas", "--batch-size")
 
 
@@ -85,8 +84,8 @@ def _summary(metrics: ClassificationMetrics) -> str:
 
 def image_report(
     model: str, sources: Sequence[str], *, bad: OnBadRow
-) -> tuple[str, dict[str, Any], Callable[[Path], None]]:
-    """Return the metrics of a model on labeled images as text and as values, and what draws the confusion matrix.
+) -> tuple[str, dict[str, Any], ClassificationMetrics]:
+    """Return the metrics of a model on labeled images as text, as values, and as they are.
 
     Raises:
         UserError: the images or the model cannot be read.
@@ -100,16 +99,8 @@ def image_report(
     bad.skipped, bad.messages = len(images.skipped), list(images.skipped)
     if new := sorted(set(images.labels) - set(classifier.labels.names)):
         print(f"the model does not know the label {new[0]!r} and counts it as an error", file=sys.stderr)
-
-    def draw(path: Path) -> None:
-        import numpy as np
-
-        from mixling.export.plots import confusion_matrix
-
-        confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
-
     text = format_table(metrics).replace(metrics.summary(), _summary(metrics), 1)
-    return text, {"skipped": len(images.skipped), **metrics.to_dict()}, draw
+    return text, {"skipped": len(images.skipped), **metrics.to_dict()}, metrics
 
 
 def predict_images(model: str, options: PredictionOptions) -> None:
@@ -119,45 +110,26 @@ def predict_images(model: str, options: PredictionOptions) -> None:
         UserError: an image or the model cannot be read, or an option is for texts.
     """
     from mixling.data.readers import OnBadRow
+    from mixling.tasks.classification import Classification
     from mixling.vision.classifier import ImageClassifier
 
     if also := [name for name in given_options(options) if name not in _PREDICTION_OPTIONS]:
         raise ConfigError(f"{also[0]}: applies to texts, not to images; leave it out")
-    if (out := options.out) is not None and (out.endswith(("/", os.sep)) or "://" in out or os.path.isdir(out)):
-        raise ConfigError(f"--out: got the folder {out}; predictions for images are written to one file")
+    if is_bulk(options.out):
+        raise ConfigError(f"--out: got the folder {options.out}; predictions for images are written to one file")
     skip = OnBadRow(options.on_bad_row).mode == "skip"  # type: ignore[arg-type]
     files = list(_files(options.inputs or []))
     name = options.output_format or format_of(options.out_file, readable=sys.stdout.isatty())
-    if name not in _FORMATS:
-        raise ConfigError(f"--format: got {name!r}; {near_miss(name, _FORMATS)}")
-    row = _row_writer(name, escape=options.escape, skip=skip)
+    results = replace(task_results(Classification), source="file", to_json=_values)
+    header, row = writer_for(name, results, echo=True, skip=skip, escape=options.escape)
     classifier = ImageClassifier(model)
     with open_output(options.out_file) as write:
-        if name == "csv":
-            write(csv_line(["file", "label", "probability", *["error"] * skip]))
+        write(header)
         for first in range(0, len(files), options.batch_size):
             for file, result in classifier.predict_files(files[first : first + options.batch_size]):
                 if isinstance(result, DataError) and not skip:
                     raise result
-                write(row(file, result))
-
-
-def _row_writer(name: str, *, escape: bool, skip: bool) -> Callable[[str, Prediction | DataError], str]:
-    from mixling.tasks.classification import Classification
-
-    def row(file: str, result: Prediction | DataError) -> str:
-        if name == "csv":
-            if isinstance(result, DataError):
-                return csv_line([file, "", "", str(result)], escape=escape)
-            return csv_line([file, *Classification.csv_values(result, None), *[""] * skip], escape=escape)
-        if name == "jsonl":
-            values = {"error": str(result)} if isinstance(result, DataError) else _values(result)
-            return json.dumps({"file": file, **values}, ensure_ascii=False) + "\n"
-        if isinstance(result, DataError):
-            return f"{printable(file)}\n(no prediction: {result})\n"
-        return "\n".join([printable(file), *Classification.lines(result)]) + "\n"
-
-    return row
+                write(row(file, str(result) if isinstance(result, DataError) else result, None))
 
 
 def _values(prediction: Prediction) -> dict[str, Any]:

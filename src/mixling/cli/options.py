@@ -42,6 +42,14 @@ ThresholdOption = Annotated[
         "LABEL=P is for one of them; repeatable.",
     ),
 ]
+OnBadRowOption = Annotated[
+    str, Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row, or skip and count it.")
+]
+
+EscapeOption = Annotated[
+    bool, Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
+]
+
 TooLongOption = Annotated[
     str,
     Option(
@@ -72,6 +80,10 @@ class InputColumns(TextColumn):
         str | None, Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
     ] = None
 
+    def columns(self) -> dict[str, str | None]:
+        """Return the values of `ColumnsConfig`; None: not given."""
+        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens}
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledColumns(InputColumns):
@@ -83,9 +95,7 @@ class LabeledColumns(InputColumns):
     ] = None
 
     def columns(self) -> dict[str, str | None]:
-        """Return the values of `ColumnsConfig`; None: not given."""
-        names = ("text", "text_pair", "label", "tokens", "slots")
-        return {name: getattr(self, name) for name in names}
+        return {**super().columns(), "label": self.label, "slots": self.slots}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +139,7 @@ class PredictionOptions:
     on_bad_row: Annotated[
         str, Option("--on-bad-row", metavar="error|skip", help="Stop, or write an error instead of a prediction.")
     ] = "error"
-    escape: Annotated[
-        bool, Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
-    ] = False
+    escape: EscapeOption = False
     batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts in a batch.")] = 16
 
     @property

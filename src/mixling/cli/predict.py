@@ -110,7 +110,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     _refuse_bulk(options)
     with no_collections():
         from mixling.cli.inputs import finish_plain, read_request, write_predictions
-        from mixling.cli.predictions import writer_for
+        from mixling.cli.predictions import task_results, writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
         from mixling.runtime.windows import too_long_for
 
@@ -119,20 +119,20 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     predictor = _open(model, options)
     if question and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
+    if request.output_format == "parquet":
+        raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")
+    if request.output_format == "csv" and not predictor.task.csv_columns:
+        raise ConfigError(f"the model predicts {predictor.task.gives}, which CSV cannot hold; use --format jsonl")
+    results = task_results(predictor.task)
     header, row = writer_for(
-        request.output_format,
-        task=predictor.task,
-        echo=request.echo,
-        skip=request.skip,
-        escape=options.escape,
+        request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
     )
     windows: Iterator[Sequence[Item] | Finished]
     inputs = options.inputs or []
     if request.kind == "files":
         from mixling.runs.evaluation import columns_of
 
-        given = {"text": options.text, "text_pair": options.text_pair, "tokens": options.tokens}
-        reader, columns = predictor.task.reader, columns_of(model, given)
+        reader, columns = predictor.task.reader, columns_of(model, options.columns())
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
         if not rows_alone or not predictor.task.json_of_texts:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputColumns, ModelArgument, ThreadsOption
+from mixling.cli.options import EscapeOption, InputColumns, ModelArgument, ThreadsOption
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError
 
@@ -41,9 +41,7 @@ class SuggestOutput:
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="Write to this file (.csv or .jsonl) [standard output, CSV]."),
     ] = None
-    escape: Annotated[
-        bool, typer.Option("--escape-formulas", help="CSV: put an apostrophe before cells that look like formulas.")
-    ] = False
+    escape: EscapeOption = False
     threads: ThreadsOption = 1
 
 
@@ -70,8 +68,8 @@ def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> 
         keep_inputs(pool.files, output.out)
     refuse_unfinished(model)
     predictor = Predictor(model, num_threads=output.threads)
-    given = {"text": pool.text, "text_pair": pool.text_pair, "tokens": pool.tokens}
-    items = file_items(pool.files, reader=predictor.task.reader, columns=columns_of(model, given), skip=False)
+    columns = columns_of(model, pool.columns())
+    items = file_items(pool.files, reader=predictor.task.reader, columns=columns, skip=False)
     texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
     found = suggest(predictor, texts, output.count)
     pairs = bool(texts) and isinstance(texts[0], tuple)

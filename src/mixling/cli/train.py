@@ -12,7 +12,7 @@ from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
 from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
-from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions
+from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions, UnlabeledOption
 from mixling.errors import ConfigError
 
 
@@ -40,10 +40,7 @@ class InitOptions:
     """How a model is initialized."""
 
     panel: ClassVar[str] = MODEL
-    unlabeled: Annotated[
-        list[str] | None,
-        typer.Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
-    ] = None
+    unlabeled: UnlabeledOption = None
     pretrained: Annotated[
         str | None,
         typer.Option(

@@ -59,6 +59,12 @@ class LabeledDataOptions(LabeledColumns):
         return {"task": self.task, "data": {**data, "columns": {**self.columns(), "group": self.group}}}
 
 
+UnlabeledOption = Annotated[
+    list[str] | None,
+    Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
     """Word vectors to initialize a model from."""

@@ -13,7 +13,7 @@ from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
 from mixling.cli.output import Stopwatch, announce, put
-from mixling.cli.training_options import LabeledDataOptions, VectorOptions, read_seconds
+from mixling.cli.training_options import LabeledDataOptions, UnlabeledOption, VectorOptions, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ class TunedModels(VectorOptions):
             autocompletion=complete_models,
         ),
     ] = None
-    unlabeled: Annotated[
-        list[str] | None,
-        typer.Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
-    ] = None
+    unlabeled: UnlabeledOption = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixling.errors import DataError
 from mixling.export.figures import MAX_TICKS, labels, new_figure, plot_text, save
-from mixling.metrics.base import metric_title
+from mixling.metrics.base import ClassificationMetrics, metric_title
 from mixling.metrics.intervals import wilson
 from mixling.metrics.reliability import Reliability
 from mixling.storage import write_atomic
@@ -62,6 +62,11 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
         axes.set_title(f"#: names in {legend.name}", fontsize=8, parse_math=False)
         write_atomic(legend, "".join(f"#{number}\t{plot_text(name)}\n" for number, name in drawn.numbered.items()))
     save(figure, path)
+
+
+def plot_confusion(metrics: ClassificationMetrics, path: str | Path) -> None:
+    """Plot the confusion matrix of metrics, see `confusion_matrix`."""
+    confusion_matrix(np.array(metrics.confusion), [row.label for row in metrics.per_class], path)
 
 
 def reliability_diagram(bins: Reliability, path: str | Path) -> None:

@@ -16,7 +16,7 @@ import torch
 from mixling.data.splits import unseen
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
-from mixling.export.plots import confusion_matrix
+from mixling.export.plots import plot_confusion
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
@@ -237,8 +237,7 @@ class LabeledParts(Parts[Metrics]):
 
     def draw(self, folder: Path, metrics: Metrics) -> None:
         if isinstance(metrics, ClassificationMetrics):
-            names = [row.label for row in metrics.per_class]
-            confusion_matrix(np.array(metrics.confusion), names, folder / CONFUSION_FILE)
+            plot_confusion(metrics, folder / CONFUSION_FILE)
 
     def card(self, report: dict[str, Any]) -> str:
         used = {"model": self.model_config.to_dict(), "train": self.training.to_dict()}

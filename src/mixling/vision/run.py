@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from mixling.errors import DataError
-from mixling.export.plots import confusion_matrix
+from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics
 from mixling.runs.artifact import IMAGES
 from mixling.runs.files import CONFUSION_FILE, WEIGHTS_FILE
@@ -93,8 +93,7 @@ class _Images(Parts[ClassificationMetrics]):
         }
 
     def draw(self, folder: Path, metrics: ClassificationMetrics) -> None:
-        names = [row.label for row in metrics.per_class]
-        confusion_matrix(np.array(metrics.confusion), names, folder / CONFUSION_FILE)
+        plot_confusion(metrics, folder / CONFUSION_FILE)
 
     def card(self, report: dict[str, Any]) -> str:
         return image_card(self.config.to_dict(), report)
