@@ -98,7 +98,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     content = export_onnx(
         model, text=text, task=TASKS[output], labels=LABELS[output], vocabulary=VOCABULARY, precision="float32"
     )
-    predictor = Predictor.from_bytes(content)
+    predictor = Predictor(content)
     assert_followed(content, texts=3, tokens=5)
     parts = [TEXTS] if output == "tokens" else [TEXTS, PAIRS]
     texts = [item for part in parts for item in part]
@@ -147,4 +147,4 @@ def test_the_graph_of_every_part_is_followed() -> None:
     )
     for texts, tokens in ((1, 1), (3, 5), (2, 12)):
         assert_followed(content, texts=texts, tokens=tokens)
-    assert Predictor.from_bytes(content).predict(TEXTS)
+    assert Predictor(content).predict(TEXTS)

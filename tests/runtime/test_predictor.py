@@ -325,7 +325,7 @@ assert not loaded, loaded
 
 
 def test_a_file_states_what_it_is(classifier: tuple[Model, bytes]) -> None:
-    predictor = Predictor.from_bytes(classifier[1])
+    predictor = Predictor(classifier[1])
     assert predictor.task.name == "classification"
     assert predictor.labels == CLASSES.labels
     assert predictor.metadata.precision == "float32"

@@ -144,7 +144,7 @@ class Estimator(BaseEstimator, ABC):
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit, or {name}.load(folder)")
         if self._predictor_ is None:
-            self._predictor_ = Predictor.from_bytes(self.files_[ONNX_FILE])
+            self._predictor_ = Predictor(self.files_[ONNX_FILE])
         return self._predictor_
 
     def save(self, folder: str | Path) -> None:

@@ -38,12 +38,14 @@ def native_plan(model: Model, graph: Any, table: Tensor, scale: Tensor | None) -
         scale: of its columns, in 8 bits.
     """
     try:
-        return _Plan(graph).of(model, table, scale)
+        return Plan(graph).of(model, table, scale)
     except _Unsupported:
         return None
 
 
-class _Plan:
+class Plan:
+    """Names the tensors of a graph, which are found by their values."""
+
     def __init__(self, graph: Any) -> None:
         from onnx import numpy_helper
 
@@ -86,11 +88,13 @@ class _Plan:
             yield {"pre_norm": block.pre, "norm": self.norm(norm), **described}
 
     def norm(self, norm: nn.Module) -> list[Any]:
+        """Return the weight and the bias of a layer norm."""
         if not isinstance(norm, nn.LayerNorm) or abs(norm.eps - _EPSILON) > 1e-12:
             raise _Unsupported
         return [self.tensor(norm.weight), self.tensor(norm.bias)]
 
     def linear(self, linear: nn.Linear, *, as_stored: bool = False) -> list[Any]:
+        """Return the weight, to be multiplied from the right unless `as_stored`, and the bias or None."""
         weight = linear.weight if as_stored else linear.weight.T
         return [self.tensor(weight), None if linear.bias is None else self.tensor(linear.bias)]
 

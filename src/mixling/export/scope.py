@@ -36,7 +36,7 @@ class Scope:
     def write(self, module: nn.Module, x: str) -> str:
         """Add the nodes of a module and return its output."""
         writer = self.writers.get(type(module))
-        if writer is None:
+        if writer is None or getattr(module, "causal", False):
             raise NoWriter
         return writer(self, module, x)
 

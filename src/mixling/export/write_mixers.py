@@ -7,7 +7,7 @@ import math
 import numpy as np
 from torch import Tensor, nn
 
-from mixling.export.scope import NoWriter, Scope, Writers
+from mixling.export.scope import Scope, Writers
 from mixling.export.write_recurrent import RECURRENT_WRITERS
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
 from mixling.layers.positions import Positions, PublishedPositions, RelativeBias
@@ -69,8 +69,6 @@ def _angles(scope: Scope, turns: str) -> str:
 
 
 def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph, length = scope.graph, scope.length
 
     def by_token(bias: Tensor) -> str:
@@ -87,8 +85,6 @@ def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
 
 
 def _write_spatial_gating(scope: Scope, module: SpatialGating, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph, length, masked = scope.graph, scope.length, module.mask_padding
     x = scope.without_padding(x) if masked else x
     z = gated = graph.add("Gelu", scope.write(module.expand, x), approximate="none")
@@ -122,17 +118,11 @@ def _tiny_attention(scope: Scope, module: TinyAttention, x: str, *, masked: bool
 
 
 def _write_attention(scope: Scope, module: Attention, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph, heads = scope.graph, module.num_heads
     x = scope.without_padding(x)
-
-    def split(y: str, perm: tuple[int, ...]) -> str:
-        return graph.add("Transpose", graph.add("Reshape", y, graph.integers(0, 0, heads, module.head_dim)), perm=perm)
-
-    query = split(scope.write(module.query, x), (0, 2, 1, 3))
-    keys = split(scope.write(module.key, x), (0, 2, 3, 1))
-    values = split(scope.write(module.value, x), (0, 2, 1, 3))
+    query = _by_head(scope, scope.write(module.query, x), heads)
+    keys = _by_head(scope, scope.write(module.key, x), heads, perm=(0, 2, 3, 1))
+    values = _by_head(scope, scope.write(module.value, x), heads)
     scores = graph.add("Mul", graph.add("MatMul", query, keys), graph.constant(module.scale))
     bias = graph.constant(0.0) if module.relative is None else _relative_bias(scope, module.relative)
     seen = graph.add("Unsqueeze", scope.seen(), graph.integers(1))
@@ -154,8 +144,6 @@ def _relative_bias(scope: Scope, module: RelativeBias) -> str:
 
 
 def _write_hypermixing(scope: Scope, module: HyperMixing, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph = scope.graph
 
     def split(y: str) -> str:
@@ -194,8 +182,6 @@ def _write_head_linear(scope: Scope, module: HeadLinear, x: str) -> str:
 
 
 def _write_linear_attention(scope: Scope, module: LinearAttention, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph = scope.graph
     x = scope.without_padding(x)
     query = _features(scope, _by_head(scope, scope.write(module.query, x), module.num_heads))
@@ -213,10 +199,10 @@ def _features(scope: Scope, x: str) -> str:
     return scope.graph.add("Add", scope.graph.add("Elu", x), scope.graph.constant(1.0))
 
 
-def _by_head(scope: Scope, x: str, num_heads: int) -> str:
-    """Return (B, H, N, E) of (B, N, H E)."""
+def _by_head(scope: Scope, x: str, num_heads: int, *, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+    """Return (B, H, N, E) of (B, N, H E), or the axes of (B, N, H, E) in another order."""
     graph = scope.graph
-    return graph.add("Transpose", graph.add("Reshape", x, graph.integers(0, 0, num_heads, -1)), perm=(0, 2, 1, 3))
+    return graph.add("Transpose", graph.add("Reshape", x, graph.integers(0, 0, num_heads, -1)), perm=perm)
 
 
 def _joined(scope: Scope, x: str, width: int) -> str:
@@ -226,8 +212,6 @@ def _joined(scope: Scope, x: str, width: int) -> str:
 
 
 def _write_synthesizer(scope: Scope, module: Synthesizer, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph = scope.graph
     seen = graph.add("Unsqueeze", scope.seen(), graph.integers(1))
     scores = graph.add("Where", seen, _relative_bias(scope, module.relative), graph.constant(_LOWEST))
@@ -237,8 +221,6 @@ def _write_synthesizer(scope: Scope, module: Synthesizer, x: str) -> str:
 
 
 def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     graph = scope.graph
     x = scope.without_padding(x)
     corner = graph.add("Concat", scope.length, scope.length, axis=0)
@@ -266,8 +248,6 @@ def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
 
 
 def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
-    if module.causal:
-        raise NoWriter
     from onnx import TensorProto
 
     graph, axis = scope.graph, scope.graph.integers(1)

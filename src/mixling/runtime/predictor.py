@@ -120,11 +120,6 @@ class Predictor:
             path = fetch_model(str(name), revision=revision, token=token, local_files_only=local_files_only)
         return cls(path, num_threads=num_threads, threshold=threshold, too_long=too_long)
 
-    @classmethod
-    def from_bytes(cls, content: bytes, *, num_threads: int = 1, encoder: TextEncoder | None = None) -> Predictor:
-        """Return a predictor for the content of a `model.onnx`."""
-        return cls(content, num_threads=num_threads, encoder=encoder)
-
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Any, ...]]:
         engine = self._model.engine
         options = {

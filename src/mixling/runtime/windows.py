@@ -97,7 +97,7 @@ def read_in_windows(
             parts, values = found_read[first:end], found_logits[first:end]
             offsets = None
             if task.per_word:
-                offsets, out_logits[index] = _stitch(windows, parts, values)
+                offsets, out_logits[index] = _stitched(windows, parts, values)
             else:
                 out_logits[index] = task.pool_windows(np.stack(values)).astype(np.float32)
             truncated = cut or any(part.truncated for part in parts)
@@ -115,12 +115,10 @@ def read_in_windows(
     return out_read, out_logits
 
 
-def _stitch(
+def _stitched(
     windows: Sequence[TextWindow], parts: Sequence[Any], values: Sequence[Float32]
-) -> tuple[list[tuple[int, int]] | None, Float32]:
-    """Return the offsets of all words, None if they were not asked for, and the logits (W, C)."""
-    if parts[0].offsets is None:
-        raise AssertionError("words are stitched by their offsets")
+) -> tuple[list[tuple[int, int]], Float32]:
+    """Return the offsets of all words, and the logits (W, C)."""
     offsets: list[tuple[int, int]] = []
     rows: list[npt.NDArray[np.float32]] = []
     for window, part, value in zip(windows, parts, values, strict=True):

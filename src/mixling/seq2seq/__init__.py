@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from mixling.seq2seq.generation import GenerationConfig, generate
     from mixling.seq2seq.mixture import MixingConfig, draws
     from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
-    from mixling.seq2seq.objective import TextToText
     from mixling.seq2seq.pair import Pair
     from mixling.seq2seq.pairs import PairColumns, read_pairs
     from mixling.seq2seq.presets import (
@@ -32,6 +31,6 @@ if TYPE_CHECKING:
     from mixling.seq2seq.run import fit_pairs
     from mixling.seq2seq.span_corruption import SpanConfig
     from mixling.seq2seq.templates import TEMPLATES
-    from mixling.seq2seq.training import PairData
+    from mixling.seq2seq.training import PairData, TextToText
 
 __getattr__, __dir__ = lazy_imports(__name__)

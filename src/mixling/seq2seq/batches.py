@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from mixling.data.batches import pad_targets
+from mixling.tasks.objective import NO_TARGET
 
 SubwordIds = npt.NDArray[np.int32]
 
@@ -43,17 +44,16 @@ def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor,
 
 
 def collate_pairs(
-    sources: Sequence[SubwordIds], targets: Sequence[SubwordIds], *, pad: int, ignored: int = -100
+    sources: Sequence[SubwordIds], targets: Sequence[SubwordIds], *, pad: int
 ) -> tuple[PairBatch, Int[Tensor, "B T"]]:
     """Return a batch of pairs, and the subwords to predict at each position of the targets.
 
     Args:
         pad: the padding, which is also the start token, as in T5.
-        ignored: the id that pads the subwords to predict.
     """
     source, mask = pad_sources(sources, pad=pad)
     width = max(map(len, targets))
     shifted = [np.concatenate([[pad], target[:-1]]) for target in targets]
     count = sum(map(len, sources)) + sum(map(len, targets))
     batch = PairBatch(source, mask, pad_targets(shifted, width, pad), count)
-    return batch, pad_targets(targets, width, ignored)
+    return batch, pad_targets(targets, width, NO_TARGET)

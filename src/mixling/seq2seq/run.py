@@ -24,10 +24,9 @@ from mixling.seq2seq.generator import HINT, TextGenerator, read_coder
 from mixling.seq2seq.metrics import TextMetrics
 from mixling.seq2seq.mixture import draws
 from mixling.seq2seq.model import EncoderDecoder, build_encoder_decoder
-from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.span_training import SpanPart
 from mixling.seq2seq.tasks import TaskRows, encode_pairs, read_task
-from mixling.seq2seq.training import PairData, PairPart, Part
+from mixling.seq2seq.training import PairData, PairPart, Part, TextToText
 from mixling.storage import write_atomic
 from mixling.text.subwords import FILE as TOKENIZER_FILE
 from mixling.text.subwords import SubwordTokenizer

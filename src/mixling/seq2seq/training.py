@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +17,28 @@ from mixling.data.batches import Indices, length_batches, training_batches
 from mixling.errors import TrainingError
 from mixling.seq2seq.batches import PairBatch, SubwordIds, collate_pairs
 from mixling.seq2seq.mixture import MixingConfig, draw, draws
-from mixling.seq2seq.objective import TextToText
 from mixling.seq2seq.pairs import Pair
 from mixling.seq2seq.recombination import Lexicon, learn_lexicon, recombine
-from mixling.tasks.objective import NO_TARGET
+from mixling.tasks.objective import NO_TARGET, UNSMOOTHED, LossConfig, TokenObjective
 from mixling.training.dataset_adapter import Forward, TrainingData
 
 _VALIDATION_BATCH = 128
 _VALIDATION_LOGITS = 1 << 26  # maximum number of logits in memory
+
+
+class TextToText(TokenObjective):
+    """Cross-entropy of the targets' subwords, averaged over the batch (T5, section 2).
+
+    Args:
+        metric: the metric that decides which evaluation is the best.
+    """
+
+    def __init__(
+        self, metric: Literal["exact_match", "perplexity"] = "exact_match", loss: LossConfig = UNSMOOTHED
+    ) -> None:
+        super().__init__(loss)
+        self.metric = metric
+        self.less_is_better = metric == "perplexity"
 
 
 class Part(ABC):

@@ -92,7 +92,9 @@ class RemotePredictor:
         chars = 0
         for text in texts:
             size = len(text) if isinstance(text, str) else sum(map(len, text))
-            if batch and (len(batch) == min(batch_size, _TEXTS) or chars + size > _CHARS or _differ(batch[0], text)):
+            if batch and (
+                len(batch) == min(batch_size, _TEXTS) or chars + size > _CHARS or type(batch[0]) is not type(text)
+            ):
                 yield from self._predict(batch)
                 batch, chars = [], 0
             batch.append(text)
@@ -168,10 +170,6 @@ def _address(url: str) -> tuple[str, str, int | None, str]:
     if not allowed:
         raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
     return parts.scheme, host, port, quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-
-
-def _differ(first: Text, text: Text) -> bool:
-    return type(first) is not type(text)
 
 
 def _prediction(values: dict[str, Any]) -> Prediction:

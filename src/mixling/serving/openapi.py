@@ -12,7 +12,6 @@ from mixling.serving.settings import ServerSettings
 from mixling.tasks.base import Task
 from mixling.version import __version__
 
-_REFS = "#/components/schemas/{model}"
 _Json = dict[str, Any]
 
 
@@ -31,18 +30,18 @@ class OpenApiDocument:
 
     def _make(self) -> _Json:
         paths: _Json = {
-            "/v1/models": {"get": self._get("The models", _MODELS)},
-            "/healthz": {"get": self._get("Whether the process answers", _STATUS, public=True)},
-            "/readyz": {"get": self._get("Whether models answer", _STATUS, public=True, also=(503,))},
-            "/v2": {"get": self._get("The server, in the Open Inference Protocol", _OBJECT)},
-            "/v2/health/live": {"get": self._get("Whether the process answers", _OBJECT, public=True)},
-            "/v2/health/ready": {"get": self._get("Whether models answer", _OBJECT, public=True, also=(503,))},
+            "/v1/models": {"get": self._operation("The models", _MODELS)},
+            "/healthz": {"get": self._operation("Whether the process answers", _STATUS, public=True)},
+            "/readyz": {"get": self._operation("Whether models answer", _STATUS, public=True, also=(503,))},
+            "/v2": {"get": self._operation("The server, in the Open Inference Protocol", _OBJECT)},
+            "/v2/health/live": {"get": self._operation("Whether the process answers", _OBJECT, public=True)},
+            "/v2/health/ready": {"get": self._operation("Whether models answer", _OBJECT, public=True, also=(503,))},
         }
         for loaded in self._models:
             base = f"/v2/models/{loaded.name}"
             paths[f"/v1/models/{loaded.name}/predict"] = {"post": self._predict(loaded)}
-            paths[base] = {"get": self._get(f"The model {loaded.name}, in the Open Inference Protocol", _OBJECT)}
-            ready = self._get(f"Whether the model {loaded.name} answers", _OBJECT, public=True, also=(503,))
+            paths[base] = {"get": self._operation(f"The model {loaded.name}, in the Open Inference Protocol", _OBJECT)}
+            ready = self._operation(f"Whether the model {loaded.name} answers", _OBJECT, public=True, also=(503,))
             paths[f"{base}/ready"] = {"get": ready}
             paths[f"{base}/infer"] = {"post": self._infer(loaded)}
         document: _Json = {
@@ -55,18 +54,13 @@ class OpenApiDocument:
             document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         return document
 
-    def _get(self, summary: str, schema: _Json, *, public: bool = False, also: tuple[int, ...] = ()) -> _Json:
-        return self._operation(summary, schema, also=also, public=public)
-
     def _predict(self, loaded: AnyLoaded) -> _Json:
-        model = loaded.requests.model
-        schema = model.model_json_schema(ref_template=_REFS)
-        _inline(schema)
+        schema = _inline(loaded.requests.model.model_json_schema())
         summary = f"Predictions of {loaded.name} ({loaded.task})"
         return self._operation(summary, _prediction_schema(loaded), body=schema)
 
     def _infer(self, loaded: AnyLoaded) -> _Json:
-        schema = _inline(InferRequest.model_json_schema(ref_template=_REFS))
+        schema = _inline(InferRequest.model_json_schema())
         names = input_names(loaded)
         limits = self._settings
         tensor = schema["properties"]["inputs"]["items"]
@@ -133,7 +127,7 @@ class OpenApiDocument:
 
 
 def _inline(schema: _Json) -> _Json:
-    """Put the definitions of a schema where they are referred to: an operation then needs no components."""
+    """Return a schema with its definitions where they are referred to: an operation then needs no components."""
     definitions = schema.pop("$defs", {})
 
     def put(value: Any) -> Any:
@@ -143,10 +137,8 @@ def _inline(schema: _Json) -> _Json:
             return {key: put(item) for key, item in value.items() if key != "title" or not isinstance(item, str)}
         return [put(item) for item in value] if isinstance(value, list) else value
 
-    made = put(dict(schema))
-    schema.clear()
-    schema.update(made)
-    return schema
+    made: _Json = put(schema)
+    return made
 
 
 def _prediction_schema(loaded: AnyLoaded) -> _Json:

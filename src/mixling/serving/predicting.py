@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.responses import Response
 from starlette.types import Scope
 
 from mixling.errors import ConfigError, near_miss
-from mixling.serving.answers import answer
 from mixling.serving.generating import LoadedGenerator
 from mixling.serving.models import AnyLoaded, Loaded, ModelStore
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
-from mixling.serving.schemas import NO_OPTIONS
+from mixling.serving.schemas import NO_OPTIONS, Options
 from mixling.text.encoder import Text
+from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from mixling.serving.app import Handler, Service
@@ -47,6 +49,33 @@ def prediction_handlers(service: Service) -> dict[str, Handler]:
         return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
 
     return {"/v1/models/{model}/predict": predict}
+
+
+def answer(prediction: Prediction, options: Options) -> dict[str, Any]:
+    """Return the JSON values of a prediction; see `mixling.serving.schemas` for the options."""
+    out = prediction.to_dict()
+    if (threshold := options.threshold) is not None:
+        _leave_out(out, prediction, threshold)
+    if options.top_k is not None and prediction.probabilities is not None:
+        out["probabilities"] = dict(nlargest(options.top_k, prediction.probabilities.items(), key=itemgetter(1)))
+    return out
+
+
+def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | Mapping[str, float]) -> None:
+    """Leave out what is less probable than the threshold; a single label is marked as abstained."""
+    if isinstance(threshold, Mapping):
+        assert prediction.probabilities is not None
+        out["labels"] = [label for label, value in prediction.probabilities.items() if value >= threshold[label]]
+        return
+    if (probabilities := prediction.probabilities) is not None:
+        if prediction.labels is not None:
+            out["labels"] = [label for label, value in probabilities.items() if value >= threshold]
+        elif prediction.label is not None:
+            out["abstained"] = probabilities[prediction.label] < threshold
+    if prediction.spans is not None:
+        out["spans"] = [span for span in out["spans"] if span["score"] >= threshold]
+    if prediction.answer is not None and not prediction.answer.is_none and prediction.answer.score < threshold:
+        out |= {"answer": "", "start": None, "end": None, "no_answer": True}
 
 
 def find_model(models: ModelStore, name: str) -> AnyLoaded:
