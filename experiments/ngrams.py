@@ -37,7 +37,7 @@ import torch
 from own_models import Set, sentences
 
 from mixling import Dataset, Predictor, fit, read_examples
-from mixling.comparison import TFIDF_STRENGTHS, TfidfFeatures, TfidfRegression
+from mixling.comparison import TFIDF_STRENGTHS, LinearBaseline, TfidfFeatures
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.export import amend
@@ -284,11 +284,11 @@ def baseline(name: str, task: Any, features: str, options: argparse.Namespace) -
     sign = -1 if task.less_is_better or not task.has_labels else 1
     tried = {}
     for strength in options.strengths:
-        one = TfidfRegression(kind, encode, encoded, targets, {"C": strength}, 0)
+        one = LinearBaseline(kind, encode, encoded, targets, {"C": strength}, 0)
         tried[strength] = task.score(gold, one.predict(known)).numbers[task.headline]
     best = max(tried, key=lambda strength: sign * tried[strength])
     again = TfidfFeatures(features)
-    whole = TfidfRegression(kind, again, again.fit_transform(texts + known), targets + gold, {"C": best}, 0)
+    whole = LinearBaseline(kind, again, again.fit_transform(texts + known), targets + gold, {"C": best}, 0)
     found = task.score(list(rows.test.targets), whole.predict(list(rows.test.texts)))
     return {
         "features": features,

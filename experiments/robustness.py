@@ -28,7 +28,7 @@ import torch
 from own_models import load
 
 from mixling import Dataset, Predictor, Task, fit
-from mixling.comparison import TfidfFeatures, TfidfRegression
+from mixling.comparison import LinearBaseline, TfidfFeatures
 from mixling.cost import provenance
 from mixling.data import Target
 from mixling.runs import LABELS, resolve
@@ -100,14 +100,12 @@ def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> 
     encode = TfidfFeatures(features)
     encoded = encode.fit_transform(rows)
     fitted = [
-        TfidfRegression(type(task), encode, encoded, targets, {"features": features, "C": strength}, 0)
+        LinearBaseline(type(task), encode, encoded, targets, {"features": features, "C": strength}, 0)
         for strength in TFIDF_STRENGTHS
     ]
     best = max(fitted, key=lambda one: task.score(truth, one.predict(more)).numbers["accuracy"])
     full = TfidfFeatures(features)
-    refitted = TfidfRegression(
-        type(task), full, full.fit_transform([*rows, *more]), [*targets, *truth], best.options, 0
-    )
+    refitted = LinearBaseline(type(task), full, full.fit_transform([*rows, *more]), [*targets, *truth], best.options, 0)
     return best.predict, refitted.predict, best.options
 
 

@@ -101,8 +101,8 @@ def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
 ) -> None:
     peak = timing._peak
 
-    def scarce(model: timing._Body, x: Tensor, mask: Tensor) -> int:
-        if model.encoder_dim == 256 and x.shape[1] > 4:
+    def scarce(model: timing.Encoder, x: Tensor, mask: Tensor) -> int:
+        if model.dim == 256 and x.shape[1] > 4:
             # As torch says it of a CPU; the file must be there already.
             assert [row["length"] for row in json.loads((tmp_path / "cost.json").read_text())["rows"]][:2] == [4, 4]
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.comparison.baselines import TfidfFeatures, TfidfRegression
+from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
@@ -114,4 +114,4 @@ def _baseline(task: Task, train: Dataset, texts: Sequence[Text], seed: int) -> l
     encode = TfidfFeatures("word")
     features = encode.fit_transform(list(train.texts))
     options = {"features": "word", "C": _STRENGTH, "columns": features.shape[1]}
-    return TfidfRegression(type(task), encode, features, list(train.targets), options, seed).predict(texts)
+    return LinearBaseline(type(task), encode, features, list(train.targets), options, seed).predict(texts)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mixling.bulk.read import PREFIX, Window
 from mixling.data.csv_lines import csv_line
@@ -92,16 +93,17 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
     return layout
 
 
-class PartWriter(Protocol):
+class PartWriter(ABC):
     """Writes the windows of a part to a file."""
 
+    @abstractmethod
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
         """Predict for the texts, and write all rows of the window."""
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027 (most have nothing to do)
         """Write what is left."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Free what the writer holds, finished or not."""
 
 
@@ -115,7 +117,7 @@ def _rows(window: Window) -> Sequence[Mapping[str, Any]]:
     return window.rows if window.batch is None else window.batch.to_pylist()
 
 
-class _Jsonl:
+class _Jsonl(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
         self._file = file
 
@@ -130,12 +132,6 @@ class _Jsonl:
         ]
         lines: Sequence[str] = window.lines if any(window.lines) else [_dumps(row) for row in _rows(window)]
         self._file.write("".join(map(_joined, lines, values)).encode("utf-8", "surrogatepass"))
-
-    def finish(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def _joined(line: str, value: str) -> str:
@@ -159,7 +155,7 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
-class _Csv:
+class _Csv(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
         self._file, self._layout = file, layout
         schema = layout.schema
@@ -180,12 +176,6 @@ class _Csv:
             rows.append([*(_cell(row.get(name)) for name in self._names), *predicted])
         self._put(rows)
 
-    def finish(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         lines = (csv_line(row, escape=self._layout.escape) for row in rows)
         self._file.write("".join(lines).encode("utf-8", "surrogatepass"))
@@ -197,7 +187,7 @@ def _cell(value: Any) -> Any:
     return _dumps(value) if isinstance(value, dict | list) else value
 
 
-class _Parquet:
+class _Parquet(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -145,9 +145,8 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     from mixling.runs.data import read_data
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
-    from mixling.tuning.final import train_best
     from mixling.tuning.report import search_summary, trial_line, write_reports
-    from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, write_plan
+    from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, train_best, write_plan
 
     out, terminal = options.out, TrainingProgress()
     if options.resume:

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,8 @@ class TfidfFeatures:
         features: of FEATURES.
     """
 
+    parameters = 0  # terms and their weights are counted, not learned
+
     def __init__(self, features: str) -> None:
         self._features = features
         self._sides: list[list[TfidfVectorizer]] = []
@@ -155,14 +157,31 @@ class Linear:
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(1)
 
 
-class TfidfRegression(Baseline):
-    """The task's linear model on TF-IDF, such as logistic regression for classes."""
+class Features(Protocol):
+    """What a linear model reads of texts; `parameters` is the number of those that compute it."""
+
+    parameters: int
+
+    def transform(self, texts: Sequence[Text]) -> Any:
+        """Return the features (R, F) of texts."""
+
+    def size(self) -> int:
+        """Return the bytes of what computes them."""
+
+
+class LinearBaseline(Baseline):
+    """The task's linear model on features of texts, such as logistic regression for classes.
+
+    Args:
+        features: (R, F) of the training texts, by `encode`.
+        options: with the strength "C", the inverse of the regularization.
+    """
 
     def __init__(
         self,
         task: type[Task],
-        encode: TfidfFeatures,
-        features: csr_matrix,
+        encode: Features,
+        features: Any,
         targets: Sequence[Target],
         options: dict[str, Any],
         seed: int,
@@ -173,7 +192,7 @@ class TfidfRegression(Baseline):
         model = task.fit_linear(features, targets, strength=options["C"], seed=seed)
         self._answers = model.answers
         self._linear = Linear(model.models, features.shape[1])
-        self.parameters = self._linear.parameters
+        self.parameters = encode.parameters + self._linear.parameters
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
@@ -190,7 +209,7 @@ def fit_tfidf(
     *,
     seed: int,
     only: Mapping[str, Any] | None = None,
-) -> Iterator[TfidfRegression]:
+) -> Iterator[LinearBaseline]:
     """Yield one fit per choice of features and C, smaller ones first; its seconds include computing the features.
 
     Args:
@@ -206,7 +225,7 @@ def fit_tfidf(
         seconds = time.perf_counter() - begin
         for strength in TFIDF_STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
-            baseline = TfidfRegression(task, encode, encoded, targets, options, seed)
+            baseline = LinearBaseline(task, encode, encoded, targets, options, seed)
             baseline.seconds += seconds
             yield baseline
 

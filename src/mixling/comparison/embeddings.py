@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.comparison.baselines import Baseline, BaselineKind, Linear
+from mixling.comparison.baselines import BaselineKind, LinearBaseline
 from mixling.data.examples import Target
 from mixling.tasks.base import Task
 from mixling.teachers.encoder import STRENGTHS, SentenceEncoder
@@ -23,41 +23,16 @@ class _Remembered:
         self._encoder, self.parameters = encoder, encoder.parameters
         self._known: dict[Hashable, npt.NDArray[np.float32]] = {}
 
-    def embed(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
+    def transform(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
         """Return the embeddings (n, E) of n texts, or (n, 4 E) of n pairs."""
         keys = [tuple(text) if isinstance(text, list) else text for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         self._known |= zip(new, self._encoder.embed(list(new.values())), strict=True)
         return np.stack([self._known[key] for key in keys])
 
-
-class EmbeddingRegression(Baseline):
-    """The task's linear model on sentence embeddings (R, E)."""
-
-    def __init__(
-        self,
-        task: type[Task],
-        encoder: _Remembered,
-        embeddings: Any,
-        targets: Sequence[Target],
-        strength: float,
-        seed: int,
-    ) -> None:
-        begin = time.perf_counter()
-        self.options = {"C": strength}
-        self._encoder = encoder
-        model = task.fit_linear(embeddings, targets, strength=strength, seed=seed)
-        self._answers = model.answers
-        self._linear = Linear(model.models, embeddings.shape[1])
-        self.parameters = encoder.parameters + self._linear.parameters
-        self.seconds = time.perf_counter() - begin
-
-    def predict(self, texts: Sequence[Text]) -> list[Target]:
-        return self._answers(self._linear.scores(self._encoder.embed(texts)))
-
     def size(self) -> int:
         """Return the bytes of all weights in float32, without the tokenizer."""
-        return 4 * self._encoder.parameters + self._linear.bytes
+        return 4 * self.parameters
 
 
 def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
@@ -72,12 +47,12 @@ def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
         *,
         seed: int,
         only: Mapping[str, Any] | None = None,
-    ) -> Iterator[EmbeddingRegression]:
+    ) -> Iterator[LinearBaseline]:
         begin = time.perf_counter()
-        embedded = remembered.embed(texts)
+        embedded = remembered.transform(texts)
         seconds = time.perf_counter() - begin
         for strength in STRENGTHS if only is None else (only["C"],):
-            baseline = EmbeddingRegression(task, remembered, embedded, targets, strength, seed)
+            baseline = LinearBaseline(task, remembered, embedded, targets, {"C": strength}, seed)
             baseline.seconds += seconds
             yield baseline
 

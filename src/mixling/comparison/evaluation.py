@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name
-from mixling.comparison.speed import Speed, time_predictions
 from mixling.metrics.intervals import Interval, rate_interval, resampled
 from mixling.metrics.robustness import Robustness
 from mixling.tasks.base import Task
@@ -68,8 +67,3 @@ def robustness(
         return float(np.mean([score.numbers[task.headline] for score in scores]))
 
     return {one.name: {level: mean(one, texts) for level, texts in noisy.items()} for one in systems}
-
-
-def speeds(systems: Sequence[TrainedSystem], rows: LabeledRows) -> dict[str, Speed]:
-    """Return each system's speed on these texts; models with their first seed."""
-    return time_predictions({one.name: one.answerers[0] for one in systems}, rows.texts)

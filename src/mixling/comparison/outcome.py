@@ -9,8 +9,8 @@ from pathlib import Path
 from mixling.comparison import fast_text
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name, train_all
 from mixling.comparison.embeddings import embeddings
-from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness, speeds
-from mixling.comparison.speed import Speed
+from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness
+from mixling.comparison.speed import Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
 from mixling.data.readers.rows import OnBadRow
@@ -137,7 +137,7 @@ def compare(
         systems=tuple(systems),
         validation={} if config.refit else evaluate_systems(systems, task, validation),
         test={} if test_rows is None else evaluate_systems(systems, task, last),
-        speeds=speeds(systems, last),
+        speeds=time_predictions({one.name: one.answerers[0] for one in systems}, last.texts),  # of the first seed
         noisy=robustness(systems, task, last, noise) if noise else {},
         few=curve,
         remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows)),

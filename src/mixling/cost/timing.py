@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mixling.cost.flops import count
-from mixling.models.model import Model, ModelConfig, build_model, sized
+from mixling.models.encoder import Encoder
+from mixling.models.model import ModelConfig, build_model, sized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +76,14 @@ def time_model(
             log(f"{name}: out of memory at {length} tokens; this length and longer texts are left out")
 
     for length in sorted(lengths):
-        models: dict[str, tuple[_Body, Tensor]] = {}
+        models: dict[str, tuple[Encoder, Tensor]] = {}
         peaks: dict[str, int] = {}
         times: dict[str, list[float]] = {name: [] for name in left}
         mask = torch.ones(batch, length, dtype=torch.bool, device=device)
         for name in tuple(left):
             with within_memory(name, length):
                 model = _encoder(configs[name], max(lengths), device)
-                x = torch.randn(batch, length, model.encoder_dim, device=device)
+                x = torch.randn(batch, length, model.dim, device=device)
                 peaks[name] = _peak(model, x, mask)  # also serves as warm-up
                 models[name] = model, x
         for _ in range(repeats):
@@ -112,25 +113,14 @@ def _without_feed_forward(config: ModelConfig) -> ModelConfig:
     return config.model_copy(update={"layers": layers})
 
 
-class _Body(torch.nn.Module):
-    """An encoder with its width."""
-
-    def __init__(self, model: Model, dim: int) -> None:
-        super().__init__()
-        self.encoder, self.encoder_dim = model.encoder, dim
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.encoder(x, mask)
-
-
-def _encoder(config: ModelConfig, max_len: int, device: str) -> _Body:
+def _encoder(config: ModelConfig, max_len: int, device: str) -> Encoder:
     # The embedding table is not measured: one row suffices.
     small = sized(config, vocabulary=1, max_len=max_len)
-    return _Body(build_model(small, num_outputs=2, output="text", seed=0), config.dim).to(device).eval()
+    return build_model(small, num_outputs=2, output="text", seed=0).encoder.to(device).eval()
 
 
 @torch.inference_mode()
-def _seconds(model: _Body, x: Tensor, mask: Tensor) -> float:
+def _seconds(model: Encoder, x: Tensor, mask: Tensor) -> float:
     _wait(x)
     begin = time.perf_counter()
     model(x, mask)
@@ -144,7 +134,7 @@ def _wait(x: Tensor) -> None:
 
 
 @torch.no_grad()
-def _peak(model: _Body, x: Tensor, mask: Tensor) -> int:
+def _peak(model: Encoder, x: Tensor, mask: Tensor) -> int:
     if x.is_cuda:
         torch.cuda.reset_peak_memory_stats(x.device)
         before = torch.cuda.memory_allocated(x.device)

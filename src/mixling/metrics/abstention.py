@@ -8,11 +8,12 @@ conformal risk control (Angelopoulos et al., ICLR 2024, section 2): k right answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from mixling.metrics.ranking import Ranking
 
 USUAL = (0.9, 0.95, 0.98, 0.99)  # accuracies whose thresholds are reported
 
@@ -44,28 +45,22 @@ def choose_abstention(
         right: (B,) whether the most probable label of an example is its own.
         confidence: (B,) its probability.
     """
-    order = np.argsort(-confidence, kind="stable")
-    ordered = confidence[order].astype(np.float64)
-    answered, hits = np.arange(1, len(order) + 1), np.cumsum(right[order])
+    ranking = Ranking.of(confidence)
+    answered, hits = np.arange(1, len(right) + 1), np.cumsum(right[ranking.order])
     lower = hits / (answered + 1)
-    possible = np.append(ordered[1:] < ordered[:-1], True)  # equal probabilities are all answered or none
-    reached = np.flatnonzero(possible & (lower >= wanted))
+    reached = np.flatnonzero(ranking.possible & (lower >= wanted))
     if not len(reached):
-        best = int(np.where(possible, lower, -1).argmax())
-        return Abstention(wanted, None, float(answered[best] / len(order)), float(lower[best]))
+        best = int(np.where(ranking.possible, lower, -1).argmax())
+        return Abstention(wanted, None, float(answered[best] / len(right)), float(lower[best]))
     last = int(reached[-1])
-    # In the middle of the gap, so that no rounding moves an example over the threshold.
-    following = ordered[last + 1] if last + 1 < len(order) else 0.0
-    threshold = float((ordered[last] + following) / 2)
-    return Abstention(wanted, threshold, float(answered[last] / len(order)), float(hits[last] / answered[last]))
+    coverage, accuracy = float(answered[last] / len(right)), float(hits[last] / answered[last])
+    return Abstention(wanted, ranking.threshold_below(last), coverage, accuracy)
 
 
-def risk_coverage(
-    right: npt.NDArray[np.bool_], confidence: npt.NDArray[np.floating], wanted: Sequence[float] = USUAL
-) -> tuple[Abstention, ...]:
-    """Return the thresholds of wanted accuracies: some points of the risk-coverage curve.
+def risk_coverage(right: npt.NDArray[np.bool_], confidence: npt.NDArray[np.floating]) -> tuple[Abstention, ...]:
+    """Return the thresholds of `USUAL` accuracies: some points of the risk-coverage curve.
 
     Args:
         right, confidence: as of `choose_abstention`.
     """
-    return tuple(choose_abstention(right, confidence, wanted=value) for value in wanted)
+    return tuple(choose_abstention(right, confidence, wanted=value) for value in USUAL)

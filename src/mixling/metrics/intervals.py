@@ -41,14 +41,14 @@ def wilson(rate: float, count: int) -> Interval:
     return Interval(max(0.0, center - reach), min(1.0, center + reach))
 
 
-def resampled(values: _Floats, sizes: _Floats, *, resamples: int = RESAMPLES) -> Interval:
+def resampled(values: _Floats, sizes: _Floats) -> Interval:
     """Return the percentile bootstrap interval of sum(values) / sum(sizes) over rows.
 
     For the differences between two models on the same rows it is a paired interval. The resamples depend only on R.
     """
     chance = np.random.default_rng(0)
-    ratios = np.empty(resamples)
-    for i in range(resamples):
+    ratios = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
         rows = chance.integers(len(values), size=len(values))
         ratios[i] = values[rows].sum() / sizes[rows].sum()
     low, high = np.percentile(ratios, [2.5, 97.5])

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mixling.metrics.ranking import Ranking
+
 MIN_EXAMPLES = 5  # with a label, to choose its threshold by
 
 
@@ -42,11 +44,10 @@ def choose_label_threshold(
     """
     if truth.sum() < MIN_EXAMPLES:
         return LabelThreshold(None, 0.0, 0.0, precision is None)
-    order = np.argsort(-probabilities, kind="stable")
-    ordered = probabilities[order].astype(np.float64)
-    predicted, hits = np.arange(1, len(order) + 1), np.cumsum(truth[order])
+    ranking = Ranking.of(probabilities)
+    possible = ranking.possible
+    predicted, hits = np.arange(1, len(truth) + 1), np.cumsum(truth[ranking.order])
     precisions, recalls = hits / predicted, hits / truth.sum()
-    possible = np.append(ordered[1:] < ordered[:-1], True)  # equal probabilities are on one side
     if precision is None:
         best = int(np.where(possible, 2 * hits / (predicted + truth.sum()), -1).argmax())
         reached = True
@@ -54,7 +55,4 @@ def choose_label_threshold(
         enough = np.flatnonzero(possible & (precisions >= precision) & (hits > 0))
         reached = bool(len(enough))
         best = int(enough[-1]) if reached else int(np.where(possible, precisions, -1).argmax())
-    # In the middle of the gap, so that no rounding moves an example over the threshold.
-    following = ordered[best + 1] if best + 1 < len(order) else 0.0
-    threshold = float((ordered[best] + following) / 2)
-    return LabelThreshold(threshold, float(precisions[best]), float(recalls[best]), reached)
+    return LabelThreshold(ranking.threshold_below(best), float(precisions[best]), float(recalls[best]), reached)

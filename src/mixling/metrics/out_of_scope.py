@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mixling.metrics.ranking import Ranking, roc_area
+
 _ACCEPTED = 0.95
 
 
@@ -48,12 +50,10 @@ def out_of_scope_report(
     Args:
         threshold: below which the model abstains; None: it never does.
     """
-    misses = np.sort(outside)
-    pairs = np.searchsorted(misses, inside, "left") + np.searchsorted(misses, inside, "right")
     lowest = np.sort(inside)[::-1][math.ceil(_ACCEPTED * len(inside)) - 1]
     return OutOfScope(
         texts=len(outside),
-        auroc=float(pairs.sum() / (2 * len(inside) * len(outside))),
+        auroc=roc_area(inside, outside),
         false_accept_rate=None if threshold is None else float((outside >= threshold).mean()),
         false_accept_rate_at_95=float((outside >= lowest).mean()),
     )
@@ -68,11 +68,8 @@ def choose_rejection(
         right: (B,) whether the most probable label of a text in scope is its own.
         inside, outside: top probabilities (B,), (R,).
     """
-    values = np.concatenate([inside, outside]).astype(np.float64)
+    values = np.concatenate([inside, outside])
     gains = np.concatenate([right / len(inside), np.full(len(outside), -1 / len(outside))])  # of answering
-    order = np.argsort(-values, kind="stable")
-    ordered, total = values[order], np.cumsum(gains[order])
-    possible = np.append(ordered[1:] < ordered[:-1], True)
-    best = int(np.where(possible, total, -np.inf).argmax())
-    following = ordered[best + 1] if best + 1 < len(ordered) else 0.0
-    return float((ordered[best] + following) / 2)
+    ranking = Ranking.of(values)
+    best = int(np.where(ranking.possible, np.cumsum(gains[ranking.order]), -np.inf).argmax())
+    return ranking.threshold_below(best)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
+from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
 from mixling.text.conformal import ConformalSets
 from mixling.text.labels import LabelSet, iob_spans
@@ -180,16 +181,9 @@ def _require(n: int) -> None:
 
 
 def _roc_auc(hits: np.ndarray, scores: np.ndarray) -> float | None:
-    """Return the mean area over the columns of (B, C) whose `hits` are neither all true nor all false.
-
-    The area of a column is the fraction of (hit, miss) pairs in which the hit scores higher; ties count half.
-    """
-    areas = []
-    for column in np.flatnonzero(hits.any(0) & ~hits.all(0)):
-        hit, score = hits[:, column], scores[:, column]
-        among, misses = score[hit], np.sort(score[~hit])
-        pairs = np.searchsorted(misses, among, "left") + np.searchsorted(misses, among, "right")
-        areas.append(pairs.sum() / (2 * len(among) * len(misses)))
+    """Return the mean area over the columns of (B, C) whose `hits` are neither all true nor all false."""
+    columns = np.flatnonzero(hits.any(0) & ~hits.all(0))
+    areas = [roc_area(scores[hits[:, i], i], scores[~hits[:, i], i]) for i in columns]
     return float(np.mean(areas)) if areas else None
 
 

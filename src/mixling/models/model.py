@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -174,12 +175,19 @@ def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text
     Raises:
         ConfigError: parts of the configuration do not fit each other.
     """
-    config = sized(config)
+    with seeded(seed):
+        return Model(sized(config), num_outputs=num_outputs, output=output)
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Make the weights that are initialized in a block depend on a seed only; None: on torch's generator."""
     if seed is None:
-        return Model(config, num_outputs=num_outputs, output=output)
+        yield
+        return
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Model(config, num_outputs=num_outputs, output=output)
+        yield
 
 
 def count_parameters(model: nn.Module) -> int:

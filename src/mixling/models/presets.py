@@ -10,12 +10,12 @@ Two widths printed in gMLP contradict its parameter counts: with 3072, the model
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from mixling.config import merge, parse, read_toml
+from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
 from mixling.layers.mixer import MixerConfig
 from mixling.layers.positions import PositionKind, RelativePositions
@@ -33,6 +33,8 @@ from mixling.models.heads import HeadConfig
 from mixling.models.model import ModelConfig
 from mixling.text.config import TextConfig
 from mixling.text.fingerprint import MinHash, SubwordEmbedding, Tsp
+
+_C = TypeVar("_C", bound=Config)
 
 
 @dataclass(frozen=True)
@@ -288,22 +290,45 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
     Raises:
         ConfigError: unknown preset, file or key.
     """
-    values: dict = {}
+    configs = {name: preset.config for name, preset in PRESETS.items()}
+    return resolve_preset(ModelConfig, configs, name, changes or {}, unknown=_unknown)
+
+
+def resolve_preset(
+    schema: type[_C],
+    presets: Mapping[str, _C],
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    unknown: Callable[[str], str],
+) -> _C:
+    """Return the configuration of a preset, or of a TOML file, which may start from a preset, with changes.
+
+    Args:
+        name: may be "", where the changes are the whole configuration.
+        unknown: returns what is wrong with a name that no preset has.
+
+    Raises:
+        ConfigError: unknown preset, file or key.
+    """
+    values: dict[str, Any] = {}
     where = "model"
     if name.endswith(".toml"):
         values, where = read_toml(Path(name)), name
         name = str(values.pop("preset", ""))
     if name:
-        if name not in PRESETS:
-            for home, message in _ELSEWHERE.items():
-                module, _, table = home.partition(":")
-                if name in getattr(importlib.import_module(module), table):
-                    raise ConfigError(f"{where}: {name!r} is {message}")
-            raise ConfigError(
-                f"{where}: unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"
-            )
-        values = merge(PRESETS[name].config.to_dict(), values)
-    return parse(ModelConfig, merge(values, changes or {}), where=where)
+        if name not in presets:
+            raise ConfigError(f"{where}: {unknown(name)}")
+        values = merge(presets[name].to_dict(), values)
+    return parse(schema, merge(values, changes), where=where)
+
+
+def _unknown(name: str) -> str:
+    for home, message in _ELSEWHERE.items():
+        module, _, table = home.partition(":")
+        if name in getattr(importlib.import_module(module), table):
+            return f"{name!r} is {message}"
+    return f"unknown preset {name!r} (a file must end in .toml); {near_miss(name, PRESETS)}"
 
 
 def with_changes(given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:

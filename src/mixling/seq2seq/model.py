@@ -15,6 +15,7 @@ from mixling.layers.mixer import Mixer, State
 from mixling.layers.positions import PositionKind, Positions
 from mixling.models.block import Block, BlockState
 from mixling.models.encoder import Encoder, StackConfig, StackState
+from mixling.models.model import seeded
 
 # On a CPU O x is faster than x^T O^T for few rows x, if the table O exceeds the cache: with 32,128 subwords of width
 # 512, 2 rows take 5 ms instead of 16, 4 rows 6 instead of 13, 8 rows 8 instead of 14. From 10 rows on, and for small
@@ -159,10 +160,7 @@ def build_encoder_decoder(config: EncoderDecoderConfig, *, vocab_size: int, seed
     Raises:
         ConfigError: a mixer cannot be used in the encoder or the decoder.
     """
-    if seed is None:
-        return EncoderDecoder(config, vocab_size=vocab_size)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return EncoderDecoder(config, vocab_size=vocab_size)
 
 

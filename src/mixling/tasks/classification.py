@@ -41,7 +41,7 @@ class LabelReader(TextReader):
         super().__init__(*args, **options)
         self._kinds: dict[str, type] = {}  # the types that labels were written as
 
-    def target(self, row: Row, column: str, value: Any) -> str:
+    def target(self, row: Row, column: str, value: Any) -> Target:
         if isinstance(value, list):
             got = f"column {column!r} holds {shown_value(value)}"
             raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")

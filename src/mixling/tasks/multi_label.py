@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.examples import Target, TextReader, names_of
+from mixling.data.examples import Target, names_of
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import label_of, row_error, shown_value
 from mixling.errors import printable
@@ -20,7 +20,7 @@ from mixling.metrics.reports import multilabel_report
 from mixling.native.margins import fit_margins
 from mixling.tasks.base import Sample, Task, sigmoid
 from mixling.tasks.baselines import LinearModel
-from mixling.tasks.classification import fit_logistic
+from mixling.tasks.classification import LabelReader, fit_logistic
 from mixling.tasks.presentation import probable
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import not_finite
@@ -32,12 +32,8 @@ if TYPE_CHECKING:
     from mixling.models.model import Output
 
 
-class LabelsReader(TextReader):
+class LabelsReader(LabelReader):
     """Reads a list of labels, or a string of labels joined by `|`; empty means no label."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mixling.text.predictions import Read
 
 
+_SHOWN = 5  # labels with their probabilities, on a terminal
+
+
 class Presentation(ABC):
     """The words for a task and its predictions.
 
@@ -104,7 +107,7 @@ class Presentation(ABC):
         return ""
 
 
-def probable(prediction: Prediction, shown: int = 5) -> list[str]:
+def probable(prediction: Prediction) -> list[str]:
     """Return the most probable labels as lines for a terminal."""
-    likely = sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[:shown]
+    likely = sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[:_SHOWN]
     return [f"  {probability:6.1%}  {printable(label)}" for label, probability in likely]

@@ -6,7 +6,7 @@ them, or the hashed features that `MixlingFeatureExtractor` makes of words.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from mixling.errors import ConfigError
 from mixling.layers.masks import as_mask
 from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model, ModelConfig
-from mixling.models.presets import with_changes
+from mixling.models.presets import model_config
 
 
 class MixlingConfig(PreTrainedConfig):
@@ -50,7 +50,7 @@ class MixlingConfig(PreTrainedConfig):
         Raises:
             ConfigError: unknown preset or key, or the model does not read token ids.
         """
-        config = with_changes(name, changes or {})
+        config = model_config(name, changes)
         projection = config.text.projection
         if tokenizer is not None:
             if not projection.trained_rows:
@@ -166,13 +166,22 @@ class MixlingModel(MixlingPreTrainedModel):
         return features
 
 
-class MixlingForSequenceClassification(MixlingPreTrainedModel):
-    """A model with logits for each text; also for several labels, or numbers, by `config.problem_type`."""
+class _MixlingClassifier(MixlingPreTrainedModel):
+    """A model with a head, whose class and output a subclass names.
+
+    Attributes:
+        logits_argument: that of the library's loss.
+    """
+
+    head_class: ClassVar[type[PoolingHead | TokenHead]]
+    output_class: ClassVar[type[SequenceClassifierOutput | TokenClassifierOutput]]
+    logits_argument: ClassVar[str]
 
     def __init__(self, config: MixlingConfig) -> None:
         super().__init__(config)
         self.mixling = MixlingModel(config)
-        self.head = PoolingHead(config.mixling.head, dim=config.mixling.dim, num_outputs=cast(int, config.num_labels))
+        values = config.mixling
+        self.head = self.head_class(values.head, dim=values.dim, num_outputs=cast(int, config.num_labels))
         self._finish()
 
     def forward(
@@ -183,48 +192,30 @@ class MixlingForSequenceClassification(MixlingPreTrainedModel):
         feature_weights: Tensor | None = None,
         labels: Tensor | None = None,
         **kwargs: Any,
-    ) -> SequenceClassifierOutput:
-        """Return the logits (B, C), and with labels (B,) or (B, C) the loss; see `MixlingModel.forward`."""
+    ) -> SequenceClassifierOutput | TokenClassifierOutput:
+        """Return the logits, and with labels the loss; see `MixlingModel.forward`.
+
+        Args:
+            labels: (B,) or (B, C) of texts; (B, N) of tokens, -100 where there is none.
+        """
         attention_mask = self.mixling.mask(input_ids, attention_mask)
         x = self.mixling(input_ids, attention_mask, token_type_ids, feature_weights).last_hidden_state
-        logits = self.head(x, attention_mask)
-        loss = None
+        logits, loss = self.head(x, attention_mask), None
         if labels is not None:
-            loss = cast(Any, self).loss_function(
-                labels=labels, pooled_logits=logits, config=self.config, **_loss_options(kwargs)
-            )
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+            # `Trainer` averages the loss over accumulated batches by this argument, if it is there.
+            options = {name: kwargs[name] for name in ("num_items_in_batch",) if name in kwargs}
+            options |= {self.logits_argument: logits}
+            loss = cast(Any, self).loss_function(labels=labels, config=self.config, **options)
+        return self.output_class(loss=loss, logits=logits)
 
 
-class MixlingForTokenClassification(MixlingPreTrainedModel):
-    """A model with logits for each token."""
+class MixlingForSequenceClassification(_MixlingClassifier):
+    """A model with logits (B, C) for each text; also for several labels, or numbers, by `config.problem_type`."""
 
-    def __init__(self, config: MixlingConfig) -> None:
-        super().__init__(config)
-        self.mixling = MixlingModel(config)
-        self.head = TokenHead(config.mixling.head, dim=config.mixling.dim, num_outputs=cast(int, config.num_labels))
-        self._finish()
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        feature_weights: Tensor | None = None,
-        labels: Tensor | None = None,
-        **kwargs: Any,
-    ) -> TokenClassifierOutput:
-        """Return the logits (B, N, C), and with labels (B, N), -100 where there is none, the loss."""
-        x = self.mixling(input_ids, attention_mask, token_type_ids, feature_weights).last_hidden_state
-        logits = self.head(x)
-        loss = None
-        if labels is not None:
-            loss = cast(Any, self).loss_function(
-                logits=logits, labels=labels, config=self.config, **_loss_options(kwargs)
-            )
-        return TokenClassifierOutput(loss=loss, logits=logits)
+    head_class, output_class, logits_argument = PoolingHead, SequenceClassifierOutput, "pooled_logits"
 
 
-def _loss_options(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the argument by which `Trainer` averages the loss over accumulated batches, if it is there."""
-    return {name: kwargs[name] for name in ("num_items_in_batch",) if name in kwargs}
+class MixlingForTokenClassification(_MixlingClassifier):
+    """A model with logits (B, N, C) for each token."""
+
+    head_class, output_class, logits_argument = TokenHead, TokenClassifierOutput, "logits"

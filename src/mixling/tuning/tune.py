@@ -18,10 +18,15 @@ from pydantic import Field
 from mixling.config import Config, nested, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
-from mixling.runs.config import RunConfig
+from mixling.metrics.base import Metrics
+from mixling.runs.config import RunConfig, resumed_config
+from mixling.runs.files import RUN_FILE, folder_to_resume
+from mixling.runs.run import Run
+from mixling.runs.training import fit
 from mixling.storage import read_json, write_sealed
 from mixling.tasks import task_type
-from mixling.training.callbacks import Log
+from mixling.training.callbacks import Callback, Log
+from mixling.training.files import CHECKPOINT
 from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
 from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
@@ -300,3 +305,21 @@ class Search:
                 worker.process.join()
             worker.lifeline.close()
         self._workers.clear()
+
+
+def train_best(
+    config: RunConfig, train: Dataset, validation: Dataset, *, folder: Path, callback: Callback, log: Log
+) -> Run[Metrics] | None:
+    """Train a configuration with a refit, or continue this training; return None if it is already finished.
+
+    Args:
+        folder: the run folder. A model in it that has another configuration is replaced.
+    """
+    wanted = config.model_copy(update={"refit": not task_type(config.task).windows})
+    location, resume = folder_to_resume(folder), False
+    if (location / RUN_FILE).exists():
+        found, finished = resumed_config(folder)
+        if found == wanted and finished:
+            return None
+        resume = found == wanted and (location / CHECKPOINT).exists()
+    return fit(wanted, train, validation, folder=folder, resume=resume, callback=callback, log=log)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from mixling.config import Config, merge, parse, read_toml
-from mixling.errors import ConfigError, near_miss
+from mixling.config import Config, merge
+from mixling.errors import near_miss
+from mixling.models.presets import resolve_preset
 from mixling.runs.kinds import IMAGE_CLASSIFICATION
 from mixling.runs.recipes import Recipe
 from mixling.runs.spec import Spec
@@ -87,17 +87,12 @@ class _ImageSpec(Spec[ImageRunConfig]):
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ImageModelConfig:
         table = {"preset": given} if isinstance(given, str) else dict(given)
-        name = str(table.pop("preset", ""))
-        where = "model"
-        values: dict[str, Any] = {}
-        if name.endswith(".toml"):
-            values, where = read_toml(Path(name)), name
-            name = str(values.pop("preset", ""))
-        if name:
-            if name not in IMAGE_PRESETS:
-                raise ConfigError(f"{where}: unknown model of images {name!r}; {near_miss(name, IMAGE_PRESETS)}")
-            values = merge(IMAGE_PRESETS[name].config.to_dict(), values)
-        return parse(ImageModelConfig, merge(merge(values, table), changes), where=where)
+        name, presets = str(table.pop("preset", "")), {name: preset.config for name, preset in IMAGE_PRESETS.items()}
+
+        def unknown(name: str) -> str:
+            return f"unknown model of images {name!r}; {near_miss(name, presets)}"
+
+        return resolve_preset(ImageModelConfig, presets, name, merge(table, changes), unknown=unknown)
 
     def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
         return dict(recipe.model)

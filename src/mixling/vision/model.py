@@ -17,6 +17,7 @@ from mixling.mixers.token_linear import TokenLinearConfig
 from mixling.mixers.token_mlp import TokenMLPConfig
 from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder, EncoderConfig
+from mixling.models.model import seeded
 
 
 class ImageModelConfig(EncoderConfig):
@@ -107,10 +108,7 @@ def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int |
         num_outputs: C, the number of labels.
         seed: makes the initial weights independent of the state of torch's generator; None: use that.
     """
-    if seed is None:
-        return ImageModel(config, num_outputs=num_outputs)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return ImageModel(config, num_outputs=num_outputs)
 
 
