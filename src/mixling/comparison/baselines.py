@@ -157,7 +157,7 @@ class Linear:
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(1)
 
 
-class Features(Protocol):
+class TextFeatures(Protocol):
     """What a linear model reads of texts; `parameters` is the number of those that compute it."""
 
     parameters: int
@@ -180,7 +180,7 @@ class LinearBaseline(Baseline):
     def __init__(
         self,
         task: type[Task],
-        encode: Features,
+        encode: TextFeatures,
         features: Any,
         targets: Sequence[Target],
         options: dict[str, Any],

@@ -38,12 +38,12 @@ def native_plan(model: Model, graph: Any, table: Tensor, scale: Tensor | None) -
         scale: of its columns, in 8 bits.
     """
     try:
-        return Plan(graph).of(model, table, scale)
+        return NativePlan(graph).of(model, table, scale)
     except _Unsupported:
         return None
 
 
-class Plan:
+class NativePlan:
     """Names the tensors of a graph, which are found by their values."""
 
     def __init__(self, graph: Any) -> None:

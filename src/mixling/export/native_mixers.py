@@ -21,10 +21,10 @@ from mixling.mixers.token_mlp import TokenMLP
 from mixling.models.block import FeedForward
 
 if TYPE_CHECKING:
-    from mixling.export.native import Plan
+    from mixling.export.native import NativePlan
 
 
-def layer_plan(plan: Plan, layer: nn.Module) -> dict[str, Any] | None:
+def layer_plan(plan: NativePlan, layer: nn.Module) -> dict[str, Any] | None:
     """Return what the native engine computes for a mixer or a feed-forward; None if it does not know it."""
     if getattr(layer, "causal", False):
         return None
@@ -54,14 +54,14 @@ def layer_plan(plan: Plan, layer: nn.Module) -> dict[str, Any] | None:
     return None
 
 
-def positions_plan(plan: Plan, module: Positions | None) -> Any:
+def positions_plan(plan: NativePlan, module: Positions | None) -> Any:
     """Return the name of learned positions, "sinusoidal", or None."""
     if module is None or (module.weight is None and module.table is None):
         return None
     return "sinusoidal" if module.weight is None else plan.tensor(module.weight)
 
 
-def _mlp(plan: Plan, layer: TokenMLP | FeedForward, *, by_tokens: bool) -> dict[str, Any]:
+def _mlp(plan: NativePlan, layer: TokenMLP | FeedForward, *, by_tokens: bool) -> dict[str, Any]:
     return {
         "mixes": "tokens" if by_tokens else "channels",
         "hidden": layer.expand.out_features,
@@ -71,7 +71,7 @@ def _mlp(plan: Plan, layer: TokenMLP | FeedForward, *, by_tokens: bool) -> dict[
     }
 
 
-def _gating(plan: Plan, layer: SpatialGating) -> dict[str, Any]:
+def _gating(plan: NativePlan, layer: SpatialGating) -> dict[str, Any]:
     return {
         "mixes": "gating",
         "hidden": layer.gate_dim,
@@ -85,7 +85,7 @@ def _gating(plan: Plan, layer: SpatialGating) -> dict[str, Any]:
     }
 
 
-def _tiny_attention(plan: Plan, layer: TinyAttention) -> dict[str, Any]:
+def _tiny_attention(plan: NativePlan, layer: TinyAttention) -> dict[str, Any]:
     return {
         "heads": 1,
         "hidden": layer.out.in_features,
@@ -95,7 +95,7 @@ def _tiny_attention(plan: Plan, layer: TinyAttention) -> dict[str, Any]:
     }
 
 
-def _attention(plan: Plan, layer: Attention) -> dict[str, Any]:
+def _attention(plan: NativePlan, layer: Attention) -> dict[str, Any]:
     return {
         "mixes": "attention",
         "heads": layer.num_heads,
@@ -109,7 +109,7 @@ def _attention(plan: Plan, layer: Attention) -> dict[str, Any]:
     }
 
 
-def _synthesizer(plan: Plan, layer: Synthesizer) -> dict[str, Any]:
+def _synthesizer(plan: NativePlan, layer: Synthesizer) -> dict[str, Any]:
     return {
         "mixes": "attention",
         "heads": layer.num_heads,
@@ -122,7 +122,7 @@ def _synthesizer(plan: Plan, layer: Synthesizer) -> dict[str, Any]:
     }
 
 
-def _linear_attention(plan: Plan, layer: LinearAttention) -> dict[str, Any]:
+def _linear_attention(plan: NativePlan, layer: LinearAttention) -> dict[str, Any]:
     return {
         "mixes": "linear attention",
         "heads": layer.num_heads,
@@ -135,7 +135,7 @@ def _linear_attention(plan: Plan, layer: LinearAttention) -> dict[str, Any]:
     }
 
 
-def _recurrent(plan: Plan, layer: Recurrent) -> dict[str, Any] | None:
+def _recurrent(plan: NativePlan, layer: Recurrent) -> dict[str, Any] | None:
     cells = list(layer.forwards)
     if not {type(cell) for cell in (*cells, *layer.backwards)} < {LSTM, QRNN}:
         return None
@@ -150,7 +150,7 @@ def _recurrent(plan: Plan, layer: Recurrent) -> dict[str, Any] | None:
     }
 
 
-def _cell(plan: Plan, cell: LSTM | QRNN) -> dict[str, Any]:
+def _cell(plan: NativePlan, cell: LSTM | QRNN) -> dict[str, Any]:
     if isinstance(cell, QRNN):
         return {"input": plan.linear(cell.gates)}
     return {
@@ -162,11 +162,11 @@ def _cell(plan: Plan, cell: LSTM | QRNN) -> dict[str, Any]:
     }
 
 
-def _biases(plan: Plan, module: RelativeBias) -> dict[str, Any]:
+def _biases(plan: NativePlan, module: RelativeBias) -> dict[str, Any]:
     return {"weight": plan.tensor(module.weight), "number": len(module.weight), "rows": module.rows.tolist()}
 
 
-def _hyper(plan: Plan, layer: HyperMixing) -> dict[str, Any]:
+def _hyper(plan: NativePlan, layer: HyperMixing) -> dict[str, Any]:
     return {
         "mixes": "hyper",
         "heads": layer.num_heads,
@@ -178,7 +178,7 @@ def _hyper(plan: Plan, layer: HyperMixing) -> dict[str, Any]:
     }
 
 
-def _network(plan: Plan, module: Hypernetwork) -> dict[str, Any]:
+def _network(plan: NativePlan, module: Hypernetwork) -> dict[str, Any]:
     return {
         name: [plan.tensor(part.weight.T), None if part.bias is None else plan.tensor(part.bias)]
         for name, part in (("first", module.first), ("second", module.second))
