@@ -184,9 +184,9 @@ def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeyp
         text=text, vocabulary=train_vocabulary(list(train.texts), text),
     )  # fmt: skip
 
-    def fitted(task: Any, features: Any, *args: Any, **options: Any) -> Any:
-        seen.append((len(features.chosen), options["strength"]))
-        return fit_branch(task, features, *args, **options)
+    def fitted(task: Any, features: Any, targets: Any, weights: Any, **options: Any) -> Any:
+        seen.append((np.count_nonzero(weights[features.chosen]), options["strength"]))
+        return fit_branch(task, features, targets, weights, **options)
 
     monkeypatch.setattr(module, "fit_branch", fitted)
     monkeypatch.setattr(module, "_MAX_CLIMB_CELLS", 1_000)
@@ -198,6 +198,28 @@ def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeyp
     assert strength == again
     assert strength in {tried for _, tried in climbed}
     assert "on a part of the texts" in lines[0]
+
+
+def test_of_many_validation_texts_a_part_chooses_and_all_have_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((120, 2)), predict=silent, weights=None,
+        text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    part = np.unique(np.linspace(0, 119, 50).astype(int))
+    whole = fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=50_000)
+    monkeypatch.setattr(module, "_MAX_VALIDATION", 50)
+    found = fit_ngrams(NgramConfig(use="always", strength=1.0), data, max_bytes=50_000)
+    assert whole is not None
+    assert found is not None
+    gold = task.targets(validation.targets)
+    expected, _ = task.score_loss(np.stack(found.combine(np.zeros((120, 2))))[part], gold[part])
+    assert found.report["mixture_loss"] == pytest.approx(expected, rel=1e-5)
+    others = np.setdiff1d(np.arange(120), part)
+    slope, constant = np.polyfit(whole.held_out[others, 1], found.held_out[others, 1], 1)
+    assert slope > 0.3  # another weight and bias, and frequencies of fewer texts
+    np.testing.assert_allclose(found.held_out[others, 1], slope * whole.held_out[others, 1] + constant, atol=0.3)
 
 
 def test_where_nothing_can_be_learned_the_answer_is_the_most_frequent_label() -> None:

@@ -19,7 +19,7 @@ from mixling.tasks import LossConfig, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import ngrams
 from mixling.training.ngram_mixture import fit_mixture
-from mixling.training.ngrams import compress, fit_branch, make_features
+from mixling.training.ngrams import Features, compress, fit_branch, make_features
 
 TEXTS = [
     "good film, good cast",
@@ -48,6 +48,10 @@ def make_encoder() -> TextEncoder:
 
 def rows_of(encoder: TextEncoder, texts: list[str]) -> list[Int32]:
     return [item.words for item in encoder.encode(texts)]
+
+
+def features_of(encoder: TextEncoder, texts: list[str], low: int, high: int) -> Features:
+    return make_features(rows_of(encoder, texts), Words.of_table(encoder, 0, low, high))
 
 
 def branch_logits(task, branch, encoder, texts):
@@ -87,7 +91,7 @@ def dense_features(train: list[str], texts: list[str], low: int, high: int) -> n
 
 def test_features_are_those_of_the_description():
     encoder = make_encoder()
-    found = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    found = features_of(encoder, TEXTS, 2, 3)
     expected = dense_features(TEXTS, TEXTS, 2, 3)
     assert found.matrix.shape == expected.shape
     np.testing.assert_allclose(found.matrix @ found.matrix.T.toarray(), expected @ expected.T, rtol=1e-5, atol=1e-6)
@@ -100,9 +104,9 @@ def test_features_are_those_of_the_description():
 def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch, words):
     encoder = make_encoder()
     rows = rows_of(encoder, TEXTS)
-    whole = make_features(rows, encoder, min_n=2, max_n=3)
+    whole = make_features(rows, Words.of_table(encoder, 0, 2, 3))
     monkeypatch.setattr(ngrams, "_PART_WORDS", words)
-    parts = make_features(rows, encoder, min_n=2, max_n=3)
+    parts = make_features(rows, Words.of_table(encoder, 0, 2, 3))
     assert parts.hashes.tolist() == whole.hashes.tolist()
     np.testing.assert_allclose(parts.matrix.toarray(), whole.matrix.toarray(), rtol=1e-6)
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-6)
@@ -111,7 +115,7 @@ def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch,
 def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
     monkeypatch.setattr(ngrams, "MAX_NONZEROS", 200)
     encoder = make_encoder()
-    found = make_features(rows_of(encoder, TEXTS * 4), encoder, min_n=2, max_n=3)
+    found = features_of(encoder, TEXTS * 4, 2, 3)
     assert found.matrix.nnz <= 300
     assert 1 < len(found.chosen) < 32
     assert (found.chosen[0], found.chosen[-1]) == (0, 31)
@@ -120,9 +124,9 @@ def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
 def test_with_many_labels_the_terms_are_as_many_as_a_reader_holds(monkeypatch):
     encoder = make_encoder()
     rows = rows_of(encoder, TEXTS)
-    whole = make_features(rows, encoder, min_n=2, max_n=3, outputs=5)
+    whole = make_features(rows, Words.of_table(encoder, 0, 2, 3), outputs=5)
     monkeypatch.setattr(ngrams, "MAX_CELLS", 200)
-    few = make_features(rows, encoder, min_n=2, max_n=3, outputs=5)
+    few = make_features(rows, Words.of_table(encoder, 0, 2, 3), outputs=5)
     assert few.matrix.shape == (len(TEXTS), 40)
     assert len(few.hashes) == len(few.factors) == len(few.spread) == 40
     lengths = {
@@ -137,7 +141,7 @@ def test_with_many_labels_the_terms_are_as_many_as_a_reader_holds(monkeypatch):
 def test_an_unpruned_branch_decides_as_scikit_learn(labels):
     task, encoder = make_task("classification", labels), make_encoder()
     targets = np.arange(len(TEXTS)) % labels
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     branch = fit_branch(task, features, targets, None, strength=1.0, max_bytes=None)
     model = LinearSVC(C=1.0, tol=1e-6, max_iter=100_000).fit(dense_features(TEXTS, TEXTS, 2, 3), targets)
     expected = model.decision_function(dense_features(TEXTS, OTHERS, 2, 3))
@@ -151,7 +155,7 @@ def test_an_unpruned_branch_decides_as_scikit_learn(labels):
 def test_a_regression_branch_is_ridge_regression_of_standard_numbers():
     task, encoder = make_task("regression"), make_encoder()
     targets = np.arange(len(TEXTS), dtype=np.float64)
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     branch = fit_branch(task, features, targets, None, strength=2.0, max_bytes=None)
     model = Ridge(alpha=0.5).fit(dense_features(TEXTS, TEXTS, 2, 3), (targets - 1) / 2)
     expected = model.predict(dense_features(TEXTS, OTHERS, 2, 3))
@@ -161,7 +165,7 @@ def test_a_regression_branch_is_ridge_regression_of_standard_numbers():
 def test_each_label_of_several_is_fitted_by_itself():
     task, encoder = make_task("multi_label", 3), make_encoder()
     targets = np.array([[i % 2, 1, 0] for i in range(len(TEXTS))])
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     branch = fit_branch(task, features, targets, None, strength=1.0, max_bytes=None)
     got = branch_logits(task, branch, encoder, OTHERS)
     alone = fit_branch(make_task("classification"), features, targets[:, 0], None, strength=1.0, max_bytes=None)
@@ -173,7 +177,7 @@ def test_each_label_of_several_is_fitted_by_itself():
 def test_weights_of_examples_and_a_label_that_no_text_has():
     task, encoder = make_task("classification", 4), make_encoder()
     targets = np.array([0, 1, 0, 1, 0, 1, 2, 2])
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     heavy = np.where(targets == 2, 50, 1).astype(np.float32)
     plain, weighed = (
         branch_logits(task, fit_branch(task, features, targets, item, strength=0.1, max_bytes=None), encoder, OTHERS)
@@ -186,7 +190,7 @@ def test_weights_of_examples_and_a_label_that_no_text_has():
 def test_two_labels_of_three_that_the_texts_have_are_reported_apart():
     task, encoder = make_task("classification", 3), make_encoder()
     targets = np.array([0, 2, 0, 2, 0, 2, 0, 2])
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     got = branch_logits(task, fit_branch(task, features, targets, None, strength=10.0, max_bytes=None), encoder, TEXTS)
     assert got.argmax(1).tolist() == targets.tolist()
 
@@ -197,7 +201,7 @@ def test_pruning_keeps_the_heaviest_weights_and_to_its_bytes(outputs, room):
     rng = np.random.default_rng(0)
     texts = [" ".join("".join(rng.choice(list("abcdefgh"), 6)) for _ in range(20)) for _ in range(60)]
     encoder = make_encoder()
-    features = make_features(rows_of(encoder, texts), encoder, min_n=2, max_n=4)
+    features = features_of(encoder, texts, 2, 4)
     weights = rng.standard_normal((outputs, len(features.hashes))) ** 3
     branch = compress(features, weights, np.zeros(outputs), max_bytes=room)
     stored = sum(array.nbytes for array in branch.to_arrays().values())
@@ -215,7 +219,7 @@ def test_pruning_keeps_the_heaviest_weights_and_to_its_bytes(outputs, room):
 
 def test_8_bits_are_off_by_half_a_step_at_most():
     encoder = make_encoder()
-    features = make_features(rows_of(encoder, TEXTS), encoder, min_n=2, max_n=3)
+    features = features_of(encoder, TEXTS, 2, 3)
     weights = np.random.default_rng(0).standard_normal((3, len(features.hashes)))
     branch = compress(features, weights, np.zeros(3), max_bytes=None)
     order = np.argsort(features.hashes)

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_TOLERANCE, _PASSES = 0.01, 50
+from mixling.arrays import Float32
+
+# A hundredth of the tolerance chooses the same strengths, with the same losses, in three times as long.
+_TOLERANCE, _PASSES = 0.1, 50
+_TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
 
 
 def fit_margins(
@@ -18,10 +22,11 @@ def fit_margins(
     weights: npt.NDArray[np.floating],
     strength: float,
     *,
+    duals: Float32 | None = None,
     tolerance: float = _TOLERANCE,
     passes: int = _PASSES,
     threads: int = 1,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
     """Fit a linear support vector machine with squared hinge loss for each label.
 
     Its margins, scaled, are as good log-odds as those of logistic regression, and with many labels it is ten times as
@@ -31,11 +36,13 @@ def fit_margins(
     Args:
         features: sparse matrix (B, F).
         marks: (K, B), whether each text has each label. A label of all or no texts needs no features.
-        weights: (B,) or (K, B) of the texts.
+        weights: (B,) or (K, B) of the texts; one without weight is left out.
         strength: inverse of the regularization.
+        duals: (B, K), where the fit begins and, in place, where it ends: zeros, or those of a fit of another strength
+            or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
         passes: over the texts at most.
-        threads: number of labels that are fitted at the same time; the result does not depend on it.
+        threads: number of groups of labels that are fitted at the same time; the result does not depend on it.
 
     Returns:
         Weights (K, F) and biases (K,).
@@ -43,24 +50,35 @@ def fit_margins(
     native: Any = None
     with contextlib.suppress(ImportError):
         from mixling.native import _margins as native
-    costs = np.broadcast_to(strength * weights.astype(np.float64), marks.shape)
-    found = np.zeros((len(marks), features.shape[1] + 1))
+    counts = np.broadcast_to(weights > 0, marks.shape)
+    found = np.zeros((len(marks), features.shape[1] + 1), np.float32)
+    has, lacks = (marks & counts).any(1), (~marks & counts).any(1)
+    found[:, -1] = np.where(has, 1, -1)
+    labels = np.flatnonzero(has & lacks)
+    if native is None:
+        for label in labels:
+            costs = strength * np.broadcast_to(weights, marks.shape)[label].astype(np.float64)
+            found[label, :-1], found[label, -1] = _fit_by_liblinear(features, marks[label], costs, tolerance, passes)
+        return found[:, :-1], found[:, -1]
     arrays = features.indptr.astype(np.int32, copy=False), features.indices.astype(np.int32, copy=False)
     values = features.data.astype(np.float32, copy=False)
 
-    def fit(label: int) -> None:
-        out, mine, cost = found[label], marks[label], costs[label]
-        if mine.all() or not mine.any():
-            out[-1] = 1 if mine.all() else -1
-        elif native is None:
-            out[:-1], out[-1] = _fit_by_liblinear(features, mine, cost, tolerance, passes)
-        else:
-            signs = np.where(mine, 1, -1).astype(np.int8)
-            native.fit_margins(*arrays, values, signs, np.ascontiguousarray(cost), out, tolerance, passes)
+    def fit(part: npt.NDArray[np.int64]) -> None:
+        width = next(number for number in _TOGETHER if number >= len(part))
+        signs, costs, duals_of = (np.zeros((len(marks[0]), width), kind) for kind in (np.int8, np.float32, np.float32))
+        signs[:, : len(part)] = np.where(marks[part], 1, -1).T
+        costs[:, : len(part)] = strength * np.broadcast_to(weights, marks.shape)[part].T
+        if duals is not None:
+            duals_of[:, : len(part)] = duals[:, part]
+        out = np.zeros((found.shape[1], width), np.float32)
+        native.fit_margins(width, *arrays, values, signs, costs, duals_of, out, tolerance, passes)
+        found[part] = out[:, : len(part)].T
+        if duals is not None:
+            duals[:, part] = duals_of[:, : len(part)]
 
-    # The native module works without the interpreter's lock; LIBLINEAR's warnings are not safe in threads.
-    with ThreadPoolExecutor(threads if native is not None else 1) as pool:
-        list(pool.map(fit, range(len(marks))))
+    parts = np.split(labels, range(_TOGETHER[-1], len(labels), _TOGETHER[-1]))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fit, [part for part in parts if len(part)]))
     return found[:, :-1], found[:, -1]
 
 

@@ -14,14 +14,14 @@ weights and the biases kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.arrays import Int32
+from mixling.arrays import Float32, Int32
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
@@ -46,6 +46,7 @@ _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = _MAX_TEACHER_LABELS = 100_000  # that a branch is fitted on, labeled by people and by a teacher
+_MAX_VALIDATION = 10_000  # texts that it is chosen on
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
@@ -140,39 +141,47 @@ def fit_ngrams(
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
     task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
-    train = _with_copies(encoder, data.train, _sample(data.train), data.augmentation, seed=0)
-    validation = _with_copies(encoder, data.validation, np.arange(len(data.validation)), data.augmentation, seed=1)
-    known = np.arange(len(data.validation))
-    if task.has_labels:
-        known = np.setdiff1d(known, unseen(data.validation, task.labels.names))
+    train = _with_copies(encoder, data.train, _sample(data.train, _MAX_TEXTS), data.augmentation, seed=0)
+    judged = _sample(data.validation, _MAX_VALIDATION)
+    validation = _with_copies(encoder, data.validation, judged, data.augmentation, seed=1)
+    known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
+    if not len(known):
+        return None
     fitted = np.flatnonzero(np.isin(validation.examples, known))
-    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
-    weights = None if data.weights is None else data.weights[train.examples]
+    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
+    weights = np.ones(len(targets), np.float32) if data.weights is None else data.weights[train.examples]
     rows = train.rows
     if (teacher_labels := data.teacher_labels) is not None:
         rows = [*rows, *_encode(encoder, teacher_labels.texts)]
-        labeled = np.ones(len(targets), np.float32) if weights is None else weights
-        targets, weights = (
-            np.concatenate([targets, teacher_labels.labels]),
-            np.concatenate([labeled, teacher_labels.weights]),
-        )
-    read, ends = _to_the_end(encoder, [*data.validation.texts, *validation.copies])
-    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    found = Distinct.of_texts(read, words.hashes)
-    shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
-    features = make_features(rows, encoder, **shape)
-    if not len(features.hashes) or not len(known):
-        return None
-    network = data.network
+        targets = np.concatenate([targets, teacher_labels.labels])
+        weights = np.concatenate([weights, teacher_labels.weights])
+    rows, targets = [*rows, *(validation.rows[i] for i in fitted)], np.concatenate([targets, gold])
+    network = data.network[judged]
     if validation.copies:
         network = np.concatenate([network, np.stack(data.predict(validation.copies))])
+    read = _to_the_end(encoder, [data.validation.texts[int(i)] for i in judged])
+    read_copies = _to_the_end(encoder, validation.copies)
+    others = np.setdiff1d(np.arange(len(data.validation)), judged)
+    read_others = _to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    reader = _Reader(task, words, [*read, *read_copies])
+    features = make_features(rows, words, outputs=task.num_scores)
+    if not len(features.hashes):
+        return None
+    del rows
+    # The validation examples have features, but no weight until the strength is chosen.
+    weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
+    duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
 
-    def attempt(strength: float, features: Features = features) -> _Attempt:
-        branch = fit_branch(task, features, targets, weights, strength=strength, max_bytes=max_bytes)
-        logits = _pooled(task, branch.logits(found, branch.row_sums(words)), ends)
+    def fit(strength: float, part: Features, duals: Float32) -> NgramBranch:
+        return fit_branch(task, part, targets, weights, strength=strength, max_bytes=max_bytes, duals=duals)
+
+    def attempt(strength: float, part: Features = features, duals: Float32 = duals) -> _Attempt:
+        branch = fit(strength, part, duals)
+        logits = reader.logits(branch)
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
-        return _Attempt(strength, logits[: len(data.validation)], mixture)
+        return _Attempt(strength, [branch], logits[: len(judged)], mixture)
 
     if config.strength is not None:
         best = attempt(config.strength)
@@ -180,9 +189,9 @@ def fit_ngrams(
         best = climb(attempt)
     else:
         log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
-        of_part = partial(attempt, features=features.sample(_MAX_CLIMB_CELLS // task.num_scores))
-        best = attempt(climb(of_part).strength)
-        del of_part
+        part = features.sample(_MAX_CLIMB_CELLS // task.num_scores)
+        best = attempt(climb(partial(attempt, part=part, duals=duals[: len(part.chosen)].copy())).strength)
+        del part
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
@@ -194,18 +203,18 @@ def fit_ngrams(
     if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
-    del attempt, features  # which take most of the memory of a training
-    everything = make_features([*rows, *(validation.rows[i] for i in fitted)], encoder, **shape)
-    all_weights = None if weights is None else np.concatenate([weights, np.ones(len(gold), np.float32)])
-    branch = fit_branch(
-        task, everything, np.concatenate([targets, gold]), all_weights, strength=best.strength, max_bytes=max_bytes
-    ).scaled(best.mixture.branch, best.mixture.bias)
+    weights[-len(gold) :] = 1
+    branch = fit(best.strength, features, duals).scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best.strength, branch, best.mixture, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
+    logits = np.empty(data.network.shape, np.float32)
+    logits[judged] = best.logits
+    if len(others):
+        logits[others] = _Reader(task, words, read_others).logits(best.branches[0])
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
-        held_out=best.mixture.addition(task, best.logits),
+        held_out=best.mixture.addition(task, logits),
         report=report,
     )
 
@@ -224,14 +233,12 @@ def _fit_across_folds(
     weights = None
     if data.weights is not None:
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
-    rows = _encode(encoder, texts)
-    windows, ends = _to_the_end(encoder, texts)
+    rows, read = _encode(encoder, texts), _to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    found = Distinct.of_texts(windows, words.hashes)
-    shape = {"min_n": config.min_n, "max_n": config.max_n, "outputs": task.num_scores}
+    reader = _Reader(task, words, read)
 
     def features(chosen: npt.NDArray[np.int64]) -> Features:
-        return make_features([rows[int(i)] for i in known[chosen]], encoder, **shape)
+        return make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
 
     def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
         given = None if weights is None else weights[chosen]
@@ -246,11 +253,10 @@ def _fit_across_folds(
 
     def attempt(strength: float) -> _Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
-        for fold, (part, chosen) in enumerate(zip(parts, rest, strict=True)):
-            fitted = branch(part, chosen, strength)
-            of_texts = _pooled(task, fitted.logits(found, fitted.row_sums(words)), ends)
-            logits[held.folds == fold] = of_texts[held.folds == fold]
-        return _Attempt(strength, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+        branches = [branch(part, chosen, strength) for part, chosen in zip(parts, rest, strict=True)]
+        for fold, fitted in enumerate(branches):
+            logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
+        return _Attempt(strength, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
 
     best = attempt(config.strength) if config.strength is not None else climb(attempt, FEW_STRENGTHS, 3.0)
     mixture = best.mixture
@@ -269,12 +275,27 @@ def _fit_across_folds(
     )
 
 
-def _pooled(task: Task, scores: npt.NDArray[np.float32], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Return the logits of texts, given the scores of their windows (W, K) and the first window after each text."""
-    of_windows = task.logits_of_scores(scores)
-    if len(of_windows) == len(ends):
-        return of_windows
-    return np.stack([task.pool_windows(part) for part in np.split(of_windows, ends[:-1])])
+class _Reader:
+    """Gives the logits that branches have for texts.
+
+    Args:
+        words: of all rows of the table.
+        texts: the windows of each, as rows of the table.
+    """
+
+    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]]) -> None:
+        found = Distinct.of_texts([window for windows in texts for window in windows], words.hashes)
+        used, rows = np.unique(found.rows, return_inverse=True)
+        self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
+        self._ends = np.cumsum([len(windows) for windows in texts])
+
+    def logits(self, branch: NgramBranch) -> Float32:
+        """Return the logits (B, C) of a branch."""
+        scores = branch.logits(self._found, branch.row_sums(self._words))
+        of_windows = self._task.logits_of_scores(scores)
+        if len(of_windows) == len(self._ends):
+            return of_windows
+        return np.stack([self._task.pool_windows(part) for part in np.split(of_windows, self._ends[:-1])])
 
 
 def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
@@ -285,9 +306,10 @@ def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A branch's logits (V, C) for the validation examples, and how they are added."""
+    """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use."""
 
     strength: float
+    branches: Sequence[NgramBranch]
     logits: npt.NDArray[np.float32]
     mixture: Mixture
 
@@ -311,9 +333,9 @@ def climb(
     return best
 
 
-def _sample(dataset: Dataset) -> npt.NDArray[np.int64]:
-    """Return the indices of all examples, or of as many as a fit can hold."""
-    return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _MAX_TEXTS)).astype(np.int64))
+def _sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
+    """Return the indices of all examples, or of evenly spaced ones of more than `most`."""
+    return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), most)).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,23 +365,17 @@ def _with_copies(
     return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
 
 
-def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> tuple[list[Int32], npt.NDArray[np.int64]]:
-    """Return texts in the windows that predictors read them in, as rows of the encoder's word table.
-
-    Returns:
-        The windows (W,), and the first one after each text (B,).
-    """
-    out: list[Int32] = []
-    ends = []
+def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]:
+    """Return for each text the windows that predictors read it in, as rows of the encoder's word table."""
+    out: list[list[Int32]] = []
     for first in range(0, len(texts), 4096):
         part = texts[first : first + 4096]
         for text, item in zip(part, encoder.encode(part), strict=True):
             windows = (
                 text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
             )
-            out += _encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words]
-            ends.append(len(out))
-    return out, np.array(ends)
+            out.append(_encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
+    return out
 
 
 def _encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:

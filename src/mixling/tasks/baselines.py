@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float32
 from mixling.data.examples import Target
 from mixling.metrics.base import Score
 from mixling.text.encoder import Text
@@ -76,6 +77,7 @@ class Baselines(ABC):
         *,
         strength: float,
         few: bool = False,
+        duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
 
@@ -85,6 +87,8 @@ class Baselines(ABC):
             weights: (B,) of the texts; None: all are 1.
             strength: the inverse of the regularization.
             few: whether the texts are few, for which a slower model may be better.
+            duals: (B, K), of a fit before, with another strength or of some of the texts; zeros of the first. A task
+                that has such begins with them, and leaves its own in their place.
         """
         raise NotImplementedError(f"{self.name} has no scores")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float32
 from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import label_of, row_error, shown_value
@@ -191,6 +192,7 @@ class Classification(Task):
         *,
         strength: float,
         few: bool = False,
+        duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low.
 
@@ -210,7 +212,7 @@ class Classification(Task):
                 return self._with_absent(model)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         threads = torch.get_num_threads()
-        return fit_margins(features, targets == labels[:, None], fractions, strength, threads=threads)
+        return fit_margins(features, targets == labels[:, None], fractions, strength, duals=duals, threads=threads)
 
     def _with_absent(self, model: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Return the weights (K, F) and biases (K,) of a logistic regression; labels that no text has score low."""

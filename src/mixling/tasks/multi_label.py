@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float32
 from mixling.data.examples import Target, names_of
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import label_of, row_error, shown_value
@@ -185,6 +186,7 @@ class MultiLabel(Task):
         *,
         strength: float,
         few: bool = False,
+        duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
         import torch
@@ -193,7 +195,7 @@ class MultiLabel(Task):
         marks = targets.T > 0
         if self.class_weights is not None:
             fractions = np.where(marks, fractions * np.asarray(self.class_weights)[:, None], fractions)
-        return fit_margins(features, marks, fractions, strength, threads=torch.get_num_threads())
+        return fit_margins(features, marks, fractions, strength, duals=duals, threads=torch.get_num_threads())
 
     def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = self.probabilities(logits)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.arrays import Float32
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
@@ -251,6 +252,7 @@ class Regression(Task):
         *,
         strength: float,
         few: bool = False,
+        duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
         from sklearn.linear_model import Ridge

@@ -104,6 +104,13 @@ class Words:
         grams = np.concatenate([np.zeros(0, np.uint32), *(hashes for hashes, _ in parts)])
         return cls(word_hashes(words, marks), grams, np.cumsum(sizes))
 
+    def of_rows(self, rows: npt.NDArray[np.integer]) -> Words:
+        """Return the terms of some rows, in this order."""
+        sizes = np.diff(self.starts)[rows]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+        return Words(self.hashes[rows], self.grams[np.repeat(self.starts[rows], sizes) + within], starts)
+
     def part(self, first: int, last: int) -> Words:
         """Return the terms of the words from `first` up to `last`."""
         begin, end = self.starts[first], self.starts[last]

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, hstack
 
-from mixling.arrays import Int32, UInt32
+from mixling.arrays import Float32, Int32, UInt32
 from mixling.tasks.base import Task
-from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stored_bytes, term_bytes
 from mixling.text.ngrams import Distinct, Words
 from mixling.training.memory import release
@@ -53,15 +52,12 @@ class Features:
         return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
 
 
-def make_features(
-    texts: Sequence[Int32], encoder: TextEncoder, *, min_n: int, max_n: int, outputs: int = 1
-) -> Features:
-    """Return the features of texts, given as rows of the encoder's word table; of very many, those of a sample.
+def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1) -> Features:
+    """Return the features of texts, given as rows of a word table; of very many, those of a sample.
 
     With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
     """
     release()  # what encoding the texts took
-    words = Words.of_table(encoder, 0, min_n, max_n)
     chosen = np.arange(len(texts))
     found = _distinct(texts, words.hashes)
     cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
@@ -198,6 +194,7 @@ def fit_branch(
     strength: float,
     max_bytes: int | None,
     few: bool = False,
+    duals: Float32 | None = None,
 ) -> NgramBranch:
     """Fit the linear model and store it in 8 bits, with as many weights as fit into a number of bytes.
 
@@ -205,12 +202,11 @@ def fit_branch(
         targets: of all texts, as the task has them as numbers; `weights` (B,) are the user's of the texts.
         strength: the inverse of the regularization.
         max_bytes: None: all weights are kept.
-        few: as of `Task.fit_scores`.
+        few, duals: as of `Task.fit_scores`.
     """
     chosen = features.chosen
-    fitted, bias = task.fit_scores(
-        features.matrix, targets[chosen], None if weights is None else weights[chosen], strength=strength, few=few
-    )
+    given = None if weights is None else weights[chosen]
+    fitted, bias = task.fit_scores(features.matrix, targets[chosen], given, strength=strength, few=few, duals=duals)
     return compress(features, fitted * features.factors, bias, max_bytes=max_bytes)
 
 

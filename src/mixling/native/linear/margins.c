@@ -2,7 +2,8 @@
 
    Dual coordinate descent for the squared hinge loss (Hsieh et al. 2008, "A dual coordinate descent method for
    large-scale linear SVM", algorithm 3 with shrinking), as LIBLINEAR has it: the bias is the weight of a feature that is
-   always 1, and is regularized. The features are read where they are; LIBLINEAR copies each of 8 bytes into 24. */
+   always 1, and is regularized. Several labels are fitted together: their problems are independent, but a text's
+   features are read once for all, and the weights of a feature for all labels are next to each other. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -12,32 +13,24 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+enum { MOST_LABELS = 16 }; /* together: the weights of a feature are then a line of the cache */
+
 typedef struct {
     const int32_t *starts, *columns; /* (rows + 1,) and (nonzeros,) */
     const float *values;             /* (nonzeros,) */
-    const int8_t *signs;             /* (rows,), 1 or -1 */
-    const double *costs;             /* (rows,), of an error of each; without one the row is left out */
-    double *weights;                 /* (features + 1,), the bias last */
-    size_t rows, features;
+    const int8_t *signs;             /* (rows, labels), 1 or -1 */
+    const float *costs;              /* (rows, labels), of an error; without one the row is left out for the label */
+    float *duals;                    /* (rows, labels), where the fit begins and ends */
+    float *weights;                  /* (features + 1, labels), the bias last; zeros at first */
+    size_t rows, features, labels;
+    double tolerance;
+    long most_passes;
 } Problem;
 
-static double squared_norm(const Problem *p, size_t row) {
-    double sum = 1; /* of the bias */
-    for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) sum += (double)p->values[i] * p->values[i];
-    return sum;
-}
-
-static double margin(const Problem *p, size_t row) {
-    double sum = p->weights[p->features];
-    for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) sum += p->weights[p->columns[i]] * p->values[i];
-    return p->signs[row] * sum;
-}
-
-static void move(const Problem *p, size_t row, double change) {
-    change *= p->signs[row];
-    for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) p->weights[p->columns[i]] += change * p->values[i];
-    p->weights[p->features] += change;
-}
+typedef struct {
+    double *norms; /* (rows,), squared, with the bias */
+    int32_t *order;
+} Memory;
 
 static uint64_t next(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
@@ -46,95 +39,153 @@ static uint64_t next(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* Whether there was memory; the weights begin as zeros. */
-static int fit(const Problem *p, double tolerance, long most_passes, uint64_t seed) {
-    double *dual = calloc(p->rows + 1, sizeof *dual), *diagonal = malloc((p->rows + 1) * sizeof *diagonal);
-    int32_t *order = malloc((p->rows + 1) * sizeof *order);
-    int done = dual && diagonal && order;
-    if (done) {
-        size_t all = 0, active;
-        for (size_t row = 0; row < p->rows; row++) {
-            if (!(p->costs[row] > 0)) continue;
-            diagonal[row] = 0.5 / p->costs[row];
-            order[all++] = (int32_t)row;
+#define INLINE static inline __attribute__((always_inline))
+
+/* The scores (labels,) of a row; `chains` sums are computed side by side, as an addition waits for the one before. */
+INLINE void score(const Problem *p, size_t row, float *restrict scores, const size_t labels, const size_t chains) {
+    const int32_t *columns = p->columns + p->starts[row];
+    const float *values = p->values + p->starts[row], *all = p->weights;
+    const size_t number = (size_t)(p->starts[row + 1] - p->starts[row]);
+    float sums[MOST_LABELS] = {0};
+    size_t i = 0;
+    for (; i + chains <= number; i += chains)
+        for (size_t j = 0; j < chains; j++) {
+            const float *weights = all + (size_t)columns[i + j] * labels, value = values[i + j];
+            for (size_t k = 0; k < labels; k++) sums[j * labels + k] += value * weights[k];
         }
-        double *quadratic = malloc((p->rows + 1) * sizeof *quadratic);
-        if (quadratic)
-            for (size_t i = 0; i < all; i++) quadratic[order[i]] = diagonal[order[i]] + squared_norm(p, (size_t)order[i]);
-        active = all;
-        double bound = INFINITY; /* rows without a dual whose gradient is above it are left out */
-        for (long pass = 0; quadratic && pass < most_passes; pass++) {
-            double highest = -INFINITY, lowest = INFINITY;
-            for (size_t i = 0; i + 1 < active; i++) {
-                size_t other = i + (size_t)(next(&seed) % (active - i));
-                int32_t kept = order[i];
-                order[i] = order[other], order[other] = kept;
-            }
-            for (size_t i = 0; i < active; i++) {
-                size_t row = (size_t)order[i];
-                double gradient = margin(p, row) - 1 + dual[row] * diagonal[row], projected = gradient;
-                if (dual[row] == 0 && gradient >= 0) {
-                    projected = 0;
-                    if (gradient > bound) {
-                        active--;
-                        order[i] = order[active], order[active] = (int32_t)row;
-                        i--; /* the row that is here now */
-                        continue;
-                    }
-                }
-                highest = fmax(highest, projected), lowest = fmin(lowest, projected);
-                if (fabs(projected) > 1e-12) {
-                    double before = dual[row], after = fmax(before - gradient / quadratic[row], 0);
-                    dual[row] = after;
-                    move(p, row, after - before);
-                }
-            }
-            if (!(highest - lowest > tolerance)) {
-                if (active == all) break;
-                active = all, bound = INFINITY; /* once more with all rows */
-                continue;
-            }
-            bound = highest > 0 ? highest : INFINITY;
-        }
-        done = quadratic != NULL;
-        free(quadratic);
+    for (; i < number; i++)
+        for (size_t k = 0; k < labels; k++) sums[k] += values[i] * all[(size_t)columns[i] * labels + k];
+    for (size_t k = 0; k < labels; k++) {
+        scores[k] = all[p->features * labels + k];
+        for (size_t j = 0; j < chains; j++) scores[k] += sums[j * labels + k];
     }
-    free(dual), free(diagonal), free(order);
+}
+
+INLINE void move(const Problem *p, size_t row, const float *restrict changes, const size_t labels) {
+    for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) {
+        float *restrict weights = p->weights + (size_t)p->columns[i] * labels;
+        const float value = p->values[i];
+        for (size_t k = 0; k < labels; k++) weights[k] += value * changes[k];
+    }
+    for (size_t k = 0; k < labels; k++) p->weights[p->features * labels + k] += changes[k];
+}
+
+INLINE void descend(const Problem *p, const Memory *memory, const size_t labels, const size_t chains) {
+    double *norms = memory->norms;
+    int32_t *order = memory->order;
+    size_t all = 0, active;
+    uint64_t seed = 0;
+    for (size_t row = 0; row < p->rows; row++) {
+        float changes[MOST_LABELS];
+        int counts = 0, begins = 0;
+        for (size_t k = 0, at = row * labels; k < labels; k++, at++) {
+            counts |= p->costs[at] > 0, begins |= p->duals[at] > 0;
+            changes[k] = p->signs[at] * p->duals[at];
+        }
+        if (!counts) continue;
+        order[all++] = (int32_t)row, norms[row] = 1;
+        for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) norms[row] += (double)p->values[i] * p->values[i];
+        if (begins) move(p, row, changes, labels);
+    }
+    active = all;
+    double bounds[MOST_LABELS]; /* a row whose gradients are above them all, without duals, is left out */
+    for (size_t k = 0; k < labels; k++) bounds[k] = INFINITY;
+    for (long pass = 0; pass < p->most_passes; pass++) {
+        double highest[MOST_LABELS] = {0}, lowest[MOST_LABELS] = {0}, range = 0;
+        for (size_t i = 0; i + 1 < active; i++) {
+            size_t other = i + (size_t)(next(&seed) % (active - i));
+            int32_t kept = order[i];
+            order[i] = order[other], order[other] = kept;
+        }
+        for (size_t i = 0; i < active; i++) {
+            size_t row = (size_t)order[i];
+            float scores[MOST_LABELS], changes[MOST_LABELS];
+            int moves = 0, stays = 0;
+            score(p, row, scores, labels, chains);
+            for (size_t k = 0, at = row * labels; k < labels; k++, at++) {
+                changes[k] = 0;
+                if (!(p->costs[at] > 0)) continue;
+                double diagonal = 0.5 / p->costs[at], dual = p->duals[at];
+                double gradient = p->signs[at] * scores[k] - 1 + dual * diagonal;
+                if (dual == 0 && gradient >= 0) {
+                    stays |= !(gradient > bounds[k]);
+                    continue;
+                }
+                stays = 1;
+                if (gradient > highest[k]) highest[k] = gradient;
+                if (gradient < lowest[k]) lowest[k] = gradient;
+                double after = dual - gradient / (diagonal + norms[row]);
+                p->duals[at] = after > 0 ? (float)after : 0;
+                changes[k] = p->signs[at] * (p->duals[at] - (float)dual);
+                moves |= changes[k] != 0;
+            }
+            if (moves) move(p, row, changes, labels);
+            if (!stays) {
+                active--;
+                order[i] = order[active], order[active] = (int32_t)row;
+                i--; /* the row that is here now */
+            }
+        }
+        for (size_t k = 0; k < labels; k++) {
+            range = fmax(range, highest[k] - lowest[k]);
+            bounds[k] = highest[k] > 0 ? highest[k] : INFINITY;
+        }
+        if (range > p->tolerance) continue;
+        if (active == all) break;
+        active = all; /* once more with all rows */
+        for (size_t k = 0; k < labels; k++) bounds[k] = INFINITY;
+    }
+}
+
+/* Whether there was memory. */
+static int fit(const Problem *p) {
+    Memory memory = {malloc((p->rows + 1) * sizeof(double)), malloc((p->rows + 1) * sizeof(int32_t))};
+    int done = memory.norms && memory.order;
+    if (done && p->labels == 1) descend(p, &memory, 1, 4);
+    else if (done && p->labels == 4) descend(p, &memory, 4, 2);
+    else if (done && p->labels == 8) descend(p, &memory, 8, 2);
+    else if (done) descend(p, &memory, 16, 1);
+    free(memory.norms), free(memory.order);
     return done;
 }
 
-static int is_sound(const Problem *p, Py_ssize_t starts, Py_ssize_t columns, Py_ssize_t values, Py_ssize_t costs) {
-    if ((size_t)starts != (p->rows + 1) * sizeof(int32_t) || (size_t)costs != p->rows * sizeof(double)) return 0;
-    if (columns != values || p->rows > INT32_MAX - 1 || p->starts[0] != 0) return 0;
+static int is_sound(const Problem *p, Py_buffer *given) { /* in the order of the arguments */
+    size_t cells = p->rows * p->labels, features = (p->features + 1) * p->labels * sizeof(float);
+    if (p->labels != 1 && p->labels != 4 && p->labels != 8 && p->labels != 16) return 0;
+    if ((size_t)given[0].len != (p->rows + 1) * sizeof(int32_t) || given[1].len != given[2].len) return 0;
+    if ((size_t)given[3].len != cells || (size_t)given[4].len != cells * sizeof(float)) return 0;
+    if (given[5].len != given[4].len || !given[6].len || (size_t)given[6].len != features) return 0;
+    if (p->rows > INT32_MAX - 1 || p->starts[0] != 0) return 0;
     for (size_t row = 0; row < p->rows; row++)
         if (p->starts[row] > p->starts[row + 1]) return 0;
-    if ((size_t)p->starts[p->rows] * sizeof(int32_t) != (size_t)columns) return 0;
+    if ((size_t)p->starts[p->rows] * sizeof(int32_t) != (size_t)given[1].len) return 0;
     for (int32_t i = 0; i < p->starts[p->rows]; i++)
         if (p->columns[i] < 0 || (size_t)p->columns[i] >= p->features) return 0;
     return 1;
 }
 
 static PyObject *fit_margins(PyObject *module, PyObject *arguments) {
-    Py_buffer starts, columns, values, signs, costs, weights;
-    double tolerance;
-    long most_passes;
+    Py_buffer given[7];
     PyObject *out = NULL;
+    Problem p = {0};
     (void)module;
-    if (!PyArg_ParseTuple(
-            arguments, "y*y*y*y*y*w*dl", &starts, &columns, &values, &signs, &costs, &weights, &tolerance, &most_passes))
+    if (!PyArg_ParseTuple(arguments, "ny*y*y*y*y*w*w*dl", &p.labels, &given[0], &given[1], &given[2], &given[3],
+                          &given[4], &given[5], &given[6], &p.tolerance, &p.most_passes))
         return NULL;
-    Problem p = {starts.buf, columns.buf, values.buf, signs.buf, costs.buf, weights.buf, (size_t)signs.len, 0};
-    size_t size = (size_t)weights.len / sizeof(double);
-    if (size) p.features = size - 1;
-    if (!size || !is_sound(&p, starts.len, columns.len, values.len, costs.len)) {
+    p.starts = given[0].buf, p.columns = given[1].buf, p.values = given[2].buf, p.signs = given[3].buf;
+    p.costs = given[4].buf, p.duals = given[5].buf, p.weights = given[6].buf;
+    if (p.labels && given[6].len) {
+        p.rows = (size_t)given[3].len / p.labels;
+        p.features = (size_t)given[6].len / p.labels / sizeof(float) - 1;
+    }
+    if (!is_sound(&p, given)) {
         PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrix with a sign and a cost of each row");
     } else {
         int done;
-        Py_BEGIN_ALLOW_THREADS done = fit(&p, tolerance, most_passes, 0);
+        Py_BEGIN_ALLOW_THREADS done = fit(&p);
         Py_END_ALLOW_THREADS out = done ? Py_NewRef(Py_None) : PyErr_NoMemory();
     }
-    PyBuffer_Release(&starts), PyBuffer_Release(&columns), PyBuffer_Release(&values);
-    PyBuffer_Release(&signs), PyBuffer_Release(&costs), PyBuffer_Release(&weights);
+    for (int i = 0; i < 7; i++) PyBuffer_Release(&given[i]);
     return out;
 }
 
