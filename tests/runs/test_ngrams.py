@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pytest
 from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit, model_config
 from mixling.cli.main import run
 from mixling.config import parse
+from mixling.data import TextSet
 from mixling.errors import ConfigError
 from mixling.runs import LinearData, budget, fit_ngrams, load_model
 from mixling.runs import ngrams as module
-from mixling.runs.ngrams import TeacherLabels
+from mixling.runs.ngrams import TeacherLabels, _encoded
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
@@ -198,6 +200,29 @@ def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeyp
     assert strength == again
     assert strength in {tried for _, tried in climbed}
     assert "on a part of the texts" in lines[0]
+
+
+def test_training_texts_that_are_encoded_are_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((120, 2)), predict=silent, weights=None,
+        text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    read = TextSet(train, TextEncoder(data.text, data.vocabulary))
+    before = len(read.encoder)
+    seen: list[Any] = []
+    monkeypatch.setattr(module, "_encoded", lambda encoder, texts: seen.extend(texts) or _encoded(encoder, texts))
+    expected = fit_ngrams(NgramConfig(use="always"), data, max_bytes=50_000)
+    assert set(train.texts) <= set(seen)
+    seen.clear()
+    found = fit_ngrams(NgramConfig(use="always"), replace(data, encoded=read), max_bytes=50_000)
+    assert expected is not None
+    assert found is not None
+    assert not set(train.texts) & set(seen)
+    assert len(read.encoder) == before
+    assert found.branch.terms.tolist() == expected.branch.terms.tolist()
+    np.testing.assert_array_equal(found.held_out, expected.held_out)
 
 
 def test_of_many_validation_texts_a_part_chooses_and_all_have_logits(monkeypatch: pytest.MonkeyPatch) -> None:

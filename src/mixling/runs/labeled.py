@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.data.batches import TextSet
 from mixling.data.splits import unseen
 from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
@@ -200,8 +201,15 @@ class LabeledParts(Parts[Metrics]):
             vocabulary=self.vocabulary,
             augmentation=self.training.augmentation or NO_AUGMENTATION,
             teacher_labels=self._teacher_labels(),
+            encoded=self._encoded_training_texts(),
             out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
         )
+
+    def _encoded_training_texts(self) -> TextSet | None:
+        """Return the training texts as the network reads them, unless it reads others, too."""
+        if isinstance(self.data, LabeledData) and self.data.train.dataset is self.examples.train:
+            return self.data.train
+        return None
 
     def _teacher_labels(self) -> TeacherLabels | None:
         """Return the unlabeled texts with the labels of the teacher, where each text has one label."""

@@ -8,12 +8,13 @@ The network's logits for the validation examples are fixed. For each strength of
 the training examples alone, pruned, stored in 8 bits, and added to the network with the weights and biases that
 minimize the validation loss; the best of these sums is compared with the network alone, whose logits are scaled and
 shifted as well. The exported branch is fitted on training and validation examples together, with the strength, the
-weights and the biases kept.
+weights and the biases kept. The features are the same in all fits: documents are counted with those of validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32, Int32
+from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, TextEncoder
+from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.long_texts import text_windows
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
@@ -46,6 +48,7 @@ _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS = _MAX_TEACHER_LABELS = 100_000  # that a branch is fitted on, labeled by people and by a teacher
+_TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
@@ -84,6 +87,7 @@ class LinearData:
         weights: (T,) of the training examples; None: all are 1.
         augmentation: what the network was trained with.
         teacher_labels: what the branch is fitted on in addition to the labeled examples.
+        encoded: the training texts as the network reads them; None: they are encoded for the branch.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
     """
 
@@ -97,6 +101,7 @@ class LinearData:
     vocabulary: Vocabulary
     augmentation: AugmentationConfig = NO_AUGMENTATION
     teacher_labels: TeacherLabels | None = None
+    encoded: TextSet | None = None
     out_of_fold: OutOfFold | None = None
 
 
@@ -140,10 +145,15 @@ def fit_ngrams(
     """
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
-    task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
-    train = _with_copies(encoder, data.train, _sample(data.train, _MAX_TEXTS), data.augmentation, seed=0)
-    judged = _sample(data.validation, _MAX_VALIDATION)
-    validation = _with_copies(encoder, data.validation, judged, data.augmentation, seed=1)
+    task, chosen, judged = data.task, _sample(data.train, _MAX_TEXTS), _sample(data.validation, _MAX_VALIDATION)
+    if data.encoded is not None and data.encoded.is_kept:
+        encoder, encoded = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
+    else:
+        encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+        encoded = _encode(encoder, [data.train.texts[int(i)] for i in chosen])
+    train = _with_copies(encoder, data.train, chosen, encoded, data.augmentation, seed=0)
+    encoded = _encode(encoder, [data.validation.texts[int(i)] for i in judged])
+    validation = _with_copies(encoder, data.validation, judged, encoded, data.augmentation, seed=1)
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
     if not len(known):
         return None
@@ -151,12 +161,13 @@ def fit_ngrams(
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
     weights = np.ones(len(targets), np.float32) if data.weights is None else data.weights[train.examples]
-    rows = train.rows
+    rows = list(train.rows)
     if (teacher_labels := data.teacher_labels) is not None:
-        rows = [*rows, *_encode(encoder, teacher_labels.texts)]
+        rows += _encode(encoder, teacher_labels.texts)
         targets = np.concatenate([targets, teacher_labels.labels])
         weights = np.concatenate([weights, teacher_labels.weights])
-    rows, targets = [*rows, *(validation.rows[i] for i in fitted)], np.concatenate([targets, gold])
+    rows += [validation.rows[int(i)] for i in fitted]
+    targets = np.concatenate([targets, gold])
     network = data.network[judged]
     if validation.copies:
         network = np.concatenate([network, np.stack(data.predict(validation.copies))])
@@ -347,16 +358,21 @@ class _Rows:
         copies: the copies as texts.
     """
 
-    rows: list[Int32]
+    rows: Sequence[Int32]
     examples: npt.NDArray[np.int64]
     copies: list[Text]
 
 
 def _with_copies(
-    encoder: TextEncoder, dataset: Dataset, chosen: npt.NDArray[np.int64], changes: AugmentationConfig, *, seed: int
+    encoder: TextEncoder,
+    dataset: Dataset,
+    chosen: npt.NDArray[np.int64],
+    rows: Sequence[Int32],
+    changes: AugmentationConfig,
+    *,
+    seed: int,
 ) -> _Rows:
-    """Encode examples, and copies of them with misspelled words: of all, or evenly spaced ones if they are long."""
-    rows = _encode(encoder, [dataset.texts[int(i)] for i in chosen])
+    """Add copies with misspelled words to encoded examples: of all, or evenly spaced ones if they are long."""
     if not changes.typos:
         return _Rows(rows, chosen, [])
     number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
@@ -368,16 +384,16 @@ def _with_copies(
 def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]:
     """Return for each text the windows that predictors read it in, as rows of the encoder's word table."""
     out: list[list[Int32]] = []
-    for first in range(0, len(texts), 4096):
-        part = texts[first : first + 4096]
-        for text, item in zip(part, encoder.encode(part), strict=True):
-            windows = (
-                text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
-            )
-            out.append(_encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
+    for text, item in zip(texts, _encoded(encoder, texts), strict=True):
+        windows = text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
+        out.append(_encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
     return out
 
 
 def _encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
+    return [item.words for item in _encoded(encoder, texts)]
+
+
+def _encoded(encoder: TextEncoder, texts: Sequence[Text]) -> Iterator[Encoded]:
     parts = (texts[first : first + 4096] for first in range(0, len(texts), 4096))
-    return [item.words for part in parts for item in encoder.encode(part)]
+    return itertools.chain.from_iterable(encoder.encode_stream(parts))

@@ -73,10 +73,10 @@ class WordTable:
         """Whether the table has as many words as it may hold."""
         return self._size > self._max_table
 
-    def copy(self, *, max_table: int) -> Self:
+    def copy(self, *, max_table: int, keep: bool = False) -> Self:
         """Return a table with the same rows, which has room for at least `max_table / 2` more words."""
         out = copy.copy(self)  # without rows, see `__getstate__`
-        out._max_table, out._keep = max(max_table, self._size + max_table // 2), False
+        out._max_table, out._keep = max(max_table, self._size + max_table // 2), keep
         out._ids, out._spelled, out._size = self._ids.copy(), self._spelled.copy(), self._size
         out._features, out._dtype = self._features[: self._size].copy(), self._dtype
         out._weights = None if self._weights is None else self._weights[: self._size].copy()
