@@ -12,8 +12,11 @@ setup(
     ext_modules=[
         Extension(
             "mixling.native._core",
-            sources=sorted(str(file) for file in NATIVE.glob("*.c") if file.name != "example.c"),
-            depends=[*map(str, NATIVE.glob("*.h")), "src/mixling/text/unicode_tables.inc"],
+            sources=[
+                *sorted(str(file) for file in NATIVE.glob("*.c") if file.name != "example.c"),
+                str(NATIVE / "texts" / "splitter.c"),
+            ],
+            depends=[*map(str, NATIVE.glob("**/*.h")), "src/mixling/text/unicode_tables.inc"],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
             optional=True,

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import Predictor
-from mixling.native._core import Model
-from mixling.text import normalize, tables, tsp_features, word_spans
+from mixling.native._core import Model, Splitter
+from mixling.text import StringSplitter, normalize, splitting, tables, tsp_features, word_spans
 from mixling.text.clean import clean
 
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
@@ -103,3 +103,35 @@ def test_final_sigmas(export: Callable[..., bytes]) -> None:
                 (row,), = encoder.spell([[word]])  # fmt: skip
                 expected = encoder.bags(np.array(row)).features[0]
                 assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
+
+
+@pytest.mark.parametrize("contractions", [False, True])
+@pytest.mark.parametrize("limits", [(6464, 64, 100), (1 << 24,), (40, 3, 5), (0, 0, 0)])
+def test_texts_are_split_together_as_one_by_one(
+    texts: list[str], contractions: bool, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splitter = StringSplitter(contractions, *limits)
+    found = splitter(texts)
+    monkeypatch.setattr(splitting, "_native_splitter", lambda rules: None)
+    expected = splitter(texts)
+    assert found.words == expected.words
+    assert len(set(found.words)) == len(found.words) > (0 if limits[0] else -1)
+    for name in ("index", "lengths", "cut"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_many_distinct_words_keep_their_order() -> None:
+    words = [f"{number * 7919 % 100_003}x" for number in range(100_003)]
+    found = StringSplitter(False, 1 << 24)([" ".join(words), " ".join(words[::-1]), ""])
+    assert found.words == words
+    assert found.index.tolist() == [*range(len(words)), *range(len(words))[::-1]]
+    assert found.lengths.tolist() == [len(words), len(words), 0]
+
+
+def test_only_strings_are_split() -> None:
+    with pytest.raises(TypeError):
+        StringSplitter(False, 100)(["a text", ["a", "list"]])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="limit"):
+        Splitter(contractions=False, max_chars=-1, max_words=1, max_word_chars=1)

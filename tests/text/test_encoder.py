@@ -248,7 +248,7 @@ def test_the_digest_reports_encoders_that_give_words_other_bags() -> None:
 def test_training_words_are_the_words_that_are_encoded() -> None:
     config = TextConfig(max_word_chars=4, max_len=3)
     made = TextEncoder(config, VOCABULARY)
-    assert made.words("Cats café\x00Elephants") == ["cats", "café", "elep"]
+    assert made.normal_words(["Cats café\x00Elephants", "CATS cow"]) == ["cats", "café", "elep", "cow"]
     trained = train_vocabulary(["Aa bb", ("Cc", "dd"), ["ee ff", "aa"], "\x00"], config)
     assert trained.subwords(["aa", "dd", "ff"]) == [["aa"], ["dd"], ["ff"]]
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mixling.h"
+#include "texts/splitter.h"
 
 enum { MAX_IDLE = 64 };
 
@@ -709,7 +710,11 @@ static int fill(PyObject *module) {
     PyObject **types = PyModule_GetState(module);
     for (int i = 0; i < NUM_TYPES; i++)
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
-    return PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE]);
+    if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
+    PyObject *splitter = PyType_FromModuleAndSpec(module, &SPLITTER_SPEC, NULL);
+    int failed = !splitter || PyModule_AddObjectRef(module, "Splitter", splitter);
+    Py_XDECREF(splitter);
+    return failed ? -1 : 0;
 }
 
 static int visit_module(PyObject *module, visitproc visit, void *arg) {

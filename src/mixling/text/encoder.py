@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
-from mixling.text.splitting import SplitTexts, split_in_order
+from mixling.text.splitting import SplitTexts, StringSplitter, split_in_order
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
 from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
@@ -23,6 +23,8 @@ from mixling.text.words import split_words, word_spans
 
 # One text, a pair of texts, or the words of a sentence that is already split.
 Text = str | tuple[str, str] | list[str]
+_TOGETHER = 4096  # texts that are split at a time; a word of several is normalized once
+_MANY = 64  # texts from which on splitting them together is faster
 # Replaces the words of a text by as many others.
 Change = Callable[[Sequence[str]], list[str]]
 
@@ -67,6 +69,9 @@ class TextSplitter:
 
     def __call__(self, texts: Sequence[Text]) -> SplitTexts:
         """Return the words of texts."""
+        config = self.config
+        if are_strings(texts):
+            return StringSplitter(config.contractions, config.max_chars, config.max_len, config.max_word_chars)(texts)
         return SplitTexts.of((words, cut) for words, _, cut in (self._split(text, False) for text in texts))
 
     def keep_splits(self, max_words: int) -> None:
@@ -155,12 +160,15 @@ class TextEncoder(WordTable, TextSplitter):
         Args:
             changes: applied to the words of each text; to those of a pair, one text after the other.
         """
+        by_words = self.config.tokens == "words"
+        if by_words and not offsets and changes is None and len(texts) >= _MANY and are_strings(texts):
+            return self._encode_split(texts, self(texts))
         full = self._make_room()
         split = [
             self._split(text, offsets, change)
             for text, change in zip(texts, changes or itertools.repeat(None), strict=False)
         ]
-        if self.config.tokens == "subwords":
+        if not by_words:
             return [self._encoded_subwords(text, *item, full) for text, item in zip(texts, split, strict=True)]
         ids = self._ids
         try:
@@ -201,10 +209,9 @@ class TextEncoder(WordTable, TextSplitter):
             for row, cut in zip(rows, split.cut.tolist(), strict=True)
         ]
 
-    def words(self, text: str) -> list[str]:
-        """Return the normalized words of a text, as the vocabulary is trained on them."""
-        text, _ = clean(text, self.config.max_chars)
-        return normal_words(text, self.config)
+    def normal_words(self, texts: Iterable[str]) -> list[str]:
+        """Return the distinct normalized words of texts, as the vocabulary is trained on them, in order."""
+        return list(dict.fromkeys(word for part in _vocabulary_words(texts, self.config) for word in part.words))
 
     def _encoded_subwords(
         self, text: Text, words: Sequence[Word], spans: list[tuple[int, int]] | None, cut: bool, full: bool
@@ -231,6 +238,11 @@ class TextEncoder(WordTable, TextSplitter):
         return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
 
+def are_strings(texts: Sequence[Text]) -> TypeGuard[Sequence[str]]:
+    """Return whether all texts are strings."""
+    return all(isinstance(text, str) for text in texts)
+
+
 def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
     """Truncate the longer part, or both, so that they fit with a separator; also return whether anything was cut."""
     space = max_len - 1
@@ -239,10 +251,18 @@ def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple
     return first[:keep_first], second[:keep_second], keep_first < len(first) or keep_second < len(second)
 
 
-def normal_words(text: str, config: TextConfig) -> list[str]:
-    """Return the normalized words of a clean text."""
-    limit, words = config.max_word_chars, split_words(text, contractions=config.contractions)
-    return [normalize(word[:limit], lowercase=config.lowercase) for word in words]
+def split_normal_words(texts: Sequence[str], config: TextConfig, *, max_chars: int) -> SplitTexts:
+    """Return all normalized words of texts, of up to `max_chars` characters each."""
+    limit, lowercase = config.max_word_chars, config.lowercase
+    split = StringSplitter(config.contractions, max_chars)(texts)
+    return split.renamed(normalize(word[:limit], lowercase=lowercase) for word in split.words)
+
+
+def _vocabulary_words(texts: Iterable[str], config: TextConfig) -> Iterator[SplitTexts]:
+    """Yield the words of texts that a vocabulary is trained on, for some texts at a time."""
+    rest = iter(texts)
+    while part := list(itertools.islice(rest, _TOGETHER)):
+        yield split_normal_words(part, config, max_chars=config.max_chars)
 
 
 def train_vocabulary(texts: Iterable[Text], config: TextConfig, *, specials: Sequence[str] = ()) -> Vocabulary:
@@ -251,13 +271,12 @@ def train_vocabulary(texts: Iterable[Text], config: TextConfig, *, specials: Seq
     Raises:
         DataError: the texts have no words.
     """
-
-    def words() -> Iterable[str]:
-        for text in texts:
-            for part in (text,) if isinstance(text, str) else text:
-                yield from normal_words(clean(part, config.max_chars)[0], config)
-
-    vocabulary = Vocabulary.train(words(), size=config.vocabulary_size, kind=config.vocabulary_kind, specials=specials)
+    strings = itertools.chain.from_iterable((text,) if isinstance(text, str) else text for text in texts)
+    counts: dict[str, int] = {}
+    for part in _vocabulary_words(strings, config):
+        for word, count in zip(part.words, part.counts().tolist(), strict=True):
+            counts[word] = counts.get(word, 0) + count
+    vocabulary = Vocabulary.train(counts, size=config.vocabulary_size, kind=config.vocabulary_kind, specials=specials)
     if len(vocabulary) < 2 + len(specials):
         raise DataError("the training texts have no words; a vocabulary cannot be trained on them")
     return vocabulary

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import UserError
+from mixling.text.clean import clean
+from mixling.text.words import split_words
 
 # Fewer characters are split in this process: starting another one takes as long as splitting about so many.
 _WORTH = 8 << 20
@@ -57,6 +61,16 @@ class SplitTexts:
             cut.append(was_cut)
         return cls(list(numbers), np.array(index, np.int32), np.array(lengths, np.int32), np.array(cut, bool))
 
+    def renamed(self, words: Iterable[Any]) -> SplitTexts:
+        """Return the same texts of other words, which stand for `self.words` one by one and need not be distinct."""
+        numbers: dict[Any, int] = {}
+        ids = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int32)
+        return SplitTexts(list(numbers), ids[self.index] if len(ids) else self.index, self.lengths, self.cut)
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Return how often each word occurs."""
+        return np.bincount(self.index, minlength=len(self.words))
+
     def parts(self, values: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:
         """Return the part of values (T,) that belongs to each text."""
         ends = np.cumsum(self.lengths).tolist()
@@ -64,6 +78,51 @@ class SplitTexts:
 
 
 Splitter = Callable[[Sequence[Any]], SplitTexts]
+
+
+@dataclass(frozen=True, slots=True)
+class StringSplitter:
+    """Splits strings into words, in C where that is built.
+
+    Attributes:
+        max_chars: characters of a string that are read.
+        max_words: words of a string that are read.
+        max_word_chars: a word of more characters counts as cut; it is returned in full.
+    """
+
+    contractions: bool
+    max_chars: int
+    max_words: int = sys.maxsize
+    max_word_chars: int = sys.maxsize
+
+    def __call__(self, texts: Sequence[str]) -> SplitTexts:
+        """Return the words of strings, which are not normalized."""
+        native = _native_splitter(self)
+        if native is None:
+            return SplitTexts.of(map(self._words, texts))
+        words, *columns = native.split(texts)
+        return SplitTexts(words, *map(np.frombuffer, columns, (np.int32, np.int32, bool)))
+
+    def _words(self, text: str) -> tuple[list[str], bool]:
+        text, cut = clean(text, self.max_chars)
+        words = split_words(text, contractions=self.contractions)
+        read = words[: self.max_words]
+        return read, cut or len(words) > len(read) or max(map(len, read), default=0) > self.max_word_chars
+
+
+@functools.cache
+def _native_splitter(rules: StringSplitter) -> Any:
+    """Return the same splitter in C; None where it is not built."""
+    try:
+        from mixling.native._core import Splitter
+    except ImportError:
+        return None
+    return Splitter(
+        contractions=rules.contractions,
+        max_chars=rules.max_chars,
+        max_words=rules.max_words,
+        max_word_chars=rules.max_word_chars,
+    )
 
 
 @contextlib.contextmanager

@@ -24,9 +24,8 @@ from safetensors.numpy import load_file, save
 from mixling.config import Config, parse
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
-from mixling.text.clean import clean
 from mixling.text.config import TextConfig
-from mixling.text.encoder import Text, normal_words
+from mixling.text.encoder import Text, split_normal_words
 from mixling.text.splitting import Splitter, SplitTexts, split_in_order
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
 _CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
-_DOCUMENTS = 1024  # that are split at a time
+_DOCUMENTS = 4096  # that are split at a time
 
 
 class VectorConfig(Config):
@@ -171,16 +170,19 @@ def _read(
 ) -> tuple[npt.NDArray[np.int32], tuple[str, ...], npt.NDArray[np.int64], int]:
     """Return tokens as indices of words (-1: a rare word, or `window` times a border of texts), words and counts."""
     numbers: dict[str, int] = {}
-    stream, border = array("i"), array("i", [-1]) * config.window
+    stream = array("i")
     num_tokens = 0
     for split in _split(texts, config):
         ids = np.array([numbers.setdefault(word, len(numbers)) for word in split.words], np.int32)
-        for document in split.parts(ids[split.index] if len(ids) else split.index):
-            stream.frombytes(document.tobytes())
-            stream.extend(border)
-            num_tokens += len(document)
-            if num_tokens >= config.max_tokens:
-                break
+        ends = np.cumsum(split.lengths, dtype=np.int64)
+        read = int(np.searchsorted(num_tokens + ends, config.max_tokens)) + 1  # documents, if there are so many
+        ends = ends[:read]
+        owners = np.repeat(np.arange(len(ends)), split.lengths[:read])
+        part = np.full(sum(ends[-1:]) + config.window * len(ends), -1, np.int32)
+        if len(ids):
+            part[np.arange(len(owners)) + config.window * owners] = ids[split.index[: len(owners)]]
+        stream.frombytes(part.tobytes())
+        num_tokens += len(owners)
         if num_tokens >= config.max_tokens:
             break
     raw = np.frombuffer(stream, np.int32) if stream else np.zeros(0, np.int32)
@@ -207,10 +209,8 @@ def _documents(text: Text) -> tuple[str, ...]:
 
 
 def _splitter(rules: TextConfig) -> Splitter:
-    """Return what splits documents into normal words."""
-    return lambda documents: SplitTexts.of(
-        (normal_words(clean(document, _MAX_DOCUMENT)[0], rules), False) for document in documents
-    )
+    """Return what splits a chunk of documents into normal words."""
+    return lambda documents: split_normal_words(documents, rules, max_chars=_MAX_DOCUMENT)
 
 
 def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:

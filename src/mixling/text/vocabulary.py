@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -163,7 +163,7 @@ class Vocabulary:
     @classmethod
     def train(
         cls,
-        words: Iterable[str],
+        words: Iterable[str] | Mapping[str, int],
         *,
         size: int | None = None,
         kind: VocabularyKind = "wordpiece",
@@ -172,7 +172,7 @@ class Vocabulary:
         """Train subwords on words; the same words, in any order, give the same subwords.
 
         Args:
-            words: normalized words, repeated as often as they occur.
+            words: normalized words, repeated as often as they occur, or how often each does.
             size: number of subwords; None: half the number of distinct words, between 1,000 and 8,000.
             kind: how words are split, see the class.
             specials: special tokens besides `[UNK]` (id 0), such as `[MASK]`; their ids begin at 1.

@@ -87,7 +87,7 @@ class Augmenter:
     @classmethod
     def of_texts(cls, config: AugmentationConfig, encoder: TextEncoder, texts: Sequence[str]) -> Augmenter:
         """Return an augmenter whose pseudo-words are made from the words of texts."""
-        return cls(config, encoder, (word for text in texts for word in encoder.words(text)))
+        return cls(config, encoder, encoder.normal_words(texts))
 
     def encode(self, texts: Sequence[Text], chosen: Indices, size: int, *, seed: int, step: int) -> list[Encoded]:
         """Encode texts of a batch as rows of the augmenter's own encoder, which are valid until the next call.
