@@ -29,6 +29,13 @@ setup(
             optional=True,
         ),
         Extension(
+            "mixling.native._counts",
+            sources=[str(NATIVE / "vectors" / "counts.c")],
+            extra_compile_args=[] if os.name == "nt" else FLAGS,
+            py_limited_api=True,
+            optional=True,
+        ),
+        Extension(
             "mixling.native._steps",
             sources=[str(NATIVE / "training" / "steps.c")],
             depends=[str(NATIVE / "training" / "steps_body.h")],

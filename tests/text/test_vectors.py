@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +44,15 @@ def pairs_by_loops(documents: list[list[str]], words: list[str], config: VectorC
     return out
 
 
-@pytest.mark.parametrize("chunk", [3, 1 << 20])
-def test_pairs_are_counted_within_the_window_and_within_a_text(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CHUNK", chunk)
+@pytest.mark.parametrize("chunk", [None, 3, 1 << 20])
+def test_pairs_are_counted_within_the_window_and_within_a_text(
+    chunk: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if chunk is None:
+        pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+    else:
+        monkeypatch.setitem(sys.modules, "mixling.native._counts", None)
+        monkeypatch.setattr(module, "_CHUNK", chunk)
     documents = [line.split() for line in ("a b a c d a", "b a", "c", "a a b e f c b", "d b c")]
     tokens, words, counts, total = module._read([" ".join(line) for line in documents], SMALL)
     found = Counter(word for line in documents for word in line)
@@ -54,6 +61,32 @@ def test_pairs_are_counted_within_the_window_and_within_a_text(chunk: int, monke
     assert counts.tolist() == [found[word] for word in words]
     pairs = module._pairs(tokens, len(words), SMALL).toarray()
     np.testing.assert_array_equal(pairs, pairs_by_loops(documents, list(words), SMALL))
+
+
+@pytest.mark.parametrize(("words", "contexts"), [(1, 1), (200, 63), (200, 64), (20_000, 9_000), (5, 5)])
+@pytest.mark.parametrize("window", [1, 5, 70])
+def test_the_native_module_counts_the_same_pairs_in_the_same_form(words: int, contexts: int, window: int) -> None:
+    pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+    rng = np.random.default_rng(words + contexts + window)
+    config = VectorConfig(dim=1, window=window, max_words=max(words, 2), max_contexts=max(contexts, 2))
+    for size in (0, 1, window + 1, 3000):
+        tokens = np.minimum(rng.geometric(3 / (words + 3), size) - 2, words - 1).astype(np.int32)
+        found = module._pairs(tokens, words, config)
+        expected = module._summed_pairs(tokens, (words, min(words, config.max_contexts)), window)
+        for one, other in zip(
+            (found.indptr, found.indices, found.data), (expected.indptr, expected.indices, expected.data), strict=True
+        ):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_native_module_refuses_what_is_no_text() -> None:
+    native = pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+    tokens = np.array([0, 1, 2, -1], np.int32)
+    native.count_pairs(tokens, 2, 3, 3)
+    for wrong in ((tokens, 0, 3, 3), (tokens, 2, 2, 2), (tokens, 2, 3, 4), (tokens - 1, 2, 3, 3), (tokens, 2, 3, -1)):
+        with pytest.raises(ValueError, match="range"):
+            native.count_pairs(*wrong)
 
 
 def test_associations_are_positive_pointwise_mutual_information_of_smoothed_contexts() -> None:

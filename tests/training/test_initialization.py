@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -107,3 +109,39 @@ def test_what_cannot_begin_so_is_reported() -> None:
     )
     with pytest.raises(ConfigError, match="projection 'subwords' has none"):
         init_bottleneck(front, subwords, vectors)
+
+
+def test_the_native_module_sums_the_products_of_scipy_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(0)
+    for words, features, width in ((0, 3, 1), (1, 1, 1), (300, 40, 9), (500, 700, 20)):
+        columns = rng.integers(0, features, (words, width))  # some twice in a row
+        values = rng.standard_normal(columns.size).astype(np.float32)
+        matrix = csr_array((values, columns.ravel(), np.arange(words + 1) * width), (words, features))
+        weighted = (matrix * rng.random((words, 1), np.float32)).tocsr()
+        found = initialization._squares(matrix.T.tocsr(), weighted)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "mixling.native._counts", None)
+            patch.setattr(initialization, "_BLOCK", 16)
+            expected = initialization._squares(matrix.T.tocsr(), weighted)
+        np.testing.assert_array_equal(np.triu(found), np.triu(expected))
+
+
+def test_the_native_module_refuses_what_is_no_matrix() -> None:
+    native = pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+    starts, columns, values = np.array([0, 1, 3], np.int32), np.array([1, 0, 1], np.int32), np.ones(3, np.float32)
+    sound = {"out": np.zeros((2, 2), np.float32)}
+    sound |= {f"{name}{side}": item for side in "lr" for name, item in (("s", starts), ("c", columns), ("v", values))}
+    native.multiply_upper(*sound.values())
+    assert sound["out"].tolist() == [[1, 1], [0, 2]]
+    wrong = [
+        {"out": np.zeros((2, 3), np.float32)}, {"out": np.zeros((3, 3), np.float32)},
+        *({f"s{side}": np.array(bad, np.int32)} for side in "lr" for bad in ([], [0], [0, 1], [0, 4, 3], [1, 1, 3])),
+        *({f"c{side}": np.array(bad, np.int32)} for side in "lr" for bad in ([1, 0], [1, 0, 2], [1, -1, 1])),
+        *({f"v{side}": np.ones(2, np.float32)} for side in "lr"),
+    ]  # fmt: skip
+    for change in wrong:
+        with pytest.raises(ValueError, match="matrices"):
+            native.multiply_upper(*(sound | change).values())

@@ -72,6 +72,7 @@ class ExampleColumns:
         self._answers: list[Answers] = []
         self._pairs = pairs
         self._targets: TargetKind = "none"
+        self._sizes = array("q")  # bytes of the records
         self._folder, self._limit, self._bytes = Path(spool_dir or tempfile.gettempdir()), memory_limit, 0
         self._number_of: dict[str, int] = {}
         self._shared: dict[str, str] = {}  # words and contexts, each of which is stored once
@@ -99,6 +100,7 @@ class ExampleColumns:
         self.hashes.append(hash_of(record))
         if example.answers is not None:
             record = _record(example.text, example.answers)
+        self._sizes.append(len(record))
         self._bytes += len(record)
         if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
             file = _SpoolFile(self._folder)
@@ -159,9 +161,7 @@ class ExampleColumns:
 
     def sizes(self, rows: RowIndices) -> npt.NDArray[np.int64]:
         """Return the sizes of records in bytes."""
-        if self.file is not None:
-            return np.diff(np.asarray(self.file.offsets))[np.asarray(rows, np.int64)]
-        return np.fromiter((len(self._record(row)) for row in rows), np.int64, len(rows))
+        return np.asarray(self._sizes)[np.asarray(rows, np.int64)]
 
     def text(self, index: int) -> Text:
         if self.file is not None:

@@ -70,7 +70,7 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
             break
         words = word_set(text)
         lists = [index[key] for key in _rarest(words, rank) if key in index]
-        candidates = set().union(*lists) - duplicates.keys()
+        candidates = set().union(*lists).difference(duplicates)  # other than `-`, it does not walk over all of them
         work += sum(map(len, lists)) + len(candidates) * len(words)
         for number in candidates:
             if are_near(words, sets[number]):

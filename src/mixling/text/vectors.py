@@ -215,13 +215,26 @@ def _splitter(rules: TextConfig) -> Splitter:
 
 def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:
     """Count how often each word occurs within the window of each context: (W, C)."""
-    from scipy.sparse import coo_matrix, csr_matrix
+    from scipy.sparse import csr_matrix
 
     shape = (num_words, min(num_words, config.max_contexts))
+    try:
+        from mixling.native._counts import count_pairs
+    except ImportError:
+        return _summed_pairs(tokens, shape, config.window)
+    ends, columns, counts = count_pairs(np.ascontiguousarray(tokens, np.int32), config.window, *shape)
+    starts = np.concatenate([np.zeros(1, np.int32), np.frombuffer(ends, np.int32)])
+    return csr_matrix((np.frombuffer(counts, np.float32), np.frombuffer(columns, np.int32), starts), shape)
+
+
+def _summed_pairs(tokens: npt.NDArray[np.int32], shape: tuple[int, int], window: int) -> csr_matrix:
+    """Return what `_pairs` does, as the sum of the pairs at each distance."""
+    from scipy.sparse import coo_matrix, csr_matrix
+
     total = csr_matrix(shape, dtype=np.float32)
     for first in range(0, len(tokens), _CHUNK):
         rows, columns = [], []
-        for distance in range(1, config.window + 1):
+        for distance in range(1, window + 1):
             left, right = tokens[first : first + _CHUNK], tokens[first + distance : first + distance + _CHUNK]
             left = left[: len(right)]
             for word, context in ((left, right), (right, left)):

@@ -104,12 +104,28 @@ def _ridge(features: Any, wanted: npt.NDArray[np.float32], weights: npt.NDArray[
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    transposed = features.T.tocsr()
     weighted = (features * weights[:, None]).tocsr()
-    size = features.shape[1]
-    squares = np.empty((size, size), np.float32)
-    for first in range(0, size, _BLOCK):  # a sparse product of all would take several times the memory of its result
-        squares[first : first + _BLOCK] = (transposed[first : first + _BLOCK] @ weighted).toarray()
+    squares, size = _squares(features.T.tocsr(), weighted), features.shape[1]
     squares[np.diag_indices(size)] += _PENALTY * np.trace(squares, dtype=np.float64) / size
     factor = cho_factor(squares.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, weighted.T @ wanted, check_finite=False)
+
+
+def _squares(transposed: Any, weighted: Any) -> npt.NDArray[np.float32]:
+    """Return the product of two sparse matrices, at least from its diagonal on."""
+    size = weighted.shape[1]
+    squares = np.zeros((size, size), np.float32)
+    try:
+        from mixling.native._counts import multiply_upper
+    except ImportError:
+        for first in range(
+            0, size, _BLOCK
+        ):  # a sparse product of all would take several times the memory of its result
+            squares[first : first + _BLOCK] = (transposed[first : first + _BLOCK] @ weighted).toarray()
+        return squares
+    multiply_upper(
+        squares,
+        *(transposed.indptr.astype(np.int32), transposed.indices.astype(np.int32), transposed.data),
+        *(weighted.indptr.astype(np.int32), weighted.indices.astype(np.int32), weighted.data),
+    )
+    return squares

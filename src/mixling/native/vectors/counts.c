@@ -1,0 +1,218 @@
+/* The module mixling.native._counts: sums over the words of training texts, in Python's stable ABI of 3.11.
+
+   mixling/text/vectors.py and mixling/training/initialization.py have what each function computes, and are the only ones to
+   call them. Sums are in the order of scipy's sparse matrices, so that the results are the same. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../block.h"
+
+enum { AHEAD = 16 };
+
+typedef struct {
+    const int32_t *tokens; /* (size,), -1: none that is counted */
+    size_t size, window, words, contexts;
+} text;
+
+/* Where each word stands: `starts` (words + 1,) of its places in `places`. */
+static void index_words(const text *t, size_t *starts, uint32_t *places) {
+    for (size_t i = 0; i < t->size; i++)
+        if (t->tokens[i] >= 0) starts[t->tokens[i] + 1]++;
+    for (size_t i = 0; i < t->words; i++) starts[i + 1] += starts[i];
+    for (size_t i = 0; i < t->size; i++)
+        if (t->tokens[i] >= 0) places[starts[t->tokens[i]]++] = (uint32_t)i;
+    memmove(starts + 1, starts, t->words * sizeof *starts); /* each had moved to that of the next word */
+    starts[0] = 0;
+}
+
+/* How often each context was met; and which, as bits, and as bits of the 64 bits that are not all 0. The last context
+   stands for all that are not counted. */
+typedef struct {
+    uint32_t *counts;
+    uint64_t *met, *parts;
+} tally;
+
+static inline void count_contexts(const text *t, size_t first, size_t end, const tally *to) {
+    for (size_t i = first; i < end; i++) {
+        size_t context = (uint32_t)t->tokens[i] < t->contexts ? (size_t)t->tokens[i] : t->contexts;
+        to->counts[context]++;
+        to->met[context >> 6] |= UINT64_C(1) << (context & 63);
+        to->parts[context >> 12] |= UINT64_C(1) << (context >> 6 & 63);
+    }
+}
+
+/* Count the contexts of the word at the places from `begin` up to `last`; `size` of them are of all words. They are far
+   from each other, so that the processor fetches what is to come. */
+static void count_word(const text *t, const uint32_t *places, size_t begin, size_t last, size_t size, const tally *to) {
+    for (size_t i = begin; i < last; i++) {
+        if (i + AHEAD < size) FETCH(t->tokens + places[i + AHEAD]);
+        size_t at = places[i], first = at < t->window ? 0 : at - t->window;
+        size_t end = t->size - at <= t->window ? t->size : at + t->window + 1;
+        count_contexts(t, first, at, to);
+        count_contexts(t, at + 1, end, to);
+    }
+}
+
+typedef struct {
+    int32_t *columns;
+    float *values;
+    size_t size, room;
+} sparse;
+
+static int append(sparse *out, int32_t column, float value) {
+    if (out->size == out->room) {
+        size_t room = 2 * out->room + 1024;
+        int32_t *columns = realloc(out->columns, room * sizeof *columns);
+        if (columns) out->columns = columns;
+        float *values = columns ? realloc(out->values, room * sizeof *values) : NULL;
+        if (!values) return 0;
+        out->values = values;
+        out->room = room;
+    }
+    out->columns[out->size] = column;
+    out->values[out->size++] = value;
+    return out->size < INT32_MAX;
+}
+
+/* Append the contexts that were met, in order, and forget them. */
+static int take(const tally *from, size_t contexts, sparse *out) {
+    int done = 1;
+    for (size_t part = 0; part <= contexts >> 12; part++)
+        for (; from->parts[part]; from->parts[part] &= from->parts[part] - 1) {
+            size_t group = part << 6 | (size_t)__builtin_ctzll(from->parts[part]);
+            for (; from->met[group]; from->met[group] &= from->met[group] - 1) {
+                size_t context = group << 6 | (size_t)__builtin_ctzll(from->met[group]);
+                if (context < contexts && done) done = append(out, (int32_t)context, (float)from->counts[context]);
+                from->counts[context] = 0;
+            }
+        }
+    return done;
+}
+
+static int count_all(const text *t, int32_t *ends, sparse *out) {
+    size_t *starts = calloc(t->words + 2, sizeof *starts);
+    uint32_t *places = malloc((t->size + 1) * sizeof *places);
+    tally found = {calloc(t->contexts + 1, sizeof *found.counts), calloc((t->contexts >> 6) + 1, sizeof *found.met),
+                   calloc((t->contexts >> 12) + 1, sizeof *found.parts)};
+    int done = starts && places && found.counts && found.met && found.parts;
+    if (done) index_words(t, starts, places);
+    for (size_t word = 0; word < t->words && done; word++) {
+        count_word(t, places, starts[word], starts[word + 1], starts[t->words], &found);
+        done = take(&found, t->contexts, out);
+        ends[word] = (int32_t)out->size;
+    }
+    free(starts), free(places), free(found.counts), free(found.met), free(found.parts);
+    return done;
+}
+
+/* count_pairs(tokens, window, words, contexts) -> (ends, columns, values) of a matrix (words, contexts), as bytes. */
+static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
+    Py_buffer tokens;
+    Py_ssize_t window, words, contexts;
+    PyObject *out = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*nnn", &tokens, &window, &words, &contexts)) return NULL;
+    text t = {tokens.buf, (size_t)tokens.len / sizeof(int32_t), (size_t)window, (size_t)words, (size_t)contexts};
+    int sound = window > 0 && words >= 0 && words < INT32_MAX && contexts >= 0 && contexts <= words && t.size < UINT32_MAX;
+    for (size_t i = 0; i < t.size && sound; i++) sound = t.tokens[i] >= -1 && t.tokens[i] < words;
+    PyObject *ends = sound ? PyBytes_FromStringAndSize(NULL, words * (Py_ssize_t)sizeof(int32_t)) : NULL;
+    if (!sound) PyErr_SetString(PyExc_ValueError, "a token is no word, or a number is out of range");
+    if (ends) {
+        sparse found = {0};
+        int32_t *rows = (int32_t *)(void *)PyBytes_AsString(ends);
+        int done;
+        Py_BEGIN_ALLOW_THREADS done = count_all(&t, rows, &found);
+        Py_END_ALLOW_THREADS;
+        if (done)
+            out = Py_BuildValue(
+                "(Oy#y#)", ends, found.size ? (char *)found.columns : "", (Py_ssize_t)(found.size * sizeof(int32_t)),
+                found.size ? (char *)found.values : "", (Py_ssize_t)(found.size * sizeof(float)));
+        else
+            PyErr_NoMemory();
+        free(found.columns), free(found.values);
+        Py_DECREF(ends);
+    }
+    PyBuffer_Release(&tokens);
+    return out;
+}
+
+/* A sparse matrix: `starts` (rows + 1,) of the rows' entries, their columns, and their values. */
+typedef struct {
+    Py_buffer starts, columns, values;
+} matrix;
+
+static size_t num_rows(const matrix *m) { return (size_t)m->starts.len / sizeof(int32_t) - 1; }
+
+static int is_sound(const matrix *m, size_t width) {
+    const int32_t *starts = m->starts.buf, *columns = m->columns.buf;
+    if (!m->starts.len || m->starts.len % (Py_ssize_t)sizeof(int32_t) || m->columns.len != m->values.len) return 0;
+    size_t rows = num_rows(m);
+    for (size_t i = 0; i < rows; i++)
+        if (starts[i] > starts[i + 1]) return 0;
+    if (starts[0] != 0 || (size_t)starts[rows] * sizeof *columns != (size_t)m->columns.len) return 0;
+    for (int32_t i = 0; i < starts[rows]; i++)
+        if (columns[i] < 0 || (size_t)columns[i] >= width) return 0;
+    return 1;
+}
+
+/* The part of left @ right, (size, size), from the diagonal on; `first` of each row of `right` begins as its start. */
+static void multiply(const matrix *left, const matrix *right, int32_t *first, float *out) {
+    const int32_t *starts = left->starts.buf, *rows = left->columns.buf;
+    const int32_t *other_starts = right->starts.buf, *columns = right->columns.buf;
+    const float *values = left->values.buf, *other_values = right->values.buf;
+    size_t size = num_rows(left);
+    for (size_t row = 0; row < size; row++) {
+        float *sums = out + row * size;
+        for (int32_t i = starts[row]; i < starts[row + 1]; i++) {
+            int32_t at = first[rows[i]], end = other_starts[rows[i] + 1];
+            while (at < end && (size_t)columns[at] < row) at++;
+            first[rows[i]] = at;
+            for (float value = values[i]; at < end; at++) sums[columns[at]] += value * other_values[at];
+        }
+    }
+}
+
+/* multiply_upper(out, starts, columns, values, starts, columns, values): add left @ right from the diagonal on to `out`
+   (size, size); the columns of each row of `right` are in order. */
+static PyObject *multiply_upper(PyObject *module, PyObject *arguments) {
+    Py_buffer out;
+    matrix left, right;
+    PyObject *done = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(
+            arguments, "w*y*y*y*y*y*y*", &out, &left.starts, &left.columns, &left.values, &right.starts, &right.columns,
+            &right.values))
+        return NULL;
+    size_t size = left.starts.len ? num_rows(&left) : 0, rows = right.starts.len ? num_rows(&right) : 0;
+    if (!is_sound(&left, rows) || !is_sound(&right, size) || (size_t)out.len / sizeof(float) != size * size) {
+        PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrices that can be multiplied");
+    } else {
+        int32_t *first = malloc((rows + 1) * sizeof *first);
+        if (first) {
+            memcpy(first, right.starts.buf, rows * sizeof *first);
+            Py_BEGIN_ALLOW_THREADS multiply(&left, &right, first, out.buf);
+            Py_END_ALLOW_THREADS;
+        }
+        done = first ? Py_NewRef(Py_None) : PyErr_NoMemory();
+        free(first);
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&left.starts), PyBuffer_Release(&left.columns), PyBuffer_Release(&left.values);
+    PyBuffer_Release(&right.starts), PyBuffer_Release(&right.columns), PyBuffer_Release(&right.values);
+    return done;
+}
+
+static PyMethodDef METHODS[] = {
+    {"count_pairs", count_pairs, METH_VARARGS, "Count how often words stand in the window of others."},
+    {"multiply_upper", multiply_upper, METH_VARARGS, "Multiply two sparse matrices, from the diagonal on."},
+    {NULL, NULL, 0, NULL}};
+static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
+static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_counts", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__counts(void) { return PyModuleDef_Init(&MODULE); }
