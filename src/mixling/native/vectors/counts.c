@@ -157,7 +157,7 @@ static int is_sound(const matrix *m, size_t width) {
         if (starts[i] > starts[i + 1]) return 0;
     if (starts[0] != 0 || (size_t)starts[rows] * sizeof *columns != (size_t)m->columns.len) return 0;
     for (int32_t i = 0; i < starts[rows]; i++)
-        if (columns[i] < 0 || (size_t)columns[i] >= width) return 0;
+        if ((size_t)columns[i] >= width) return 0; /* nor below 0 */
     return 1;
 }
 
