@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,8 @@ def _tuned(
 
     def evaluate(baseline: Baseline) -> float:
         value = task.score(validation.targets, baseline.predict(validation.texts)).numbers[metric]
-        log(f"{_shown(baseline.options)}: validation {metric.replace('_', ' ')} {value:.4f}")
+        options = ", ".join(f"{key} {value}" for key, value in baseline.options.items())
+        log(f"{options}: validation {metric.replace('_', ' ')} {value:.4f}")
         return value
 
     best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
@@ -282,7 +283,3 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(f"--keep {folder}: is a file; a folder is needed")
     if folder.is_dir() and any(path.name not in (LOCK_FILE, OWNER_FILE) for path in folder.iterdir()):
         raise ConfigError(f"--keep {folder}: is not empty; give a new folder, or delete what is there")
-
-
-def _shown(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in options.items())

@@ -28,8 +28,7 @@ def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path)
     Names that no installed font can draw are replaced by numbers, explained in a text file: `path` plus ".txt".
 
     Raises:
-        StorageError: the file cannot be written; an existing file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     counts = np.asarray(matrix)
     n = len(names)
@@ -74,8 +73,7 @@ def reliability_diagram(bins: Reliability, path: str | Path) -> None:
 
     Raises:
         DataError: there are no decisions.
-        StorageError: the file cannot be written; an existing file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     filled = [item for item in bins if item is not None]
     if not filled:
@@ -117,8 +115,7 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
 
     Raises:
         DataError: no record has both an epoch or step and one of these values.
-        StorageError: the file cannot be written; an existing file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     keys = dict.fromkeys(key for record in records for key in record)
     metrics = [key for key in keys if key.startswith("val_") and key != "val_loss"]

@@ -28,8 +28,7 @@ def cost_curves(models: Mapping[str, Sequence[tuple[int, float, int]]], path: st
         caption: on which hardware, and how, the numbers were measured; drawn above the curves.
 
     Raises:
-        StorageError: the file cannot be written; an older file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     figure = new_figure(11.0, 4.8)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -79,8 +78,7 @@ def learning_curves(
         levels: results without training, by name, drawn as horizontal lines.
 
     Raises:
-        StorageError: the file cannot be written; an older file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     figure = new_figure(6.5, 4.5)
     axes = figure.add_subplot()
@@ -112,8 +110,7 @@ def token_maps(models: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
         models: by name, a map, and signals (N,) by name.
 
     Raises:
-        StorageError: the file cannot be written; an older file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     figure = new_figure(3.6 * len(models), 5.2)
     all_axes = figure.subplots(2, len(models), squeeze=False, sharex=True, height_ratios=(2, 5))
@@ -144,8 +141,7 @@ def plot_layer_maps(maps: Sequence[LayerMap], path: str | Path) -> None:
     installed font has are shown as numbers.
 
     Raises:
-        StorageError: the file cannot be written; an older file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     rows = list(dict.fromkeys((item.stack, item.name) for item in maps))
     columns = sorted({item.layer for item in maps})
@@ -190,8 +186,7 @@ def spatial_filters(
         matrices: names of those to draw as matrices as well, below the filters.
 
     Raises:
-        StorageError: the file cannot be written; an older file is unchanged.
-        MissingPackage: matplotlib is not installed.
+        StorageError, MissingPackage: see `mixling.export.figures`.
     """
     columns = sorted({layer for layers in filters.values() for layer in layers})
     rows = [*((name, False) for name in filters), *((name, True) for name in matrices)]

@@ -103,7 +103,8 @@ def _files() -> frozenset[str]:
 
 def _own(name: str) -> type[MixerConfig]:
     module = f"{__name__}.{name}"
-    found = [value for key, value in vars(importlib.import_module(module)).items() if _is_config(key, name)]
+    values = vars(importlib.import_module(module)).items()
+    found = [value for key, value in values if _is_of(key, name) and key.endswith("Config")]
     assert len(found) == 1, f"{module} must hold one MixerConfig named after the file, it holds {len(found)}"
     config: type[MixerConfig] = found[0]
     return config
@@ -124,10 +125,6 @@ def _type_of(config: Any) -> str:
 def _is_of(name: str, file: str) -> bool:
     """Return whether a file holds the class of this name: the letters of `token_mlp` are those of TokenMLP."""
     return not name.islower() and name.removesuffix("Config").lower() == file.replace("_", "")
-
-
-def _is_config(name: str, file: str) -> bool:
-    return _is_of(name, file) and name.endswith("Config")
 
 
 MIXERS: Registry[type[MixerConfig]] = Registry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -33,29 +33,14 @@ class ModelConfig(EncoderConfig):
 Head = PoolingHead | TokenHead | LMHead
 
 
-def _pooling_head(config: ModelConfig, num_outputs: int) -> Head:
-    return PoolingHead(config.head, dim=config.dim, num_outputs=num_outputs)
-
-
-def _token_head(config: ModelConfig, num_outputs: int) -> Head:
-    return TokenHead(config.head, dim=config.dim, num_outputs=num_outputs)
-
-
-def _tag_head(config: ModelConfig, num_outputs: int) -> Head:
-    transitions = config.head.transitions
+def _build_head(config: ModelConfig, output: Output, num_outputs: int) -> Head:
+    match output:
+        case "text":
+            return PoolingHead(config.head, dim=config.dim, num_outputs=num_outputs)
+        case "subwords":
+            return LMHead(dim=config.dim, num_outputs=num_outputs, tied=config.text.projection.trained_rows)
+    transitions = output == "tags" and config.head.transitions
     return TokenHead(config.head, dim=config.dim, num_outputs=num_outputs, transitions=transitions)
-
-
-def _lm_head(config: ModelConfig, num_outputs: int) -> Head:
-    return LMHead(dim=config.dim, num_outputs=num_outputs, tied=config.text.projection.trained_rows)
-
-
-_HEADS: dict[Output, Callable[[ModelConfig, int], Head]] = {
-    "text": _pooling_head,
-    "tokens": _token_head,
-    "tags": _tag_head,
-    "subwords": _lm_head,
-}
 
 
 class Model(nn.Module):
@@ -89,12 +74,12 @@ class Model(nn.Module):
             embedding_dim=projection.fixed_dim,
         )
         self.class_token: nn.Parameter | None = None
-        if config.head.pooling == "class" and _HEADS[output] is _pooling_head:
+        if config.head.pooling == "class" and output == "text":
             self.class_token = nn.Parameter(torch.empty(config.dim))
             nn.init.normal_(self.class_token, std=0.02)
         max_len = config.text.max_len + (self.class_token is not None)
         self.encoder = Encoder(config.blocks, dim=config.dim, max_len=max_len, final_norm=config.final_norm)
-        self.head = _HEADS[output](config, num_outputs)
+        self.head = _build_head(config, output, num_outputs)
         self.of_tokens = isinstance(self.head, TokenHead)
 
     def forward(

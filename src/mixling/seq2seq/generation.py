@@ -164,11 +164,11 @@ def _beam_search(
         sums, beams, new = likeliest.gather(1, going), beams.gather(1, going), new.gather(1, going)
         # An upper bound of the scores that unfinished hypotheses can reach: no further loss, at the best length.
         limits = (sums[:, 0] / (config.max_len if alpha > 0 else length + 1) ** alpha).tolist()
-        left = [
-            row
-            for row, number in enumerate(open_.tolist())
-            if not _is_found(best[number], limits[row], full=config.early_stopping and finished[number] >= most)
-        ]
+        left = []
+        for row, number in enumerate(open_.tolist()):
+            found, full = best[number], config.early_stopping and finished[number] >= most
+            if found is None or not (full or found.score >= limits[row]):
+                left.append(row)
         if not left:
             break
         rows = torch.tensor(left, device=device)
@@ -177,7 +177,3 @@ def _beam_search(
         state = pick(state, (rows[:, None] * width + beams).flatten(), same_sources=sums.shape == (count, width))
         last = new.flatten()
     return [hypothesis for hypothesis in best if hypothesis is not None]
-
-
-def _is_found(best: Hypothesis | None, limit: float, *, full: bool) -> bool:
-    return best is not None and (full or best.score >= limit)

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from torch import Tensor
-
 from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
-from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
+from mixling.runs.artifact import TEXT_TO_TEXT, read_artifact
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, execute
@@ -86,7 +84,12 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
         draws(config.mixing, {part.name: len(part) for part in parts})
         self.model = build_encoder_decoder(config.model, vocab_size=len(self.coder), seed=config.train.seed)
         if config.pretrained is not None and not stage.begun:
-            weights = read_artifact(config.pretrained, _weights, hint=HINT, kinds=(TEXT_TO_TEXT,))
+            weights = read_artifact(
+                config.pretrained,
+                lambda artifact: read_weights(artifact.folder, artifact.saved),
+                hint=HINT,
+                kinds=(TEXT_TO_TEXT,),
+            )
             load_weights(self.model, weights, folder=config.pretrained, remedy=_REMEDY)
         self.data = PairData(
             objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
@@ -132,10 +135,6 @@ class _Pairs(Parts[dict[str, TextMetrics]]):
 
     def card(self, report: dict[str, Any]) -> str:
         return text_to_text_card(self.config.to_dict(), report)
-
-
-def _weights(artifact: Artifact) -> dict[str, Tensor]:
-    return read_weights(artifact.folder, artifact.saved)
 
 
 def _coder(config: PairRunConfig, rows: Sequence[TaskRows], stored: Path | None) -> SubwordTokenizer:

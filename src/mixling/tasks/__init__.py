@@ -124,7 +124,6 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     sample = Sample(
         path=files[0],
         file_format=file_format,
-        named=frozenset(named),
         label=columns.label,
         text_pair=columns.text_pair,
         rows=[row.values for row in islice(rows, _SAMPLE)],

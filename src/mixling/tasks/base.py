@@ -40,13 +40,11 @@ _Floats = npt.NDArray[np.floating]
 class Sample:
     """The beginning of a training file, from which a task is inferred.
 
-    named: the keys of `ColumnsConfig` set by the user. label, text_pair: the columns of the label and of second texts,
-    if any. rows: the first rows.
+    label, text_pair: the columns of the label and of second texts, if any. rows: the first rows.
     """
 
     path: str
     file_format: str | None
-    named: frozenset[str]
     label: str
     text_pair: str | None
     rows: Sequence[Mapping[str, Any]]

@@ -77,18 +77,6 @@ def _gray(images: Images) -> Tensor:
     return torch.einsum("bchw,c->bhw", images, weights)[:, None]
 
 
-def _brightness(images: Images, amount: Tensor) -> Images:
-    return _blend(images, torch.zeros(()), amount)
-
-
-def _contrast(images: Images, amount: Tensor) -> Images:
-    return _blend(images, _gray(images).mean((1, 2, 3), keepdim=True), amount)
-
-
-def _color(images: Images, amount: Tensor) -> Images:
-    return _blend(images, _gray(images), amount)
-
-
 def _sharpness(images: Images, amount: Tensor) -> Images:
     kernel = torch.tensor([[1.0, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
     channels = images.shape[1]
@@ -110,21 +98,17 @@ def _auto_contrast(images: Images, amount: Tensor) -> Images:
     return torch.where(high > low, (images - low) / (high - low).clamp(min=1e-6), images)
 
 
-def _invert(images: Images, amount: Tensor) -> Images:
-    return 1 - images
-
-
 # RandAugment's, without equalization; amounts are from -1 to 1 at magnitude 10.
 OPERATIONS: dict[str, Callable[[Images, Tensor], Images]] = {
     "identity": lambda images, amount: images,
     "auto_contrast": _auto_contrast,
-    "invert": _invert,
+    "invert": lambda images, amount: 1 - images,
     "rotate": _rotate,
     "posterize": _posterize,
     "solarize": _solarize,
-    "color": _color,
-    "contrast": _contrast,
-    "brightness": _brightness,
+    "color": lambda images, amount: _blend(images, _gray(images), amount),
+    "contrast": lambda images, amount: _blend(images, _gray(images).mean((1, 2, 3), keepdim=True), amount),
+    "brightness": lambda images, amount: _blend(images, torch.zeros(()), amount),
     "sharpness": _sharpness,
     "shear_x": _entry(0, 1, 0.3),
     "shear_y": _entry(1, 0, 0.3),
