@@ -14,9 +14,10 @@ from typing import Any
 
 from typer.main import get_command
 
-from mixling import MixerConfig, mixers
+from mixling import mixers
 from mixling.cli.main import build_app
 from mixling.config import Config
+from mixling.mixers import MixerConfig
 from mixling.runs import LABELS, MASKED_LM, Spec
 from mixling.runs.toml import Key, class_summary, describe_keys
 from mixling.seq2seq import PAIRS

@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 
-from mixling import MixerConfig, ModelConfig, PretrainConfig, pretrain
+from mixling import ModelConfig, PretrainConfig, pretrain
 from mixling.cost import count, provenance
 from mixling.layers import RelativePositions
-from mixling.mixers import AttentionConfig, SynthesizerConfig, TokenMLPConfig
+from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, FeedForwardConfig, bert, gmlp
 from mixling.runs import PRETRAINING_DEFAULTS, RUN_FILE, is_finished
 from mixling.storage import read_json, write_json

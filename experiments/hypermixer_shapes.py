@@ -36,12 +36,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling import MixerConfig
 from mixling.cost import provenance
 from mixling.data import pairs_of_shapes
 from mixling.inspect import learning_curves, pseudo_attention, token_maps
 from mixling.layers import Positions
-from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, TokenMLPConfig
+from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, MixerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, Encoder, EncoderConfig, FeedForwardConfig, count_parameters
 from mixling.storage import write_json
 

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from mixling import Dataset, Example, Predictor, RunConfig, Task, fit, read_examples
+from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
 from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
 from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
@@ -46,7 +46,7 @@ from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import rate_interval, resampled
 from mixling.runs import LABELS, choose_model, evaluate, resolve
 from mixling.storage import write_json
-from mixling.tasks import task_type
+from mixling.tasks import Task, task_type
 from mixling.teachers import SentenceEncoder
 
 NONE: Mapping[str, str] = MappingProxyType({})

@@ -27,13 +27,13 @@ from typing import Any
 import torch
 from own_models import load
 
-from mixling import Dataset, Predictor, Task, fit
+from mixling import Dataset, Predictor, fit
 from mixling.comparison import LinearBaseline, TfidfFeatures
 from mixling.cost import provenance
 from mixling.data import Target
 from mixling.runs import LABELS, resolve
 from mixling.storage import write_json
-from mixling.tasks import Classification
+from mixling.tasks import Classification, Task
 from mixling.text import NOISES, NoiseLevel, Text, noisy_texts
 
 SETS = ("snips", "clinc150", "sst2", "cola")

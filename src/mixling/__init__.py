@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mixling.data.examples import DataConfig, Example, read_examples
     from mixling.errors import ConfigError, DataError, ModelFileError, UserError
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
-    from mixling.layers.mixer import Mixer, MixerConfig
-    from mixling.mixers import register_mixer
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
     from mixling.runs.artifact import load
@@ -24,29 +22,23 @@ if TYPE_CHECKING:
     from mixling.runs.training import fit
     from mixling.runtime.predictor import Predictor
     from mixling.seq2seq.generator import TextGenerator
-    from mixling.tasks import register_task
-    from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
     from mixling.text.predictions import Prediction
     from mixling.text.spans import Answer, Span
     from mixling.text.vocabulary import Vocabulary
-    from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.config import TrainConfig
 
-# The public API: everything else is private, or documented in CONTRIBUTING.md as an extension point.
+# The public API, with the extension points of `mixling.mixers`, `mixling.tasks` and `mixling.training` that docs/api.md
+# has: everything else is private.
 __all__ = [
     "PRESETS",
     "Answer",
-    "Callback",
-    "CallbackList",
     "ConfigError",
     "DataConfig",
     "DataError",
     "Dataset",
     "Example",
-    "Mixer",
-    "MixerConfig",
     "ModelConfig",
     "ModelFileError",
     "Prediction",
@@ -54,8 +46,6 @@ __all__ = [
     "PretrainConfig",
     "RunConfig",
     "Span",
-    "Step",
-    "Task",
     "TextClassifier",
     "TextConfig",
     "TextEncoder",
@@ -73,8 +63,6 @@ __all__ = [
     "pretrain",
     "read_data",
     "read_examples",
-    "register_mixer",
-    "register_task",
 ]
 
 __getattr__, __dir__ = lazy_imports(__name__)

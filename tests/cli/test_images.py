@@ -12,12 +12,13 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from mixling import Callback, Step, load
+from mixling import load
 from mixling.errors import ConfigError, DataError, Interrupted
 from mixling.runs import read_metrics, resolve
 from mixling.runs.files import read_config
 from mixling.tasks import Classification, LossConfig
 from mixling.text import LabelSet
+from mixling.training import Callback, Step
 from mixling.vision import (
     IMAGE_RUNS,
     ImageAugmentationConfig,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import Callback, ConfigError, Dataset, Example, Prediction, RunConfig
+from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import benchmark, candidates, outcome
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
 from mixling.comparison.evaluation import evaluate_systems
@@ -30,6 +30,7 @@ from mixling.runs.run import Run
 from mixling.runs.spec import Resolved
 from mixling.tasks import Classification, Regression, Tagging
 from mixling.text import LabelSet, Text
+from mixling.training import Callback
 
 TFIDF = "tf-idf + lr"
 TINY = {"dim": 8, "num_layers": 1, "text": {"max_len": 8, "projection": {"num_features": 64, "num_hashes": 8}}}

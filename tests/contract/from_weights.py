@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mixling import Mixer
+from mixling.mixers import Mixer
 
 # Rows of all others sum to one. Those of linear attention are short of it by eps.
 NOT_NORMALIZED = {"spatial weights", "token weights", "linear attention"}

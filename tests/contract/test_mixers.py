@@ -20,13 +20,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import mixling.mixers
-from mixling import ConfigError, Mixer, MixerConfig
+from mixling import ConfigError
 from mixling.config import parse
 from mixling.export.graph_builder import GraphBuilder
 from mixling.export.scope import NoWriter, Scope
 from mixling.export.write import WRITERS
 from mixling.layers import mixer as steps
-from mixling.mixers import config_class, mixer_config, mixer_types
+from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
 
 from .from_weights import FROM_WEIGHTS, NOT_NORMALIZED
 from .variants import VARIANTS

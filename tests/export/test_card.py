@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mixling import RunConfig, Task
+from mixling import RunConfig
 from mixling.config import parse
 from mixling.export.card import model_card
-from mixling.tasks import task_type
+from mixling.tasks import Task, task_type
 from mixling.text import LabelSet
 
 yaml = pytest.importorskip("yaml")

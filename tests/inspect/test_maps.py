@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling import Mixer, MixerConfig
 from mixling.inspect import maps, plots, pseudo_attention
-from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig
+from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, Mixer, MixerConfig
 
 
 def generator(seed: int = 0) -> torch.Generator:

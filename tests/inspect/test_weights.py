@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling import PRESETS, ConfigError, MixerConfig
+from mixling import PRESETS, ConfigError
 from mixling.inspect import LayerMap, layer_maps, learned_filters, pseudo_attention
 from mixling.inspect.weights import MIXING_MODELS, highest, mixers_with, of_encoder
-from mixling.mixers import AttentionConfig, IdentityConfig, RemixingConfig, SpatialGatingConfig
+from mixling.mixers import AttentionConfig, IdentityConfig, MixerConfig, RemixingConfig, SpatialGatingConfig
 from mixling.models import BlockConfig, Encoder
 from mixling.seq2seq import EncoderDecoder, build_encoder_decoder, seq2seq_config
 from mixling.seq2seq.inspection import of_encoder_decoder

@@ -8,9 +8,8 @@ from scipy import stats
 from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
-from mixling import Task
 from mixling.metrics import rate_interval, resampled, wilson
-from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.text import LabelSet
 
 LETTERS = Classification(LabelSet(("a", "b", "c"), "single"))

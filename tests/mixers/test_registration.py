@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor
 
 import mixling.mixers
-from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config, register_mixer
+from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config
 from mixling.config import parse
-from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
+from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
 from mixling.models import BlockConfig
 from mixling.runs import load_model, write_model
 from mixling.text import LabelSet, MinHash

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import ConfigError, DataConfig, DataError, Dataset, Example, RunConfig, Task
+from mixling import ConfigError, DataConfig, DataError, Dataset, Example, RunConfig
 from mixling.config import parse
 from mixling.runs import DistillConfig, check_distill
 from mixling.runs.distill import DistillationData, Member, make_distillation_data, soften
-from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.teachers import FunctionTeacher
 from mixling.text import LabelSet, Text
 

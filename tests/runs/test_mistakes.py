@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Dataset, Example, Prediction, Predictor, Task
+from mixling import ConfigError, Dataset, Example, Prediction, Predictor
 from mixling.metrics import resampled, wilson
 from mixling.runs.mistakes import find_mistakes, slices
-from mixling.tasks import Classification, MultiLabel, Regression, Tagging
+from mixling.tasks import Classification, MultiLabel, Regression, Tagging, Task
 from mixling.text import LabelSet
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
+from mixling import Dataset, Example, RunConfig, fit, model_config
 from mixling.config import parse
 from mixling.runs import plots
-from mixling.training import CHECKPOINT
+from mixling.training import CHECKPOINT, Callback, Step
 
 PLOTS = {"curves.png", "confusion.png"}
 

@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import load_file
 
 from mixling import (
-    Callback,
     ConfigError,
     Dataset,
     Example,
@@ -31,7 +30,7 @@ from mixling.errors import Interrupted, StorageError
 from mixling.runs import FINE_TUNING, is_finished, load_model, pretrained_config
 from mixling.runs.artifact import PRETRAINING
 from mixling.runs.pretrained import load_pretrained
-from mixling.training import CHECKPOINT
+from mixling.training import CHECKPOINT, Callback
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gmlp": {"preset": "gmlp-tiny", "layers": [{"mixers": [{"type": "spatial_gating", "ffn_dim": 32}]}]},

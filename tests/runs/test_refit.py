@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from mixling import Callback, ConfigError, Dataset, Example, Predictor, RunConfig, Step, TextConfig, TextEncoder, fit
+from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit
 from mixling.config import merge
 from mixling.data import TextSet
 from mixling.runs import LABELS, resolve
 from mixling.runs.refit import with_validation
 from mixling.tasks import Classification, Tagging
 from mixling.text import LabelSet, MinHash, train_vocabulary
-from mixling.training import LabeledData
+from mixling.training import Callback, LabeledData, Step
 
 COLORS = ("red", "green", "blue")
 

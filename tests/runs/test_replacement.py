@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import Callback, Dataset, Example, RunConfig, Step, fit, model_config
+from mixling import Dataset, Example, RunConfig, fit, model_config
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, TrainingError
 from mixling.runs import NEXT, RUN_FILE, load_model, read_folder, unfinished_run
@@ -20,7 +20,7 @@ from mixling.runs.files import COMPLETE, CONFIG_FILE, METRICS_FILE, WEIGHTS_FILE
 from mixling.runs.record import held
 from mixling.runs.replacement import commit, complete, link_folder
 from mixling.runtime import ONNX_FILE
-from mixling.training import CHECKPOINT
+from mixling.training import CHECKPOINT, Callback, Step
 
 # Of the old run and of the new one: some in both, some in one, one in a folder.
 OLD = (RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE, "vocab.txt", "confusion.png", "corpus/train.rows")

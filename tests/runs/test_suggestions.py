@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mixling import ConfigError, Predictor, Task
+from mixling import ConfigError, Predictor
 from mixling.runs import suggest
 from mixling.runs.suggestions import margins
-from mixling.tasks import Classification, MultiLabel, Regression
+from mixling.tasks import Classification, MultiLabel, Regression, Task
 from mixling.text import LabelSet
 
 CLASSES = Classification(LabelSet(("a", "b", "c"), "single"))

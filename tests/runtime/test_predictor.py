@@ -20,7 +20,6 @@ from mixling import (  # noqa: E402
     ModelConfig,
     ModelFileError,
     Predictor,
-    Task,
     TextConfig,
     TextEncoder,
     build_model,
@@ -29,7 +28,13 @@ from mixling.export import export_onnx  # noqa: E402
 from mixling.mixers import TokenMLPConfig  # noqa: E402
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, Model  # noqa: E402
 from mixling.runtime import seal  # noqa: E402
-from mixling.tasks import ANSWER_ENDS, Classification, QuestionAnswering, Tagging  # noqa: E402
+from mixling.tasks import (  # noqa: E402
+    ANSWER_ENDS,
+    Classification,
+    QuestionAnswering,
+    Tagging,
+    Task,
+)
 from mixling.text import LabelSet, MinHash, ReadingConfig, SimHash, train_vocabulary  # noqa: E402
 
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"

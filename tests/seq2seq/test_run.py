@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mixling import Callback, ConfigError, DataError, ModelFileError, TextGenerator
+from mixling import ConfigError, DataError, ModelFileError, TextGenerator
 from mixling.config import merge, parse
 from mixling.data import OnBadRow
 from mixling.errors import Interrupted, TrainingError
@@ -37,6 +37,7 @@ from mixling.seq2seq import (
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.presets import scaled_remixer
 from mixling.seq2seq.tasks import read_task
+from mixling.training import Callback
 
 pytestmark = pytest.mark.slow  # each trains a model
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixling import DataError, ModelFileError, Prediction, Task
-from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling import DataError, ModelFileError, Prediction
+from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.text import Encoded, LabelSet
 
 SINGLE = Classification(LabelSet(("bad", "fair", "good"), "single"))

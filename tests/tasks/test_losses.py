@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling import Task
-from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging
+from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging, Task
 from mixling.text import LabelSet
 
 SINGLE, TAGS = ("a", "b", "c"), ("O", "B-x", "I-x", "B-y", "I-y")

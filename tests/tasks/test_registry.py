@@ -12,8 +12,18 @@ from typing import Any
 
 import pytest
 
-from mixling import ConfigError, Task, register_task
-from mixling.tasks import TASK_ENTRY_POINTS, TASKS, Classification, Regression, own_tasks, task_names, task_type
+from mixling import ConfigError
+from mixling.tasks import (
+    TASK_ENTRY_POINTS,
+    TASKS,
+    Classification,
+    Regression,
+    Task,
+    own_tasks,
+    register_task,
+    task_names,
+    task_type,
+)
 
 STARS = '''
 from mixling.metrics.base import Score
@@ -86,7 +96,7 @@ def test_a_registered_task_is_known_and_its_name_is_taken() -> None:
         (type("Mine", (Regression,), {"name": "tagging"}), "task 'tagging': mixling has a task of this name"),
         (type("Mine", (Regression,), {"name": ""}), "Mine: has no name; add name ="),
         (type("Mine", (Task,), {"name": "mine"}), "Mine: misses the methods compare_quantized, decode, evaluate, "),
-        (dict, "a task is given by a subclass of mixling.tasks.base.Task"),
+        (dict, "a task is given by a subclass of mixling.tasks.Task"),
     ],
 )
 def test_what_cannot_be_registered_is_refused(task: Any, message: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import DataError, ModelFileError, Predictor, Task
-from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling import DataError, ModelFileError, Predictor
+from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.teachers import FunctionTeacher, collect_predictions
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher

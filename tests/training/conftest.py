@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from mixling import Dataset, Example, MixerConfig, ModelConfig, Task, TextConfig, TextEncoder, TrainConfig, build_model
+from mixling import Dataset, Example, ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.data import TextSet
-from mixling.mixers import TokenMLPConfig
+from mixling.mixers import MixerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
-from mixling.tasks import Classification, Tagging
+from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
 from mixling.training import Augmenter, LabeledData, Trainer
 

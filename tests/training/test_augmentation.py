@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling import Dataset, Example, Task, TextConfig, TextEncoder, TrainConfig
+from mixling import Dataset, Example, TextConfig, TextEncoder, TrainConfig
 from mixling.data import TextSet
 from mixling.errors import ConfigError
 from mixling.runs import LABELS, MASKED_LM, resolve
-from mixling.tasks import Classification, Tagging
+from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
 from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData
 from mixling.training.augmentation import MILD_AUGMENTATION

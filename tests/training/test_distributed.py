@@ -20,12 +20,21 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mixling import Callback, Step, TrainConfig
+from mixling import TrainConfig
 from mixling.data import shard
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, config_class, mixer_config, mixer_types
 from mixling.tasks import LossConfig
-from mixling.training import CHECKPOINT, HISTORY, DistributedContext, OptimConfig, Trainer, load_checkpoint
+from mixling.training import (
+    CHECKPOINT,
+    HISTORY,
+    Callback,
+    DistributedContext,
+    OptimConfig,
+    Step,
+    Trainer,
+    load_checkpoint,
+)
 from mixling.training.distributed import distributed_context, is_launched
 
 ROOT = Path(__file__).resolve().parents[2]

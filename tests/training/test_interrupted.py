@@ -12,9 +12,19 @@ from typing import Any
 
 import pytest
 
-from mixling import Callback, ModelFileError, Step, TrainConfig
+from mixling import ModelFileError, TrainConfig
 from mixling.errors import Interrupted, TrainingError
-from mixling.training import CHECKPOINT, HISTORY, AugmentationConfig, Interrupts, OptimConfig, Trainer, load_checkpoint
+from mixling.training import (
+    CHECKPOINT,
+    HISTORY,
+    AugmentationConfig,
+    Callback,
+    Interrupts,
+    OptimConfig,
+    Step,
+    Trainer,
+    load_checkpoint,
+)
 
 pytestmark = pytest.mark.slow  # each trains, most several times
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mixling import Callback, Step, TrainConfig
+from mixling import TrainConfig
 from mixling.data import Batch, TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
@@ -24,9 +24,11 @@ from mixling.tasks import Classification, LossConfig
 from mixling.training import (
     HISTORY,
     NO_AUGMENTATION,
+    Callback,
     Interrupts,
     LabeledData,
     OptimConfig,
+    Step,
     Trainer,
     dataset_adapter,
     learning_rate,

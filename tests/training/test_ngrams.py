@@ -12,10 +12,10 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from mixling import Task, TextConfig, TextEncoder
+from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
-from mixling.tasks import LossConfig, task_type
+from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import ngrams
 from mixling.training.ngram_mixture import fit_mixture

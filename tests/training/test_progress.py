@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mixling import Step
-from mixling.training import progress
+from mixling.training import Step, progress
 from mixling.training.progress import TrainingProgress
 
 

@@ -14,9 +14,19 @@ from typing import Any
 
 import pytest
 
-from mixling import Callback, CallbackList, ConfigError, Predictor, Step, TrainConfig, UserError
+from mixling import ConfigError, Predictor, TrainConfig, UserError
 from mixling.config import parse
-from mixling.training import CHECKPOINT, DistributedContext, OptimConfig, Trainer, learning_rate, load_checkpoint
+from mixling.training import (
+    CHECKPOINT,
+    Callback,
+    CallbackList,
+    DistributedContext,
+    OptimConfig,
+    Step,
+    Trainer,
+    learning_rate,
+    load_checkpoint,
+)
 from mixling.training.tracking import Tracker, Tracking, track_model
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -131,7 +131,7 @@ MIXERS: Registry[type[MixerConfig]] = Registry(
     "mixer",
     key="type",
     group=MIXER_ENTRY_POINTS,
-    how="mixling.register_mixer",
+    how="mixling.mixers.register_mixer",
     own=_files,
     load_own=_own,
     name_of=_type_of,

@@ -1,6 +1,6 @@
 """Tasks, one per file: `task = "tagging"` in a configuration means the file `tagging.py`.
 
-A task of another package is a subclass of `mixling.tasks.base.Task` with a new `name`. It is found by an entry point in
+A task of another package is a subclass of `mixling.tasks.Task` with a new `name`. It is found by an entry point in
 the group "mixling.tasks" that has the task's name and points to the class,
 
     [project.entry-points."mixling.tasks"]
@@ -58,7 +58,7 @@ def register_task(task: _T) -> _T:
     """Register a task by its name in this process; usable as a class decorator.
 
     Args:
-        task: a subclass of `mixling.tasks.base.Task`. A class with the same module and name replaces the
+        task: a subclass of `mixling.tasks.Task`. A class with the same module and name replaces the
             registered one, as when a notebook cell is run again.
 
     Raises:
@@ -87,12 +87,12 @@ def _name_of(task: Any) -> str:
     from mixling.tasks.base import Task
 
     if not (isinstance(task, type) and issubclass(task, Task)):
-        raise ConfigError(f"got {task!r}; a task is given by a subclass of mixling.tasks.base.Task")
+        raise ConfigError(f"got {task!r}; a task is given by a subclass of mixling.tasks.Task")
     name = getattr(task, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{task.__qualname__}: has no name; add name = "my_name"')
     if missing := sorted(task.__abstractmethods__):
-        raise ConfigError(f"{task.__qualname__}: misses the methods {', '.join(missing)} of mixling.tasks.base.Task")
+        raise ConfigError(f"{task.__qualname__}: misses the methods {', '.join(missing)} of mixling.tasks.Task")
     return name
 
 
@@ -147,7 +147,7 @@ TASKS: Registry[type[Task]] = Registry(
     "task",
     key="name",
     group=TASK_ENTRY_POINTS,
-    how="mixling.register_task",
+    how="mixling.tasks.register_task",
     own=own_tasks,
     load_own=_own,
     name_of=_name_of,

@@ -6,6 +6,7 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter
+    from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.checkpoint import load_checkpoint, save_checkpoint
     from mixling.training.config import NgramConfig
     from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets
