@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mixling import Predictor
-from mixling.browser.site import write_site
+from mixling.browser import write_site
 
 from ..chromium import NEEDS_CHROMIUM, chromium, served, watched_page
 

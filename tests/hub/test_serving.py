@@ -8,8 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import ModelFileError
-from mixling.serving import ServerSettings, Service
-from mixling.serving.settings import named_models
+from mixling.serving import ServerSettings, Service, named_models
 
 from ..serving.generator import write_generator
 from .conftest import FakeHub

@@ -13,7 +13,7 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 from onnx import numpy_helper
 
 from mixling import ModelFileError, Predictor
-from mixling.runtime.native import load_native
+from mixling.runtime import load_native
 
 from .test_ngrams import changed
 from .test_words import native_of, predictors

@@ -11,8 +11,7 @@ import torch
 
 from mixling import DataError, Dataset, Example, ModelFileError
 from mixling.tasks import Classification, MultiLabel, Tagging
-from mixling.teachers import TransformerTeacher
-from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
+from mixling.teachers import FineTuneConfig, TransformerTeacher, fine_tune
 from mixling.teachers.transformer import is_transformer
 from mixling.text import LabelSet, Text
 
