@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.examples import Example, Target
+from mixling.data.examples import Example, ExampleBlock, Target
 from mixling.errors import DataError, StorageError
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
@@ -29,6 +29,7 @@ TargetKind = Literal["none", "label", "labels", "number", "answers"]
 
 _OVERHEAD = 64  # bytes of a Python object in addition to its text
 _UNLABELED = -1
+_MOST_LINES = 1 << 31  # of 32 bits
 _KINDS = {
     "none": "no target",
     "label": "a label",
@@ -86,9 +87,7 @@ class ExampleColumns:
 
     def add(self, example: Example) -> None:
         self._check(example)
-        if not self._paths or self._paths[-1] != example.path:
-            self._paths.append(example.path)
-            self._path_starts.append(len(self))
+        self._begin_path(example.path)
         try:
             self._lines.append(example.line)
         except OverflowError:
@@ -110,6 +109,32 @@ class ExampleColumns:
             self.file.write([record])
         else:
             self._keep(example)
+
+    def add_block(self, block: ExampleBlock) -> None:
+        """Add the examples of a block."""
+        names = [target for target in block.targets if isinstance(target, str)]
+        records = [_record(text, None) for text in block.texts]
+        size, count = sum(map(len, records)), len(self) + len(records)
+        is_large = self._bytes + size + _OVERHEAD * count > self._limit or block.line + len(records) > _MOST_LINES
+        if is_large or self.file is not None or self.ends is not None or len(names) < len(records):
+            for example in block:
+                self.add(example)
+            return
+        self._check(next(iter(block)))  # the others have the same schema
+        self._begin_path(block.path)
+        self._lines.extend(range(block.line, block.line + len(records)))
+        numbers = self._number_of
+        self.ids.extend([numbers.setdefault(name, len(numbers)) for name in names])
+        self.hashes.frombytes(np.frombuffer(b"".join(map(_digest, records)), "<u8").astype(np.uint64).tobytes())
+        self._sizes.extend(map(len, records))
+        self._bytes += size
+        self._firsts += block.texts
+
+    def _begin_path(self, path: str) -> None:
+        """Note the path of the next examples."""
+        if not self._paths or self._paths[-1] != path:
+            self._paths.append(path)
+            self._path_starts.append(len(self))
 
     def _check(self, example: Example) -> None:
         """Reject an example whose schema differs from that of earlier examples."""
@@ -273,4 +298,8 @@ def utf8(text: str) -> bytes:
 
 def hash_of(content: bytes) -> int:
     """Return a 64-bit hash that is the same on every platform."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    return int.from_bytes(_digest(content), "little")
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=8).digest()

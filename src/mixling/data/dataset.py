@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.columns import ExampleColumns, RowIndices, Schema, hash_of, utf8
-from mixling.data.examples import Example, Target
+from mixling.data.examples import Example, ExampleBlock, Target
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
@@ -39,7 +39,7 @@ class Dataset(Sequence[Example]):
     @classmethod
     def from_examples(
         cls,
-        examples: Iterable[Example],
+        examples: Iterable[Example | ExampleBlock],
         *,
         pairs: bool | None = None,
         spool_dir: Path | None = None,
@@ -48,7 +48,7 @@ class Dataset(Sequence[Example]):
         """Read all examples.
 
         Args:
-            examples: examples of one schema, such as `read_examples` streams.
+            examples: examples of one schema, such as `read_examples` or `read_blocks` streams.
             pairs: whether the texts must be pairs; by default, whether the first one is.
             spool_dir: the folder of the temporary file; by default the system's.
             memory_limit: bytes that the texts may occupy before they are moved to the file.
@@ -58,8 +58,11 @@ class Dataset(Sequence[Example]):
             StorageError: the temporary file cannot be written.
         """
         columns = ExampleColumns(pairs, spool_dir, memory_limit)
-        for example in examples:
-            columns.add(example)
+        for item in examples:
+            if isinstance(item, Example):
+                columns.add(item)
+            else:
+                columns.add_block(item)
         columns.freeze()
         return cls(columns)
 

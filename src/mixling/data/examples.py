@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from mixling.config import Config
+from mixling.data.plain_rows import plain_columns
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import is_blank, row_error, shown_value, string_of, words_of
@@ -37,6 +39,24 @@ class Example:
     id: str | None = None
     answers: Answers | None = None
     group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleBlock:
+    """Examples of consecutive lines of a file, with one text and one target each; it saves an object for each of them.
+
+    Attributes:
+        line: the 1-based line of the first.
+    """
+
+    texts: list[str]
+    targets: list[Target]
+    path: str
+    line: int
+
+    def __iter__(self) -> Iterator[Example]:
+        for number, (text, target) in enumerate(zip(self.texts, self.targets, strict=True)):
+            yield Example(text, target, self.path, self.line + number)
 
 
 _HEADER_WORD = 40  # characters; names of columns are shorter
@@ -158,6 +178,17 @@ class TextReader(RowReader):
         target = self.target(row, columns.label, value) if self.labeled or not is_blank(value) else None
         return Example(text, target, row.path, row.line)
 
+    def targets(self, values: list[Any], path: str, line: int) -> list[Target]:
+        """Return the targets of consecutive lines from the values of their columns; raises as `target` does."""
+        column = self.columns.label
+        known: dict[str, Target] = {}
+        for value in dict.fromkeys(value for value in values if isinstance(value, str)):
+            known[value] = self.target(Row({column: value}, path, line), column, value)
+        return [
+            known[value] if isinstance(value, str) else self.target(Row({column: value}, path, line + i), column, value)
+            for i, value in enumerate(values)
+        ]
+
 
 def read_examples(
     sources: Sequence[str | Path],
@@ -183,13 +214,50 @@ def read_examples(
         DataError: the file has no such column; a row is bad (in JSONL also: it has no such column), unless `on_bad_row`
             skips it; or no usable row is left.
     """
+    blocks = read_blocks(
+        sources,
+        reader=reader,
+        columns=columns,
+        on_bad_row=on_bad_row,
+        labeled=labeled,
+        file_format=file_format,
+        grouped=grouped,
+    )
+    for item in blocks:
+        if isinstance(item, Example):
+            yield item
+        else:
+            yield from item
+
+
+def read_blocks(
+    sources: Sequence[str | Path],
+    *,
+    reader: type[RowReader],
+    columns: ColumnsConfig,
+    on_bad_row: OnBadRow,
+    labeled: bool = True,
+    file_format: str | None = None,
+    grouped: bool = False,
+) -> Iterator[Example | ExampleBlock]:
+    """Stream the examples of `read_examples`, many at a time as long as the rows of a file are plain."""
     if not sources:
         raise ConfigError("no input; name at least one file")
     empty = True
     read = reader(columns, labeled=labeled)
+    has_blocks = labeled and file_format in (None, "jsonl") and not (grouped and columns.group is not None)
     wanted = {"id", *(name for name in columns.to_dict().values() if name is not None)}
     for source in sources:
-        checked = False
+        before, done, checked = copy.deepcopy(read), 0, False
+        for block in _blocks(str(source), read) if has_blocks else (None,):
+            if block is None:
+                break
+            yield block
+            done, empty = done + len(block.texts), False
+        else:
+            continue
+        # From the start, for the numbers of lines, and because a later row may contradict an earlier one.
+        read = before
         for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted):
             if not (row.own_columns or checked):
                 read.check_columns(row)
@@ -205,11 +273,37 @@ def read_examples(
             except DataError as error:
                 on_bad_row(error)
                 continue
-            empty = False
-            yield example
+            if row.line > done:
+                empty = False
+                yield example
     if empty:
         first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
         raise DataError(f"no rows are left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
+
+
+def _blocks(source: str, read: RowReader) -> Iterator[ExampleBlock | None]:
+    """Yield examples as long as the rows of a file are plain; None, as the last one, if there are rows after them."""
+    columns = read.columns
+    if (
+        not isinstance(read, TextReader)
+        or type(read).example is not TextReader.example
+        or columns.text_pair is not None
+    ):
+        yield None
+        return
+    line = 1
+    for window in plain_columns(source, text=columns.text, label=columns.label):
+        if window is None:
+            yield None
+            return
+        texts, values = window
+        try:
+            targets = read.targets(values, source, line)
+        except DataError:
+            yield None
+            return
+        yield ExampleBlock(texts, targets, source, line)
+        line += len(texts)
 
 
 def _check_group(row: Row, columns: ColumnsConfig) -> None:

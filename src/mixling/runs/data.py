@@ -10,7 +10,7 @@ import numpy as np
 
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
-from mixling.data.examples import read_examples
+from mixling.data.examples import read_blocks
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
@@ -58,7 +58,7 @@ def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str
     on_bad_row = OnBadRow(data.on_bad_row)
 
     def load(sources: tuple[str, ...], *, grouped: bool = False) -> Dataset:
-        examples = read_examples(
+        examples = read_blocks(
             sources,
             reader=task_type(config.task).reader,
             columns=data.columns,
