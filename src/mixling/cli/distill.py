@@ -52,7 +52,10 @@ class TeacherData:
         str | None,
         typer.Option("--split", metavar="auto|sentences|documents", help="Unit to split unlabeled text into."),
     ] = None
-    limit: Annotated[int | None, typer.Option("--limit", help="Maximum number of unlabeled texts [40000].")] = None
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", help="Maximum number of unlabeled texts [40,000 long to 120,000 short ones]."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

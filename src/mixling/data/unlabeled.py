@@ -35,7 +35,9 @@ TextChoice = Literal["similar", "random"]
 _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 _NO_COLUMN = "\0"
 _SAMPLE = 200  # texts whose lengths are compared
-_CANDIDATES = 16  # random texts for each that is chosen as similar
+_CANDIDATES = 8  # random texts for each that is chosen as similar
+# Without a limit: of SST-2's sentences, 120,000 teach more than 40,000; of long texts so many would take hours.
+_FEWEST, _MOST, _MOST_WORDS = 40_000, 120_000, 2_400_000
 
 
 def read_unlabeled(
@@ -72,7 +74,7 @@ def choose_texts(
     evaluated: Iterable[Text],
     *,
     split: Split,
-    limit: int,
+    limit: int | None,
     choice: TextChoice = "random",
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
@@ -83,6 +85,7 @@ def choose_texts(
 
     Args:
         evaluated: the texts of validation and test examples.
+        limit: None: 120,000, or fewer if the training texts have more than 20 words, but at least 40,000.
         choice: whether to choose those that are most like the training texts, the likest first, or random ones.
         split: whether to sample documents or their sentences; "auto" takes sentences if documents are much longer than
             the training texts.
@@ -97,11 +100,13 @@ def choose_texts(
     first = list(islice(stream, _SAMPLE))
     if not first:
         return [], 0
+    labeled = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
+    if limit is None:
+        limit = min(max(round(_MOST_WORDS / max(labeled, 1)), _FEWEST), _MOST)
     sentences = split == "sentences"
     if sentences and not isinstance(first[0], str):
         raise ConfigError("--split sentences: pairs and lists of words have no sentences; allowed: documents")
     if split == "auto" and isinstance(first[0], str):
-        labeled = statistics.median(map(_words, train.texts[:: max(1, len(train) // _SAMPLE)]))
         unlabeled = statistics.median(map(_words, first))
         sentences = unlabeled > 2 * labeled
         if sentences:

@@ -39,15 +39,16 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
     if mixing:
         return Choice("mixling-mixer", changes, f"{len(train):,} pairs of texts" if pairs else "words have labels")
+    large = task.has_classes and not pairs and len(train) >= _LARGE_BATCH_EXAMPLES and words <= _LARGE_BATCH_WORDS
+    batches = _LARGE_BATCHES if large else {}
     if config.distill is not None:
-        return Choice("mixling-base", changes, "distillation from a teacher")
+        return Choice("mixling-base", changes, "distillation from a teacher", batches)
     if config.init.has_texts:
         return Choice("mixling-base", changes, "initialized from text")
     labels = len(train.label_counts())
     name = "mixling-base" if len(train) >= _MANY_EXAMPLES or labels >= _MANY_LABELS else "mixling-small"
-    large = task.has_classes and not pairs and len(train) >= _LARGE_BATCH_EXAMPLES and words <= _LARGE_BATCH_WORDS
     why = f"{len(train):,} examples" + (f", {labels} labels" if task.has_labels else "")
-    return Choice(name, changes, why, _LARGE_BATCHES if large else {})
+    return Choice(name, changes, why, batches)
 
 
 def _length(text: Text) -> int:

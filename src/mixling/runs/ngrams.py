@@ -47,7 +47,7 @@ FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
-_MAX_TEXTS = _MAX_TEACHER_LABELS = 100_000  # that a branch is fitted on, labeled by people and by a teacher
+_MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit

@@ -59,7 +59,12 @@ class DistillConfig(Config):
     split: Split = Field(
         "auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
     )
-    limit: int = Field(40_000, ge=1, description="maximum number of unlabeled texts")
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="maximum number of unlabeled texts; None: 120,000, or fewer if the labeled texts have more than 20 "
+        "words, but at least 40,000",
+    )
     choice: TextChoice = Field("similar", description="of more texts, those most like the labeled ones, or random ones")
     fragments: int = Field(
         4, ge=0, description="spans of words of each labeled text that the teacher labels too, for labels of one text"

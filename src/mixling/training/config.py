@@ -14,6 +14,7 @@ from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
 _FEWEST_STEPS = 150  # of a training on few examples
+_DISTILLATION_STEPS = 3_750
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
@@ -110,7 +111,7 @@ class TrainConfig(Config):
         """
         epochs = self.planned_epochs(num_examples)
         if self.epochs is None and distilled:
-            epochs = min(max(round(240_000 / max(num_examples, 1)), 3), 20)
+            epochs = min(max(round(_DISTILLATION_STEPS * self.batch_size / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init == "model":
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init != "random" and rows_per_label is not None:
