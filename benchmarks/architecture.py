@@ -217,9 +217,8 @@ def old_words(source: Path, readme: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"names": [], "keys": [], "options": [], "readme": []}
     for path, tree in trees(source):
         for node in ast.walk(tree):
-            where = f"{path}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and _old(node.name):
-                found["names"].append(f"{where}: {node.name}")
+                found["names"].append(f"{path}:{node.lineno}: {node.name}")
             if isinstance(node, ast.ClassDef) and any("Config" in ast.unparse(base) for base in node.bases):
                 for item in node.body:
                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
@@ -230,7 +229,7 @@ def old_words(source: Path, readme: str) -> dict[str, list[str]]:
                 for text in _strings(node):
                     old = _old(text.replace("-", "_")) if text.startswith("-") else OLD_PROSE.search(text)
                     if old and text != "--dev":  # the alias of --validation
-                        found["options"].append(f"{where}: {text}")
+                        found["options"].append(f"{path}:{node.lineno}: {text}")
     for number, line in enumerate(readme.splitlines(), 1):
         if OLD_PROSE.search(line):
             found["readme"].append(f"README.md:{number}: {line}")

@@ -7,9 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-from transformers import FNetConfig
-from transformers.models.fnet.modeling_fnet import FNetLayer
+from torch import Tensor, nn
 
 from mixling.mixers import Fourier, fourier
 
@@ -58,6 +56,12 @@ def test_the_matrices_of_an_exported_graph_give_what_the_fft_gives(dim: int) -> 
     assert y.isfinite().all()
 
 
+def theirs(**options: int) -> nn.Module:
+    from transformers.models.fnet import modeling_fnet  # takes seconds
+
+    return modeling_fnet.FNetLayer(modeling_fnet.FNetConfig(hidden_size=8, **options)).double().eval()
+
+
 def test_large_angles_are_exact_in_float32() -> None:
     x, mask = texts([1500, 1021], 2)
     exact = fourier._by_fft(x, mask)
@@ -76,14 +80,14 @@ def test_real_tokens_are_numbered_without_gaps() -> None:
 @pytest.mark.parametrize("per_length", [True, False])
 def test_without_padding_both_forms_are_that_of_transformers(per_length: bool) -> None:
     torch.manual_seed(0)
-    layer = FNetLayer(FNetConfig(hidden_size=8, intermediate_size=12)).double().eval()
+    layer = theirs(intermediate_size=12)
     x, mask = texts([6, 6], 8)
     mixed = layer.fourier.output(Fourier(dim=x.shape[2], per_length=per_length)(x, mask), x)
     torch.testing.assert_close(layer.feed_forward_chunk(mixed), layer(x)[0], **EXACT)
 
 
 def test_padding_changes_the_papers_form_and_not_the_form_by_length() -> None:
-    layer = FNetLayer(FNetConfig(hidden_size=8)).double().eval()
+    layer = theirs()
     x, mask = texts([6, 4], 8)
     paper, own = Fourier(dim=8, per_length=False), Fourier(dim=8, per_length=True)
     torch.testing.assert_close(paper(x, mask), layer.fourier.self(x)[0], **EXACT)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import T5Config, T5ForConditionalGeneration
-from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from mixling.seq2seq import EncoderDecoder, GenerationConfig, Shape, build_encoder_decoder, generate, t5
 
 from .small_models import drawn, sources, targets
+
+if TYPE_CHECKING:
+    from transformers import T5ForConditionalGeneration
+    from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 SUBWORDS, START, STOP = 12, 0, 1
 # transformers 5 keeps states for as many layers as the encoder has: the decoder may not have more.
@@ -30,7 +34,9 @@ class ExactNorm(nn.Module):
 
 
 def theirs(seed: int = 0, std: float = 0.4) -> T5ForConditionalGeneration:
-    config = T5Config(
+    from transformers.models.t5 import modeling_t5  # takes seconds
+
+    config = modeling_t5.T5Config(
         vocab_size=SUBWORDS,
         d_model=SHAPE.dim,
         d_kv=SHAPE.head_dim,
@@ -45,12 +51,12 @@ def theirs(seed: int = 0, std: float = 0.4) -> T5ForConditionalGeneration:
         pad_token_id=0,
     )
     assert not config.scale_decoder_outputs
-    model = T5ForConditionalGeneration(config).double().eval()
+    model: T5ForConditionalGeneration = modeling_t5.T5ForConditionalGeneration(config).double().eval()
     model.lm_head.weight = nn.Parameter(torch.empty_like(model.shared.weight))  # it is tied, whatever is asked for
     drawn(model, seed, std)
     for module in list(model.modules()):
         for name, child in module.named_children():
-            if isinstance(child, T5LayerNorm):
+            if isinstance(child, modeling_t5.T5LayerNorm):
                 setattr(module, name, ExactNorm(child))
     return model
 
