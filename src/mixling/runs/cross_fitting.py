@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -115,14 +115,9 @@ def predict_out_of_fold(
 def _part(data: LabeledData, chosen: npt.NDArray[np.int64]) -> LabeledData:
     """Return some of the training examples."""
     targets: Targets = data.train_targets
-    return LabeledData(
-        objective=data.objective,
+    return replace(
+        data,
         train=TextSet(data.train.dataset.subset(chosen), data.train.encoder),
         train_targets=targets[chosen] if isinstance(targets, np.ndarray) else [targets[int(i)] for i in chosen],
-        validation=data.validation,
-        validation_task=data.validation_task,
-        validation_targets=data.validation_targets,
-        token_dropout=data.token_dropout,
-        augmenter=data.augmenter,
         weights=None if data.weights is None else data.weights[chosen],
     )

@@ -58,10 +58,7 @@ def _describe(model: str) -> dict[str, Any]:
     }
     if Path(model).is_dir():
         facts["model"] = _read(Path(model), CONFIG_FILE, lambda saved: _body(saved["model"])).get("model")
-        metrics = _read(
-            Path(model), METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"]))
-        )
-        facts |= {key: value for key, value in metrics.items() if key in ("best", "validation", "data")}
+        facts |= _metrics(Path(model), "data")
         run = _read(Path(model), RUN_FILE, lambda saved: saved["config"])
         facts["files"] = [Path(name).name for name in run.get("config", {}).get("data", {}).get("train", ())] or None
         facts["written"] = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
@@ -70,14 +67,13 @@ def _describe(model: str) -> dict[str, Any]:
 
 def _describe_pretraining(folder: Path) -> dict[str, Any]:
     saved = _read(folder, CONFIG_FILE, lambda saved: (_body(saved["model"]), saved["parameters"]))
-    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
     return {
         **_file(folder),
         "task": "none yet; fine-tune the pretrained model with: mixling train FILE --from DIR",
         "parameters": saved["parameters"],
         "text": saved["model"]["text"],
         "model": saved["model"],
-        **{key: value for key, value in metrics.items() if key in ("best", "validation")},
+        **_metrics(folder),
     }
 
 
@@ -99,15 +95,19 @@ def _describe_images(folder: Path) -> dict[str, Any]:
     saved = _read(
         folder, CONFIG_FILE, lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
     )
-    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
     return {
         **_file(folder),
         "task": "image classification",
         "parameters": saved["parameters"],
         "labels": saved["labels"]["names"],
         "image_model": saved["model"],
-        **{name: metrics[name] for name in ("data", "validation", "best") if name in metrics},
+        **_metrics(folder, "data"),
     }
+
+
+def _metrics(folder: Path, *more: str) -> dict[str, Any]:
+    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
+    return {key: value for key, value in metrics.items() if key in ("best", "validation", *more)}
 
 
 def _file(folder: Path) -> dict[str, Any]:
@@ -180,11 +180,12 @@ def summary(facts: dict[str, Any]) -> str:
         lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
     if "threshold" in facts:
         lines.append(("abstains", f"below a probability of {facts['threshold']:.4f}"))
-    if "validation" in facts:
-        lines.append(("validation", _validation(facts["validation"])))
-    if "best" in facts:
-        lines.append(("best epoch", _best(facts["best"])))
-    return _rows(lines + unfinished)
+    return _rows(lines + _quality_lines(facts) + unfinished)
+
+
+def _quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    shown = {"validation": ("validation", _validation), "best": ("best epoch", _best)}
+    return [(title, show(facts[key])) for key, (title, show) in shown.items() if key in facts]
 
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
@@ -237,11 +238,7 @@ def _image_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("images", f"{size} x {size} pixels, {colors}; {patches}"),
         ("body", f"width {model['dim']}, {_layers(model)}"),
     ]
-    if "validation" in facts:
-        lines.append(("validation", _validation(facts["validation"])))
-    if "best" in facts:
-        lines.append(("best epoch", _best(facts["best"])))
-    return lines
+    return lines + _quality_lines(facts)
 
 
 def _labels(labels: list[str], counts: dict[str, int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,10 @@ def with_validation(data: LabeledData, validation: Dataset, task: Task) -> Label
         (example for part in (train, validation) for example in part), pairs=train.schema.pairs
     )
     weights = data.weights
-    return LabeledData(
-        objective=data.objective,
+    return replace(
+        data,
         train=TextSet(joined, data.train.encoder, keep=not train.spooled),
         train_targets=_joined(data.train_targets, task.targets(validation.targets)),
-        validation=data.validation,
-        validation_task=data.validation_task,
-        validation_targets=data.validation_targets,
-        token_dropout=data.token_dropout,
-        augmenter=data.augmenter,
         weights=None if weights is None else np.concatenate([weights, np.ones(len(validation), np.float32)]),
     )
 
