@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what lives to the end, such as modules, out of the collections of garbage: these took a tenth of the time."""
+    """Leave modules, which live to the end, out of the collections of garbage: these took a tenth of the time."""
     gc.collect()
     gc.freeze()
 

@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -20,12 +19,10 @@ LIMIT = 1.0  # seconds
 
 
 @pytest.fixture(autouse=True, scope="module")
-def frozen() -> Iterator[None]:
+def frozen() -> None:
     """What earlier tests left is not searched for garbage during a request, which takes a second."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def ask(client: TestClient, path: str, body: str) -> Any:
