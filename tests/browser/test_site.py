@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, ModelFileError
-from mixling.browser import site
-from mixling.browser.site import POLICY, write_site
+from mixling.browser import site, write_site
+from mixling.browser.site import POLICY
 
 MODELS = Path(__file__).parents[1] / "serving" / "models"
 

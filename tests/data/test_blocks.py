@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import DataError, Dataset, Example
-from mixling.data import ColumnsConfig, examples, plain_rows
-from mixling.data.examples import ExampleBlock, read_blocks, read_examples
-from mixling.data.readers import OnBadRow
+from mixling import DataError, Dataset, Example, read_examples
+from mixling.data import ColumnsConfig, OnBadRow, examples, plain_rows
+from mixling.data.examples import ExampleBlock, read_blocks
 from mixling.tasks import task_type
 
 GOOD = [

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from mixling import ConfigError, Predictor
 from mixling.serving import models as models_module
-from mixling.serving import page, scheduling
+from mixling.serving import named_models, page, scheduling
 from mixling.serving.accepting import Acceptor
 from mixling.serving.body import Bodies, ClientGone
 from mixling.serving.keys import ApiKeys
@@ -27,7 +27,7 @@ from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
 from mixling.serving.protocol import TICKET
 from mixling.serving.scheduling import Line, Scheduler
-from mixling.serving.settings import named_models, origins
+from mixling.serving.settings import origins
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"
