@@ -210,7 +210,6 @@ def train_command(options: TrainOptions) -> None:
     """
     refuse_file(options.out)
     started = announce("train")
-    from mixling.cli.images import train_images
     from mixling.cli.training import train_labels, train_pairs
     from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT
     from mixling.text.splitting import splitting_workers
@@ -219,6 +218,8 @@ def train_command(options: TrainOptions) -> None:
     if kind == IMAGES:
         if options.workers != 1:
             raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
+        from mixling.cli.images import train_images
+
         train_images(options, {} if options.resume else options.image_values(), started)
         return
     with splitting_workers(options.workers):
@@ -233,18 +234,22 @@ def _kind(options: TrainOptions) -> str | None:
     from mixling.runs.artifact import IMAGES
     from mixling.runs.kinds import infer_kind
     from mixling.runs.resume import kind_of_run
-    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-    from mixling.vision.model import IMAGE_PRESETS
 
     if options.resume:
         return kind_of_run(options.out)
-    if options.task is None and options.model in IMAGE_PRESETS:
-        return IMAGES
+    pairs = options.has_pair_options()
+    if options.model is not None:
+        from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+        from mixling.vision.model import IMAGE_PRESETS
+
+        if options.task is None and options.model in IMAGE_PRESETS:
+            return IMAGES
+        pairs = pairs or options.model in SEQ2SEQ_PRESETS
     return infer_kind(
         task=options.task,
         toml=options.config,
         overrides=options.overrides or (),
-        pairs=options.has_pair_options() or options.model in SEQ2SEQ_PRESETS,
+        pairs=pairs,
         pretrained=options.pretrained,
         files=options.files or (),
         columns_named=any((options.text, options.label, options.tokens, options.slots)),

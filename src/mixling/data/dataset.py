@@ -154,7 +154,8 @@ class Dataset(Sequence[Example]):
 
     def indices(self) -> npt.NDArray[np.int64]:
         """Return the indices (len,) of the examples in the storage."""
-        return np.asarray(self._rows, np.int64)
+        rows = self._rows
+        return np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else np.asarray(rows, np.int64)
 
     def subset(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Dataset:
         """Return a view of the examples at `indices` of this data set, in this order."""

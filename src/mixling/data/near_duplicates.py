@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from mixling.data.dataset import Dataset
 from mixling.text.clean import normalize
 from mixling.text.encoder import Text
-from mixling.text.words import split_words
+from mixling.text.splitting import StringSplitter
 
 JACCARD = 0.6  # of the sets of words: size of the intersection over that of the union
 MIN_WORDS = 4  # distinct words; shorter texts are similar by chance
@@ -19,6 +20,8 @@ MIN_WORDS = 4  # distinct words; shorter texts are similar by chance
 MAX_TEXTS, MAX_BYTES = 2_000, 1 << 20
 MAX_TRAINING_TEXTS, MAX_TRAINING_BYTES = 100_000, 6 << 20
 MAX_WORK = 20_000_000
+_TOGETHER = 2048  # texts that are split at a time
+_MAX_CHARS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
     """
     rng = np.random.default_rng(seed)
     drawn = _sample(validation, effort * MAX_TEXTS, effort * MAX_BYTES, rng)
-    all_sets = zip(drawn, map(word_set, validation.subset(drawn).texts), strict=True)
+    all_sets = zip(drawn, word_sets(validation.subset(drawn).texts), strict=True)
     of_validation = [(index, words) for index, words in all_sets if len(words) >= MIN_WORDS]
     sets = [words for _, words in of_validation]
     frequency = Counter(word for words in sets for word in words)
@@ -62,13 +65,12 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
     chosen = _sample(train, effort * MAX_TRAINING_TEXTS, effort * MAX_TRAINING_BYTES, rng)
     complete = len(chosen) == len(train)
     work = 0
-    for training_index, text in zip(chosen, train.subset(chosen).texts, strict=True):
+    for training_index, words in zip(chosen, word_sets(train.subset(chosen).texts), strict=True):
         if len(duplicates) == len(sets):
             break
         if work > effort * MAX_WORK:
             complete = False
             break
-        words = word_set(text)
         lists = [index[key] for key in _rarest(words, rank) if key in index]
         candidates = set().union(*lists).difference(duplicates)  # other than `-`, it does not walk over all of them
         work += sum(map(len, lists)) + len(candidates) * len(words)
@@ -81,6 +83,8 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
 
 def are_near(first: frozenset[str], second: frozenset[str]) -> bool:
     """Return whether the Jaccard index of two sets of words is at least `JACCARD`."""
+    if min(len(first), len(second)) < JACCARD * max(len(first), len(second)):
+        return False
     shared = len(first & second)
     return shared >= JACCARD * (len(first) + len(second) - shared)
 
@@ -93,10 +97,16 @@ def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Gener
     return drawn[: max(fitting, 1)].tolist()
 
 
-def word_set(text: Text) -> frozenset[str]:
-    """Return the words of a text that are compared."""
-    joined = text if isinstance(text, str) else " ".join(text)
-    return frozenset(word for word in split_words(normalize(joined, lowercase=True)) if word.isalnum())
+def word_sets(texts: Sequence[Text]) -> Iterator[frozenset[str]]:
+    """Yield the words of each text that are compared."""
+    split = StringSplitter(contractions=False, max_chars=_MAX_CHARS)
+    for first in range(0, len(texts), _TOGETHER):
+        part = [text if isinstance(text, str) else " ".join(text) for text in texts[first : first + _TOGETHER]]
+        found = split([normalize(text, lowercase=True) for text in part])
+        compared = np.array([word.isalnum() for word in found.words], bool)[found.index]
+        ends = np.cumsum(np.append(0, compared))[np.cumsum(found.lengths)].tolist()
+        words = [found.words[number] for number in found.index[compared].tolist()]
+        yield from (frozenset(words[begin:end]) for begin, end in zip([0, *ends], ends, strict=False))
 
 
 def _rarest(words: frozenset[str], rank: dict[str, int]) -> list[int]:

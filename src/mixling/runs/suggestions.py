@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float64
-from mixling.data.near_duplicates import MIN_WORDS, are_near, word_set
+from mixling.data.near_duplicates import MIN_WORDS, are_near, word_sets
 from mixling.errors import ConfigError
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
@@ -56,7 +56,7 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
         raise ConfigError(f"got {count} texts to choose; at least 1 is needed")
     probabilities = predictor.predict_proba(texts)
     sure = margins(task, probabilities)
-    words = {index: word_set(texts[index]) for index in range(len(texts))}
+    words = dict(enumerate(word_sets(texts)))
     order = [int(index) for index in np.argsort(sure, kind="stable") if words[int(index)]]
     chosen: list[int] = []
     while order and len(chosen) < count:  # the next candidates, where the first were nearly equal to each other
