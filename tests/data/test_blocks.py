@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mixling import DataError, Dataset, Example, read_examples
-from mixling.data import ColumnsConfig, OnBadRow, examples, plain_rows
+from mixling.data import ColumnsConfig, OnBadRow, plain_rows
 from mixling.data.examples import ExampleBlock, read_blocks
 from mixling.tasks import task_type
 
@@ -52,7 +52,7 @@ def outcome(paths: list[Path], *, by_rows: bool, task: str, mode: Any) -> tuple[
     error, bad = "", OnBadRow(mode)
     with pytest.MonkeyPatch.context() as patch:
         if by_rows:
-            patch.setattr(examples, "plain_columns", lambda *args, **options: iter([None]))
+            patch.setattr(plain_rows, "plain_columns", lambda *args, **options: iter([None]))
         try:
             found.extend(read_examples(paths, reader=task_type(task).reader, columns=ColumnsConfig(), on_bad_row=bad))
         except DataError as problem:

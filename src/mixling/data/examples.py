@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from mixling.config import Config
-from mixling.data.plain_rows import plain_columns
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import is_blank, row_error, shown_value, string_of, words_of
@@ -291,6 +290,8 @@ def _blocks(source: str, read: RowReader) -> Iterator[ExampleBlock | None]:
     ):
         yield None
         return
+    from mixling.data.plain_rows import plain_columns  # a reader of a format, for a fast start of the command line
+
     line = 1
     for window in plain_columns(source, text=columns.text, label=columns.label):
         if window is None:
