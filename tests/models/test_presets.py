@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def test_parameters_of_table_7(name: str, max_len: int, parameters: int) -> None
     assert counted(name, 2, "text", {"text": {"max_len": max_len}}) == parameters
 
 
+@cache
 def bodies(name: str) -> int:
     """Parameters without the head, over the vocabulary that the paper counts with."""
     vocabulary = PRESETS[name].vocabulary
