@@ -106,7 +106,7 @@ def test_final_sigmas(export: Callable[..., bytes]) -> None:
 
 
 @pytest.mark.parametrize("contractions", [False, True])
-@pytest.mark.parametrize("limits", [(6464, 64, 100), (1 << 24,), (40, 3, 5), (0, 0, 0)])
+@pytest.mark.parametrize("limits", [(6464, 64, 100), (1 << 24,), (40, 3, 5), (18, 3, 5), (0, 0, 0)])
 def test_texts_are_split_together_as_one_by_one(
     texts: list[str], contractions: bool, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

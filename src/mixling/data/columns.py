@@ -112,11 +112,11 @@ class ExampleColumns:
 
     def add_block(self, block: ExampleBlock) -> None:
         """Add the examples of a block."""
-        names = [target for target in block.targets if isinstance(target, str)]
+        names: Any = block.targets
         records = [_record(text, None) for text in block.texts]
         size, count = sum(map(len, records)), len(self) + len(records)
         is_large = self._bytes + size + _OVERHEAD * count > self._limit or block.line + len(records) > _MOST_LINES
-        if is_large or self.file is not None or self.ends is not None or len(names) < len(records):
+        if is_large or self.file is not None or self.ends is not None or set(map(type, names)) != {str}:
             for example in block:
                 self.add(example)
             return
@@ -124,7 +124,9 @@ class ExampleColumns:
         self._begin_path(block.path)
         self._lines.extend(range(block.line, block.line + len(records)))
         numbers = self._number_of
-        self.ids.extend([numbers.setdefault(name, len(numbers)) for name in names])
+        for name in dict.fromkeys(names):
+            numbers.setdefault(name, len(numbers))
+        self.ids.extend([numbers[name] for name in names])
         self.hashes.frombytes(np.frombuffer(b"".join(map(_digest, records)), "<u8").astype(np.uint64).tobytes())
         self._sizes.extend(map(len, records))
         self._bytes += size

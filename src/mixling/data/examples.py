@@ -180,13 +180,10 @@ class TextReader(RowReader):
     def targets(self, values: list[Any], path: str, line: int) -> list[Target]:
         """Return the targets of consecutive lines from the values of their columns; raises as `target` does."""
         column = self.columns.label
-        known: dict[str, Target] = {}
-        for value in dict.fromkeys(value for value in values if isinstance(value, str)):
-            known[value] = self.target(Row({column: value}, path, line), column, value)
-        return [
-            known[value] if isinstance(value, str) else self.target(Row({column: value}, path, line + i), column, value)
-            for i, value in enumerate(values)
-        ]
+        if set(map(type, values)) != {str}:
+            return [self.target(Row({column: value}, path, line + i), column, value) for i, value in enumerate(values)]
+        known = {value: self.target(Row({column: value}, path, line), column, value) for value in dict.fromkeys(values)}
+        return [known[value] for value in values]
 
 
 def read_examples(

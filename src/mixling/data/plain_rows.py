@@ -114,7 +114,7 @@ def _columns_of(content: str, text: str, label: str) -> tuple[list[str], list[An
         texts, labels = [row[text] for row in rows], [row[label] for row in rows]
     except (ValueError, StopIteration, RecursionError, LookupError, TypeError):
         raise _NotPlainError from None
-    if set(map(type, texts)) != {str} or any(not value or value.isspace() for value in texts):
+    if set(map(type, texts)) != {str} or "" in texts or any(map(str.isspace, texts)):
         raise _NotPlainError
     return texts, labels
 

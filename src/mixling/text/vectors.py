@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
 _CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
-_DOCUMENTS = 4096  # that are split at a time
+_CHARS, _DOCUMENTS = 1 << 22, 1 << 14  # that are split at a time; what is done for each word is done once
 
 
 class VectorConfig(Config):
@@ -198,10 +198,23 @@ def _read(
 def _split(texts: Iterable[Text], config: VectorConfig) -> Iterator[SplitTexts]:
     """Yield the words of documents, of which a pair of texts is two."""
     documents = itertools.chain.from_iterable(map(_documents, texts))
-    chunks = iter(lambda: list(itertools.islice(documents, _DOCUMENTS)), [])
     rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
-    for _, split in split_in_order(partial(_splitter, rules), chunks):
+    for _, split in split_in_order(partial(_splitter, rules), _chunks(documents)):
         yield split
+
+
+def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
+    """Divide documents into chunks that are split at a time."""
+    chunk: list[str] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += len(document)
+        if size >= _CHARS or len(chunk) == _DOCUMENTS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _documents(text: Text) -> tuple[str, ...]:

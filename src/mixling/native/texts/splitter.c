@@ -11,7 +11,7 @@
 #include "../model.h"
 #include "splitter.h"
 
-enum { MOST_WORDS = INT32_MAX };
+enum { MOST_WORDS = INT32_MAX, MOST_READ = 1 << 20 };
 
 typedef struct {
     PyObject_HEAD
@@ -114,7 +114,10 @@ static int read_words(const Splitter *self, PyObject *text, word_list *list, col
     PyObject *content = encoded(text, self->max_chars, &flags);
     if (!content) return -1;
     int failed = PyBytes_AsStringAndSize(content, &bytes, &size);
-    failed = failed || words_split_all(self->rules, (const uint8_t *)bytes, (size_t)size, self->max_chars, list, &flags);
+    if (!failed && self->rules->max_len) /* those beyond are not looked at */
+        list->number = words_split(self->rules, (const uint8_t *)bytes, (size_t)size, list->words, &flags);
+    else
+        failed = failed || words_split_all(self->rules, (const uint8_t *)bytes, (size_t)size, self->max_chars, list, &flags);
     size_t number = failed ? 0 : list->number < self->max_words ? list->number : self->max_words;
     int longer = !failed && number < list->number;
     for (size_t i = 0; i < number && !failed; i++) {
@@ -150,6 +153,11 @@ static PyObject *split(Splitter *self, PyObject *given) {
     collection to = {0};
     word_list list = {0};
     if (!texts) return NULL;
+    if (!(list.words = calloc(self->rules->max_len + 1, sizeof *list.words))) {
+        Py_DECREF(texts);
+        return PyErr_NoMemory();
+    }
+    list.size = self->rules->max_len + 1;
     Py_ssize_t n = PyTuple_Size(texts);
     lengths = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(int32_t));
     cut = PyBytes_FromStringAndSize(NULL, n);
@@ -198,7 +206,10 @@ static PyObject *new_splitter(PyTypeObject *type, PyObject *arguments, PyObject 
         return PyErr_NoMemory();
     }
     rules->contractions = contractions;
-    rules->max_word_chars = SIZE_MAX; /* words are not divided */
+    /* As a model reads texts, or else all words, which are not divided. */
+    int as_model = max_words && max_words <= MOST_READ && self->max_chars == self->max_words * (self->max_word_chars + 1);
+    rules->max_len = as_model ? self->max_words : 0;
+    rules->max_word_chars = as_model ? self->max_word_chars : SIZE_MAX;
     for (uint32_t code = 0; code < 128; code++)
         rules->ascii[code] = (uint8_t)(code ? unicode_class(&rules->unicode, code) : CLASS_SPACE);
     return (PyObject *)self;
