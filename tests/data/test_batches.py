@@ -134,7 +134,7 @@ def test_evaluation_sees_each_example_once_by_length(count: int, size: int) -> N
 
 def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
     texts = [np.arange(3, 1003, dtype=np.int32), np.arange(3, 5003, dtype=np.int32)]
-    both = {"chosen": np.arange(2), "size": 2, "width": 5000}
+    both = {"chosen": np.arange(2), "size": 2}
     dropped = drop_words(texts, 0.3, **both, seed=[1, 2, 3])
     for before, after in zip(texts, dropped, strict=True):
         assert after.dtype == np.int32
@@ -146,7 +146,9 @@ def test_words_are_dropped_at_the_rate_and_by_the_seed() -> None:
     assert not np.array_equal(dropped[0] == 0, dropped[1][:1000] == 0)
     assert all(np.array_equal(a, b) for a, b in zip(drop_words(texts, 0.0, **both, seed=[1]), texts, strict=True))
     assert texts[0][0] == 3  # the texts themselves stay
-    second = drop_words(texts[1:], 0.3, chosen=np.array([1]), size=2, width=5000, seed=[1, 2, 3])
+    first = drop_words(texts[:1], 0.3, chosen=np.array([0]), size=2, seed=[1, 2, 3])
+    assert np.array_equal(first[0], dropped[0])
+    second = drop_words(texts[1:], 0.3, chosen=np.array([1]), size=2, seed=[1, 2, 3])
     assert np.array_equal(second[0], dropped[1])  # whoever else works on the batch
 
 

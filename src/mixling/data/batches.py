@@ -77,17 +77,17 @@ def collate(
     """
     mask, flat = real_tokens(texts), np.concatenate(texts)
     kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which replaces dropped tokens
-    distinct, first, numbers = np.unique(flat[kept], return_index=True, return_inverse=True)
-    # In the order of the text, not of the table: gradients are summed in this order, and their rounding must not depend
-    # on what was encoded before.
-    order = np.argsort(first)
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(1, len(order) + 1)
+    read, order = flat[kept], np.arange(len(kept))
+    # The words are in the order of the text, not of the table: gradients are summed in this order, and their rounding
+    # must not depend on what was encoded before.
+    first = np.empty(len(encoder), np.int64)
+    first[read[::-1]] = order[::-1]  # of equal words the last one that is assigned remains
+    is_first = first[read] == order
     flat_index = np.zeros(len(flat), np.int64)
-    flat_index[kept] = ranks[numbers]
+    flat_index[kept] = np.cumsum(is_first)[first[read]]
     index = np.zeros(mask.shape, np.int64)
     index[mask] = flat_index
-    bags = encoder.bags(distinct[order])
+    bags = encoder.bags(read[is_first])
     return Batch(
         torch.from_numpy(bags.features),
         None if bags.weights is None else torch.from_numpy(bags.weights),
@@ -189,7 +189,7 @@ def length_batches(lengths: npt.NDArray[np.int32], batch_size: int, *, max_token
 
 
 def drop_words(
-    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, chosen: Indices, size: int, width: int, seed: Sequence[int]
+    texts: Sequence[npt.NDArray[np.int32]], rate: float, *, chosen: Indices, size: int, seed: Sequence[int]
 ) -> list[npt.NDArray[np.int32]]:
     """Replace each token of texts of a batch by padding (a zero vector) with probability `rate`.
 
@@ -200,13 +200,13 @@ def drop_words(
         texts: (N,) rows of a word table each.
         chosen: the indices of the texts in the batch.
         size: number of texts in the complete batch.
-        width: number of tokens of the longest possible text.
     """
     if rate == 0:
         return list(texts)
-    dropped = np.random.default_rng(seed).random((size, width), np.float32)[chosen] < rate
     flat, read = np.concatenate(texts), real_tokens(texts)
-    flat[dropped[:, : read.shape[1]][read]] = 0
+    # The numbers of a token do not depend on how many tokens follow.
+    drawn = np.random.default_rng(seed).random((read.shape[1], size), np.float32)[:, chosen].T
+    flat[drawn[read] < rate] = 0
     return split_like(flat, texts)
 
 

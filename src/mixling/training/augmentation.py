@@ -96,7 +96,8 @@ class Augmenter:
             chosen: the indices of the texts in the batch.
             size: number of texts in the complete batch.
         """
-        drawn = self._draw(chosen, size, seed, step, 1 + any(isinstance(text, tuple) for text in texts))
+        width = self.encoder.config.max_len * (1 + any(isinstance(text, tuple) for text in texts))
+        drawn = self._draw(chosen, size, width, seed, step)
         return self.encoder.encode(texts, changes=[_Change(self._changed, self.config.rate, row) for row in drawn])
 
     def change(
@@ -113,9 +114,8 @@ class Augmenter:
         assert encoder.config.tokens == "words", "subwords have no row for each word"
         if self._copied != encoder.generation or self.encoder.is_full:
             self._copy(encoder)
-        drawn = self._draw(chosen, size, seed, step)
         read = real_tokens(texts)
-        flat, numbers = np.concatenate(texts), drawn[:, : read.shape[1]][read]
+        flat, numbers = np.concatenate(texts), self._draw(chosen, size, read.shape[1], seed, step)[read]
         changed = ((numbers < self.config.rate) & (flat >= FIRST)).nonzero()[0]
         flat[changed] = self._changed_rows(flat[changed], numbers[changed])
         return split_like(flat, texts)
@@ -150,10 +150,12 @@ class Augmenter:
             out[at] = self._pseudo_rows[numbers]
         return out
 
-    def _draw(self, chosen: Indices, size: int, seed: int, step: int, texts: int = 1) -> npt.NDArray[np.float64]:
-        """Return a number for each word of the chosen texts: below `rate` it changes, as the number determines."""
-        width = self.encoder.config.max_len * texts
-        return np.random.default_rng([seed, 2, step]).random((size, width))[chosen]
+    def _draw(self, chosen: Indices, size: int, width: int, seed: int, step: int) -> npt.NDArray[np.float64]:
+        """Return a number for each of the first `width` words of the chosen texts, whatever the width.
+
+        Below `rate` a word changes, as the number determines.
+        """
+        return np.random.default_rng([seed, 2, step]).random((width, size))[:, chosen].T
 
     def _changed(self, word: str, drawn: float) -> str:
         """Return the word as a number below `rate` changes it."""

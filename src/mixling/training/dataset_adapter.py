@@ -103,8 +103,7 @@ class LabeledData(TrainingData):
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
         mine, size, encoder = indices[chosen], len(indices), self.train.encoder
         words, starts = self._encoded(mine, chosen, size, seed=seed, step=step)
-        width = encoder.config.max_len
-        words = drop_words(words, self.token_dropout, chosen=chosen, size=size, width=width, seed=[seed, 1, step])
+        words = drop_words(words, self.token_dropout, chosen=chosen, size=size, seed=[seed, 1, step])
         encoder = encoder if self.augmenter is None else self.augmenter.encoder
         batch = collate(words, encoder, starts if self.objective.per_word else None)
         targets = self.objective.stack(_chosen(self.train_targets, mine), batch.num_answers)

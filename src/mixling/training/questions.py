@@ -130,7 +130,7 @@ class QuestionData(TrainingData):
         targets = self.train.targets[indices[chosen]]
         words = drop_words(
             self.train.words(indices[chosen]), self.token_dropout,
-            chosen=chosen, size=len(indices), width=self.train.encoder.config.max_len, seed=[seed, 1, step],
+            chosen=chosen, size=len(indices), seed=[seed, 1, step],
         )  # fmt: skip
         for row, separator in zip(words, targets[:, 0], strict=True):
             row[separator] = SEPARATOR  # must not be dropped: it separates the texts and represents "no answer"
