@@ -496,6 +496,20 @@ def test_the_table_has_a_rate_of_its_own(fraction: float | None, moved: float, t
     assert steps["head.output.weight"] == pytest.approx(0.1, rel=1e-2)
 
 
+def test_evaluations_during_training_are_of_fewer_texts_where_these_are_long(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = trainer(TrainConfig(epochs=1), num_validation=30).data
+    assert isinstance(data, LabeledData)
+    assert data.num_evaluated == 30
+    limits = {"_EVALUATED_WORDS": int(data.validation.lengths.sum()) // 3 + 1, "_MIN_EVALUATED": 4}
+    for name, value in limits.items():
+        monkeypatch.setattr(f"mixling.training.dataset_adapter.{name}", value)
+    assert replace(data).num_evaluated == 10
+    monkeypatch.setattr("mixling.training.dataset_adapter._MIN_EVALUATED", 25)
+    assert replace(data).num_evaluated == 25
+
+
 @pytest.mark.parametrize("tagged", [False, True])
 def test_evaluations_during_training_are_of_a_bounded_sample(
     trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tagged: bool

@@ -32,7 +32,7 @@ from mixling.text.vectors import WordVectors
 from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Log
 from mixling.training.config import TrainConfig
-from mixling.training.dataset_adapter import MAX_EVALUATED, LabeledData
+from mixling.training.dataset_adapter import LabeledData
 from mixling.training.questions import QuestionData, question_data
 
 FitFunction = Callable[..., Run[Metrics] | None]
@@ -148,8 +148,8 @@ def training_data(
         weights=examples.weights,
     )
     log_truncated(data.train, encoder.config.max_len, log)
-    if len(validation) > MAX_EVALUATED:
-        log(f"evaluations during training are on {MAX_EVALUATED:,} of the {len(validation):,} validation examples")
+    if data.num_evaluated < len(validation):
+        log(f"evaluations during training are on {data.num_evaluated:,} of the {len(validation):,} validation examples")
     return data, LabeledValidation(data, validation)
 
 

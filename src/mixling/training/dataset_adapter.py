@@ -28,6 +28,9 @@ from mixling.training.state import gather
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
 MAX_EVALUATED = 5_000
+# Of long texts fewer, with about so many words: all of IMDB's would take as long as training. Most choices of the best
+# weights are the same.
+_EVALUATED_WORDS, _MIN_EVALUATED = 250_000, 1_000
 
 Forward = Callable[[Inputs], Tensor]
 
@@ -153,12 +156,21 @@ class LabeledData(TrainingData):
     def _long(self) -> LongTexts:
         return find_long_texts(self.validation, self.objective)
 
+    @property
+    def num_evaluated(self) -> int:
+        """The number of validation examples that are evaluated during training."""
+        return len(self.validation) if self._evaluated is None else len(self._evaluated)
+
     @cached_property
     def _evaluated(self) -> Indices | None:
         """The examples that are evaluated during training, the same ones each time; None: all."""
-        if len(self.validation) <= MAX_EVALUATED:
+        most = MAX_EVALUATED
+        words = int(self.validation.lengths.sum())
+        if self.validation.is_kept and words > _EVALUATED_WORDS:  # of others the lengths are not known
+            most = min(most, max(len(self.validation) * _EVALUATED_WORDS // words, _MIN_EVALUATED))
+        if len(self.validation) <= most:
             return None
-        return np.sort(np.random.default_rng(0).permutation(len(self.validation))[:MAX_EVALUATED])
+        return np.sort(np.random.default_rng(0).permutation(len(self.validation))[:most])
 
     def where(self, index: int) -> tuple[str, int] | None:
         return self.train.dataset.where(index)
