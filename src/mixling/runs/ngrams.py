@@ -35,7 +35,7 @@ from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, TypoKind
 from mixling.training.config import NgramConfig
 from mixling.training.ngram_mixture import Mixture, fit_mixture
 from mixling.training.ngrams import Features, fit_branch, make_features
@@ -45,6 +45,7 @@ MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TYPOS = 0.2  # of the words of copies; 0.3 was no better
+_SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
 _MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
@@ -145,38 +146,30 @@ def fit_ngrams(
     """
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
-    task, chosen, judged = data.task, _sample(data.train, _MAX_TEXTS), _sample(data.validation, _MAX_VALIDATION)
-    if data.encoded is not None and data.encoded.is_kept:
-        encoder, encoded = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
-    else:
-        encoder = TextEncoder(data.text, data.vocabulary, keep=True)
-        encoded = _encode(encoder, [data.train.texts[int(i)] for i in chosen])
-    train = _with_copies(encoder, data.train, chosen, encoded, data.augmentation, seed=0)
-    encoded = _encode(encoder, [data.validation.texts[int(i)] for i in judged])
-    validation = _with_copies(encoder, data.validation, judged, encoded, data.augmentation, seed=1)
+    task, judged = data.task, _sample(data.validation, _MAX_VALIDATION)
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
     if not len(known):
         return None
-    fitted = np.flatnonzero(np.isin(validation.examples, known))
-    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in validation.examples[fitted]]))
-    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in train.examples]))
-    weights = np.ones(len(targets), np.float32) if data.weights is None else data.weights[train.examples]
-    rows = list(train.rows)
-    if (teacher_labels := data.teacher_labels) is not None:
-        rows += _encode(encoder, teacher_labels.texts)
-        targets = np.concatenate([targets, teacher_labels.labels])
-        weights = np.concatenate([weights, teacher_labels.weights])
-    rows += [validation.rows[int(i)] for i in fitted]
+    encoder, rows, targets, weights = _training_texts(data)
+    texts = [data.validation.texts[int(i)] for i in judged]
+    encoded = _encode(encoder, texts)
+    copied = _copied(encoded, data.augmentation)
+    # As texts, since the network reads them, too.
+    copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, _TYPOS, seed=1)
+    encoded += _encode(encoder, copies)
+    examples = np.concatenate([judged, judged[copied]])
+    fitted = np.flatnonzero(np.isin(examples, known))
+    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
+    rows += [encoded[int(i)] for i in fitted]
     targets = np.concatenate([targets, gold])
     network = data.network[judged]
-    if validation.copies:
-        network = np.concatenate([network, np.stack(data.predict(validation.copies))])
-    read = _to_the_end(encoder, [data.validation.texts[int(i)] for i in judged])
-    read_copies = _to_the_end(encoder, validation.copies)
+    if copies:
+        network = np.concatenate([network, np.stack(data.predict(copies))])
+    read = _to_the_end(encoder, [*texts, *copies])
     others = np.setdiff1d(np.arange(len(data.validation)), judged)
     read_others = _to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    reader = _Reader(task, words, [*read, *read_copies])
+    reader = _Reader(task, words, read)
     features = make_features(rows, words, outputs=task.num_scores)
     if not len(features.hashes):
         return None
@@ -201,7 +194,8 @@ def fit_ngrams(
     else:
         log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
         part = features.sample(_MAX_CLIMB_CELLS // task.num_scores)
-        best = attempt(climb(partial(attempt, part=part, duals=duals[: len(part.chosen)].copy())).strength)
+        zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
+        best = attempt(climb(partial(attempt, part=part, duals=zeros)).strength)
         del part
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
@@ -349,36 +343,52 @@ def _sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), most)).astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Texts as rows of an encoder's word table: examples of a data set, then copies of some of them.
+def _training_texts(
+    data: LinearData,
+) -> tuple[TextEncoder, list[Int32], npt.NDArray, npt.NDArray[np.float32]]:
+    """Return texts to fit a branch on: examples, copies with misspelled words, and what a teacher labeled.
 
-    Attributes:
-        examples: (R,) the index in the data set of each.
-        copies: the copies as texts.
+    Returns:
+        An encoder, texts as rows of its word table, their targets and weights.
     """
+    task, chosen = data.task, _sample(data.train, _MAX_TEXTS)
+    if data.encoded is not None and data.encoded.is_kept:
+        encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
+    else:
+        encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+        rows = _encode(encoder, [data.train.texts[int(i)] for i in chosen])
+    if len(copied := _copied(rows, data.augmentation)):
+        texts = [data.train.texts[int(i)] for i in chosen[copied]]
+        encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
+        rows, chosen = [*rows, *copies], np.concatenate([chosen, chosen[copied]])
+    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
+    weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
+    if (teacher_labels := data.teacher_labels) is not None:
+        rows = [*rows, *_encode(encoder, teacher_labels.texts)]
+        targets = np.concatenate([targets, teacher_labels.labels])
+        weights = np.concatenate([weights, teacher_labels.weights])
+    return encoder, rows, targets, weights
 
-    rows: Sequence[Int32]
-    examples: npt.NDArray[np.int64]
-    copies: list[Text]
 
-
-def _with_copies(
-    encoder: TextEncoder,
-    dataset: Dataset,
-    chosen: npt.NDArray[np.int64],
-    rows: Sequence[Int32],
-    changes: AugmentationConfig,
-    *,
-    seed: int,
-) -> _Rows:
-    """Add copies with misspelled words to encoded examples: of all, or evenly spaced ones if they are long."""
-    if not changes.typos:
-        return _Rows(rows, chosen, [])
+def _copied(rows: Sequence[Int32], changes: AugmentationConfig) -> npt.NDArray[np.int64]:
+    """Return the indices of the texts that have a copy with misspelled words: all, or evenly spaced ones if they are
+    long."""
+    if not changes.typos or not rows:
+        return np.zeros(0, np.int64)
     number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
-    copied = chosen[np.linspace(0, len(rows) - 1, number).astype(np.int64)]
-    copies = mixed_noise((dataset.texts[int(i)] for i in copied), changes.typo_kinds, _TYPOS, seed=seed)
-    return _Rows([*rows, *_encode(encoder, copies)], np.concatenate([chosen, copied]), copies)
+    return np.linspace(0, len(rows) - 1, number).astype(np.int64)
+
+
+def _misspell(
+    encoder: TextEncoder, texts: Sequence[Text], rows: Sequence[Int32], kinds: Sequence[TypoKind]
+) -> tuple[TextEncoder, Sequence[Int32]]:
+    """Return the rows of texts with misspelled words, given theirs, and the encoder that has them and all others."""
+    if encoder.config.tokens == "subwords" or any(isinstance(text, tuple) for text in texts):
+        return encoder, _encode(encoder, mixed_noise(texts, kinds, _TYPOS))
+    config = AugmentationConfig(pseudo_words=0, typos=_TYPOS, typo_kinds=tuple(kinds))
+    augmenter = Augmenter(config, encoder, (), spellings=_SPELLINGS)
+    changed = augmenter.change(rows, encoder, np.arange(len(rows)), len(rows), seed=0, step=0)
+    return augmenter.encoder.copy(max_table=_TABLE_WORDS, keep=True), changed
 
 
 def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]:

@@ -24,7 +24,6 @@ from mixling.text.table import FIRST
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
 _TABLE_WORDS = 1 << 17  # words in the table of the encoder, changed ones included
 _PSEUDO_WORDS = 1 << 12  # different pseudo-words
-_SPELLINGS = 2  # typos of a kind in a word, some of which may be the same
 _TYPOS = 1 << 18  # typos that are remembered
 _SPLIT_WORDS = 1 << 22  # words of texts that are split once, in 8 bytes each
 WORD_SAMPLE_BYTES = 4 << 20  # of training text whose words are blended
@@ -72,13 +71,17 @@ class Augmenter:
     Args:
         encoder: the encoder of the training texts; changed words are not added to its table.
         words: words of the training texts, for pseudo-words.
+        spellings: typos of a kind in a word, some of which may be the same.
     """
 
-    def __init__(self, config: AugmentationConfig, encoder: TextEncoder, words: Iterable[str]) -> None:
+    def __init__(
+        self, config: AugmentationConfig, encoder: TextEncoder, words: Iterable[str], *, spellings: int = 2
+    ) -> None:
         self.config = config
         self.encoder = TextEncoder(encoder.config, encoder.vocabulary, max_table=_TABLE_WORDS)
         self.encoder.keep_splits(_SPLIT_WORDS)
         self._words = blendable(words)
+        self._spellings = spellings
         self._kinds = [NOISES[kind] for kind in config.typo_kinds]
         self._pseudo_words: dict[int, str] = {}
         self._typos: dict[tuple[str, int], str] = {}
@@ -126,7 +129,7 @@ class Augmenter:
         self._keys = encoder.table_words()
         self._is_alpha = np.array([word[0].isalpha() for word in self._keys], bool)
         # The rows of typos of each word, and of pseudo-words; -1 where they were not made yet.
-        self._typo_rows = np.full((len(self._keys), _SPELLINGS * len(self._kinds)), -1, np.int32)
+        self._typo_rows = np.full((len(self._keys), self._spellings * len(self._kinds)), -1, np.int32)
         self._pseudo_rows = np.full(_PSEUDO_WORDS, -1, np.int32)
 
     def _changed_rows(self, rows: npt.NDArray[np.int32], drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
@@ -159,7 +162,7 @@ class Augmenter:
 
     def _changed(self, word: str, drawn: float) -> str:
         """Return the word as a number below `rate` changes it."""
-        pseudo, typos = self.config.pseudo_words, _SPELLINGS * len(self._kinds)
+        pseudo, typos = self.config.pseudo_words, self._spellings * len(self._kinds)
         if drawn >= pseudo:  # rounding must not make a number of a typo, or of a pseudo-word, that there is not
             return self._typo(word, min(int((drawn - pseudo) / self.config.typos * typos), typos - 1))
         if self._words and word[0].isalpha():

@@ -22,9 +22,10 @@ from mixling.text.ngram_branch import MAX_CELLS, MAX_PER_TERM, NgramBranch, stor
 from mixling.text.ngrams import Distinct, Words
 from mixling.training.memory import release
 
-MAX_NONZEROS = 1 << 25  # features of all texts that are not zero; of more texts a sample is taken
+MAX_NONZEROS = 3 << 24  # features of all texts that are not zero; of more texts a sample is taken
 _PART_WORDS = 1 << 15  # words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
+_MANY_TEXTS = 10_000  # of so many, a word or pair of words that only one has is left out as well
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,17 +91,21 @@ class _Block:
 
 
 def _whole_words(found: Distinct, words: Words) -> _Block:
-    """Return words and pairs of words."""
-    hashes, counts = np.unique(np.concatenate([words.hashes[found.rows], found.pairs]), return_counts=True)
+    """Return words and pairs of words, of many texts without those of a single one."""
+    terms = np.concatenate([words.hashes[found.rows], found.pairs])
+    hashes, columns, counts = np.unique(terms, return_inverse=True, return_counts=True)
+    kept = counts >= (1 if len(found.sizes) < _MANY_TEXTS else _MIN_GRAM_TEXTS)
+    located = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)[columns]
+    of_words, of_pairs = np.split(located, [len(found.rows)])
 
     def rows(first: int, last: int) -> csr_array:
         (a, b), (c, d) = (np.searchsorted(texts, (first, last)) for texts in (found.word_texts, found.pair_texts))
-        terms = np.concatenate([words.hashes[found.rows[a:b]], found.pairs[c:d]])
+        terms = np.concatenate([of_words[a:b], of_pairs[c:d]])
         owners = np.concatenate([found.word_texts[a:b], found.pair_texts[c:d]]) - first
-        columns = np.searchsorted(hashes, terms)
-        return csr_array((np.ones(len(terms), np.float32), (owners, columns)), (last - first, len(hashes)))
+        owners, terms = owners[terms >= 0], terms[terms >= 0]
+        return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
 
-    return _Block(hashes, counts, float(len(found.rows) + len(found.pairs)), rows)
+    return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), rows)
 
 
 def _characters(found: Distinct, words: Words) -> _Block:
