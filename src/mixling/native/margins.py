@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Float32
 
-# With 0.01 the losses on validation are the same, and fits take two to three times as long; with 0.5 some are higher.
+# With 0.01 the losses on validation are the same, and fits take two to three times as long.
 _TOLERANCE, _PASSES = 0.2, 50
 _TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
 
