@@ -13,7 +13,7 @@ from mixling.data import LANGUAGES, catalogues
 from .conftest import Call, Done
 
 # Half of the passes over the texts, which halves the time of the training: about 30 s of one core for all tests here.
-EPOCHS = 2
+EPOCHS = 3
 EVERYDAY_ENGLISH = (
     "Where can I buy a ticket for the train to London?",
     "hello my friend",
