@@ -295,7 +295,7 @@ def model_config(name: str, changes: dict | None = None) -> ModelConfig:
 
 
 def resolve_preset(
-    schema: type[_C],
+    config_class: type[_C],
     presets: Mapping[str, _C],
     name: str,
     changes: Mapping[str, Any],
@@ -320,7 +320,7 @@ def resolve_preset(
         if name not in presets:
             raise ConfigError(f"{where}: {unknown(name)}")
         values = merge(presets[name].to_dict(), values)
-    return parse(schema, merge(values, changes), where=where)
+    return parse(config_class, merge(values, changes), where=where)
 
 
 def _unknown(name: str) -> str:
