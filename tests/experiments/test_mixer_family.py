@@ -60,6 +60,30 @@ def test_a_small_run_is_written_and_not_repeated(
     assert again["hypermixer"]["test"] == found["test"]
 
 
+def test_more_epochs_are_a_result_of_their_own(
+    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its differences are of the mean over seeds, and each training names its best epoch."""
+    (tmp_path / "conjnli").mkdir()
+    rows = [{"text": f"w{i % 7} and w{i % 5}", "text_pair": f"w{i % 5}", "label": "ab"[i % 2]} for i in range(60)]
+    for name in ("train_adversarial", "dev"):
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        (tmp_path / "conjnli" / f"{name}.jsonl.gz").write_bytes(gzip.compress(content))
+    monkeypatch.setattr(experiment, "DIM", 8)
+    out = tmp_path / "result.json"
+    arguments = ["conjnli", "--data", tmp_path, "--models", "no mixing", "hypermixer", "--rates", "1e-3"]
+    arguments += ["--seeds", "2", "--epochs", "1", "--runs", tmp_path / "runs", "--out", out]
+    monkeypatch.setattr("sys.argv", ["mixer_family.py", *map(str, arguments)])
+    experiment.main()
+    found = json.loads(out.read_text())["conjnli, 1 epochs"]
+    assert found["epochs"] == 1
+    ours, other = found["models"]["hypermixer"], found["models"]["no mixing"]
+    assert ours["best_epochs"] == other["best_epochs"] == [1, 1]
+    ahead = other["hypermixer_is_ahead"]
+    assert ahead["difference"] == pytest.approx(sum(ours["test"]) / 2 - sum(other["test"]) / 2)
+    assert ahead["low"] <= ahead["difference"] <= ahead["high"]
+
+
 def test_rivals_have_the_feed_forward_of_the_others(experiment: ModuleType) -> None:
     for name in ("transformer", "mlp-mixer", "hypermixer", "gmlp-512", "fnet-512"):
         (layer,) = experiment.matched(name, 128).layers
@@ -94,7 +118,7 @@ def test_a_question_of_qnli_is_in_one_part_only(
 
     monkeypatch.setattr(experiment, "train", train)
     monkeypatch.setattr(experiment, "Predictor", Asked)
-    options = argparse.Namespace(data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path)
+    options = argparse.Namespace(data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path, epochs=None)
     (row,) = experiment.run("qnli", options).values()
     assert row["test"] == [0.5]
     assert sum(map(len, seen.values())) == len(set.union(*seen.values())) == 100
