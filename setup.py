@@ -14,7 +14,7 @@ setup(
             "mixling.native._core",
             sources=[
                 *sorted(str(file) for file in NATIVE.glob("*.c") if file.name != "example.c"),
-                str(NATIVE / "texts" / "splitter.c"),
+                *sorted(map(str, NATIVE.glob("texts/*.c"))),
             ],
             depends=[*map(str, NATIVE.glob("**/*.h")), "src/mixling/text/unicode_tables.inc"],
             extra_compile_args=[] if os.name == "nt" else FLAGS,

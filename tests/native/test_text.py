@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
-from mixling import Predictor
-from mixling.native._core import Model, Splitter
-from mixling.text import StringSplitter, normalize, splitting, tables, tsp_features, word_spans
+from mixling import Predictor, TextConfig, TextEncoder
+from mixling.errors import ModelFileError
+from mixling.native._core import Hasher, Model, Splitter
+from mixling.text import (
+    MinHash,
+    Projector,
+    StringSplitter,
+    normalize,
+    splitting,
+    tables,
+    train_vocabulary,
+    tsp_features,
+    word_spans,
+)
 from mixling.text.clean import clean
 
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
@@ -20,6 +33,13 @@ DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # t
 
 def native(content: bytes) -> Model:
     return Model(content, 1 << 20, 1)
+
+
+def features_in_python(encoder: TextEncoder, words: Sequence[str]) -> npt.NDArray[np.int32]:
+    """The features of words, without what the encoder computes in C."""
+    config = encoder.config
+    normal = [normalize(word[: config.max_word_chars], lowercase=config.lowercase) for word in words]
+    return Projector(config.projection, encoder.vocabulary).bags(normal, encoder.vocabulary.subwords(normal)).features
 
 
 @pytest.mark.slow
@@ -58,12 +78,12 @@ def test_words_and_offsets(export: Callable[..., bytes], texts: list[str], prese
 def test_features(export: Callable[..., bytes], texts: list[str], changes: dict) -> None:
     content = export("mixling-tiny", **changes)
     model, encoder = native(content), Predictor(content).encoder
-    words = {word for text in texts for word in encoder._split(text, False)[0]}
+    words = sorted({word for text in texts for word in encoder._split(text, False)[0]})
     assert len(words) > 2000
-    for word in sorted(words):
-        (row,), = encoder.spell([[word]])  # fmt: skip
-        expected = encoder.bags(np.array(row)).features[0]
+    together = encoder.bags(np.array(encoder.rows(words))).features
+    for word, expected, found in zip(words, features_in_python(encoder, words), together, strict=True):
         assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
+        assert np.array_equal(found, expected), ascii(word)
 
 
 @pytest.mark.parametrize("num_features", [1024, 63, 2**16])
@@ -85,11 +105,11 @@ def test_ternary_features(export: Callable[..., bytes], texts: list[str], num_fe
 def test_long_words_are_not_spelled_and_other_marks_are_composed(export: Callable[..., bytes]) -> None:
     content = export("mixling-tiny", text={"max_word_chars": 1000})
     model, encoder = native(content), Predictor(content).encoder
-    for word in ("a" * 1000, "İ" * 600, "ǰ\u0323\u0301" * 300, "\u0390" * 999, "ᄀ" + "ᅡᆨ" * 400):
-        (row,), = encoder.spell([[word]])  # fmt: skip
-        expected = encoder.bags(np.array(row)).features[0]
-        assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word[:10])
-        assert normalize(word, lowercase=True)
+    words = ["a" * 1000, "İ" * 600, "ǰ\u0323\u0301" * 300, "\u0390" * 999, "ᄀ" + "ᅡᆨ" * 400]
+    expected = features_in_python(encoder, words)
+    assert np.array_equal(encoder.bags(np.array(encoder.rows(words))).features, expected)
+    for word, row in zip(words, expected, strict=True):
+        assert np.array_equal(np.frombuffer(model.features(word), np.uint32), row), ascii(word[:10])
 
 
 def test_final_sigmas(export: Callable[..., bytes]) -> None:
@@ -100,9 +120,39 @@ def test_final_sigmas(export: Callable[..., bytes]) -> None:
     for before in ("", *kinds.values()):
         for after in ("", *kinds.values()):
             for word in (f"{before}Σ{after}", f"A{before}Σ{after}", f"{before}Σ{after}B"):
-                (row,), = encoder.spell([[word]])  # fmt: skip
-                expected = encoder.bags(np.array(row)).features[0]
+                (expected,) = features_in_python(encoder, [word])
                 assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
+
+
+@pytest.mark.parametrize("word_hashes", [0, 3])
+def test_words_of_odd_forms_have_their_features_together(word_hashes: int) -> None:
+    """Empty ones, those that no vocabulary spells, and longer and longer ones."""
+    vocabulary = train_vocabulary(["the cat sat on the mat"] * 3, TextConfig(vocabulary_size=100))
+    projection = MinHash(num_features=500, num_hashes=9, word_hashes=word_hashes, seed=7)
+    words = ["", "a", "##", "##s", "##cat", "cats", "京都", "a" * 99, "é" * 101, "the" * 500, "x" * 1001, "ᄀ" * 7000]
+    for given in (words, words[::-1]):
+        projector = Projector(projection, vocabulary)
+        assert np.array_equal(
+            projector.bags_of_words(given).features, projector.bags(given, vocabulary.subwords(given)).features
+        )
+    with pytest.raises(ModelFileError, match="surrogates"):
+        projector.bags_of_words(["cat", "c\ud800t"])
+    again = pickle.loads(pickle.dumps(projector))
+    assert np.array_equal(again.bags_of_words(words).features, projector.bags_of_words(words).features)
+
+
+def test_a_hasher_refuses_what_it_cannot_hash() -> None:
+    with pytest.raises(ValueError, match="UNK"):
+        Hasher("the\ncat\n", 10, 2, 0, 0)
+    with pytest.raises(ValueError, match="out of range"):
+        Hasher("[UNK]\n", 10, 0, 0, 0)
+    hasher = Hasher("[UNK]\nthe\n", 10, 2, 0, 0)
+    with pytest.raises(TypeError):
+        hasher.features(["the", 1])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="too long"):
+        hasher.features(["x" * 2_000_000])
+    assert len(hasher.features(["the"])) == 8
+    assert hasher.features([]) == b""
 
 
 @pytest.mark.parametrize("contractions", [False, True])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import unicodedata
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
-from mixling.text import NOISES, NoiseLevel, noisy_texts, split_words
-from mixling.text.noise import WordNumbers, blend, blendable, mixed_noise, noisy
+from mixling.text import NOISES, NoiseLevel, noise, noisy_texts, split_words
+from mixling.text.noise import WordNumbers, blend, blendable, misspell, mixed_noise, noisy
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
 SEEDS = st.integers(0, 1 << 40)
@@ -48,6 +49,23 @@ def test_characters_are_taken_for_others_that_look_alike() -> None:
     assert {"modem", "rnodern", "m0dern"} <= found
     assert "modern" not in found
     assert NOISES["ocr"]("ççç", Random(0)) == "ççç"
+
+
+def test_typos_of_many_words_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In C as in Python, which computes those of words that are not in ASCII, or very long."""
+    random = Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyzABCVWRNLI" + "rnvwcli" * 3 + "-'5"
+    words = ["".join(random.choice(letters) for _ in range(random.randrange(9))) for _ in range(5000)]
+    words += ["aaa", "zzz", "aa", "", "ab1c", "Über", "京都の人", "x" * 999, "ab" * 900]
+    kinds = [random.choice(TYPOS) for _ in words]
+    numbers = np.array([random.randrange(1 << 20) for _ in words])
+    expected = [
+        NOISES[kind](word, WordNumbers(word, int(n))) for kind, word, n in zip(kinds, words, numbers, strict=True)
+    ]
+    assert sum(made != word for made, word in zip(expected, words, strict=True)) > 3000
+    assert misspell(words, kinds, numbers) == expected
+    monkeypatch.setattr(noise, "_native_misspell", lambda: None)
+    assert misspell(words, kinds, numbers) == expected
 
 
 def test_accents_are_those_of_latin_letters() -> None:

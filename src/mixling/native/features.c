@@ -61,6 +61,26 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
     return out->unknown != NO_UNIT ? MIXLING_OK : MIXLING_DAMAGED;
 }
 
+int scratch_open(const mixling_model *model, word_scratch *scratch) {
+    size_t chars = model->max_word_chars > 16 ? model->max_word_chars : 16, longest = 2 * MAX_DECOMPOSED * chars;
+    scratch->codes[0] = calloc(longest + 2, sizeof *scratch->codes[0]); /* with a space before and after it */
+    scratch->codes[1] = calloc(longest, sizeof *scratch->codes[1]);
+    scratch->text = calloc(4 * longest, 1);
+    scratch->ends = calloc(longest, sizeof *scratch->ends);
+    scratch->hashes = calloc(longest, sizeof *scratch->hashes);
+    scratch->lowest = calloc(model->num_hashes, sizeof *scratch->lowest);
+    scratch->sums = calloc(model->row_size, 2 * sizeof *scratch->sums);
+    return scratch->codes[0] && scratch->codes[1] && scratch->text && scratch->ends && scratch->hashes && scratch->lowest &&
+                   scratch->sums
+               ? MIXLING_OK
+               : MIXLING_MEMORY;
+}
+
+void scratch_close(word_scratch *scratch) {
+    free(scratch->codes[0]), free(scratch->codes[1]), free(scratch->text), free(scratch->ends);
+    free(scratch->hashes), free(scratch->lowest), free(scratch->sums);
+}
+
 /* Put the word by its key into scratch->text in its normal form, with the end of each character; their number. */
 static size_t normalize(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size) {
     size_t n = 0, bytes = 0;

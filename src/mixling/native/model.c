@@ -35,6 +35,27 @@ void *model_take(mixling_model *model, size_t number, size_t size) {
     return (char *)(taken + 1) + (ALIGN - start % ALIGN) % ALIGN;
 }
 
+mixling_model *model_new(size_t budget) {
+    struct owner *owner = calloc(1, sizeof *owner);
+    int instructions;
+    if (!owner) return NULL;
+    mixling_model *model = &owner->model;
+    model->budget = budget;
+    model->kernels = kernels_choose(&instructions);
+    model->int8_kernels = int8_kernels_choose(instructions);
+    model->bf16_kernels = bf16_kernels_choose(instructions);
+    return model;
+}
+
+int model_take_keys(mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t seed) {
+    model->num_hashes = hashes;
+    model->word_hashes = word_hashes;
+    model->keys = model_take(model, (size_t)hashes + word_hashes, sizeof *model->keys);
+    if (!model->keys) return MIXLING_MEMORY;
+    for (uint32_t i = 0; i < hashes + word_hashes; i++) model->keys[i] = hash_mix(seed + (i + 1) * 0x9E3779B9u);
+    return MIXLING_OK;
+}
+
 static int read_labels(mixling_model *model, const json *metadata, const char **reason) {
     uint32_t labels = json_get(metadata, 0, "labels"), names = json_get(metadata, labels, "names");
     uint32_t task = json_get(metadata, 0, "task");
@@ -131,15 +152,11 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
-    model->num_hashes = (uint32_t)hashes;
-    model->word_hashes = (uint32_t)word_hashes;
     model->max_features = (model->ternary ? (size_t)features : (size_t)(hashes + word_hashes)) + 2;
     model->num_rows = model->num_features + 2 * (uint32_t)(model->segments + model->overlap);
-    model->keys = model_take(model, (size_t)(hashes + word_hashes), sizeof *model->keys);
     *reason = "out of memory";
-    if (!model->keys || unicode_open(&model->unicode)) return MIXLING_MEMORY;
-    for (uint32_t i = 0; i < (uint32_t)(hashes + word_hashes); i++)
-        model->keys[i] = hash_mix((uint32_t)seed + (i + 1) * 0x9E3779B9u);
+    if (model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, (uint32_t)seed)) return MIXLING_MEMORY;
+    if (unicode_open(&model->unicode)) return MIXLING_MEMORY;
     for (uint32_t code = 0; code < 128; code++)
         model->ascii[code] = (uint8_t)(code ? unicode_class(&model->unicode, code) : CLASS_SPACE);
     int status = vocabulary_open(model, file->vocabulary, reason);
@@ -182,17 +199,11 @@ int mixling_open(const void *data, size_t size, mixling_model **out, char *error
     const char *reason = "out of memory";
     onnx_file file = {0};
     int status = MIXLING_MEMORY;
-    struct owner *owner = calloc(1, sizeof *owner);
+    /* A model in 8 bits takes four times its file when it is unpacked, and padding some more; more than that is an attempt
+       to fill the memory. */
+    mixling_model *model = model_new((size < SIZE_MAX / 32 ? 16 * size : SIZE_MAX / 2) + ((size_t)1 << 26));
     *out = NULL;
-    if (owner) {
-        mixling_model *model = &owner->model;
-        /* A model in 8 bits takes four times its file when it is unpacked, and padding some more; more than that is an
-           attempt to fill the memory. */
-        model->budget = (size < SIZE_MAX / 32 ? 16 * size : SIZE_MAX / 2) + ((size_t)1 << 26);
-        int instructions;
-        model->kernels = kernels_choose(&instructions);
-        model->int8_kernels = int8_kernels_choose(instructions);
-        model->bf16_kernels = bf16_kernels_choose(instructions);
+    if (model) {
         status = file_read((bytes){data, size}, &file, &reason);
         if (status == MIXLING_OK) status = open_parts(model, &file, &reason);
         file_close(&file);

@@ -114,6 +114,12 @@ struct mixling_model {
     const bf16_kernels *bf16_kernels; /* NULL: none */
 };
 
+/* A model without any part yet, for `mixling_close`, which may take so many bytes; NULL without memory. */
+mixling_model *model_new(size_t budget);
+
+/* Take the keys of the hash family; a status of mixling.h. */
+int model_take_keys(mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t seed);
+
 /* Take zeroed memory that counts as the model's; NULL beyond its budget. */
 void *model_take(mixling_model *model, size_t number, size_t size);
 
@@ -173,6 +179,10 @@ typedef struct {
     uint32_t *lowest;       /* MinHash */
     int32_t *sums;
 } word_scratch;
+
+/* Take what is needed to read words of up to `max_word_chars` characters; a status of mixling.h. */
+int scratch_open(const mixling_model *model, word_scratch *scratch);
+void scratch_close(word_scratch *scratch);
 
 /* Whether a key is that of [SEP] or [EMPTY], which are hashed whole, or that of a subword: no word has a NUL. */
 enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */

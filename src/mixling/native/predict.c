@@ -14,8 +14,7 @@ const char *mixling_version(void) { return "0.1.0"; }
 static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / size ? NULL : calloc(number, size); }
 
 int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed, mixling_worker **out) {
-    size_t chars = model->max_word_chars > 16 ? model->max_word_chars : 16, words = 2 * model->max_len + 2;
-    size_t longest = 2 * MAX_DECOMPOSED * chars;
+    size_t words = 2 * model->max_len + 2;
     mixling_worker *worker = calloc(1, sizeof *worker);
     *out = NULL;
     if (!worker) return MIXLING_MEMORY;
@@ -23,15 +22,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->seed = seed;
     /* Odd, and with upper bits for a small seed as well. */
     worker->multiplier = ((seed ^ UINT64_C(0x94D049BB133111EB)) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
-    word_scratch *scratch = &worker->scratch;
     word_table *table = &worker->table;
-    scratch->codes[0] = take(longest + 2, sizeof *scratch->codes[0]); /* with a space before and after it */
-    scratch->codes[1] = take(longest, sizeof *scratch->codes[1]);
-    scratch->text = take(4 * longest, 1);
-    scratch->ends = take(longest, sizeof *scratch->ends);
-    scratch->hashes = take(longest, sizeof *scratch->hashes);
-    scratch->lowest = take(model->num_hashes, sizeof *scratch->lowest);
-    scratch->sums = take(model->row_size, 2 * sizeof *scratch->sums);
     worker->words = take(words, sizeof *worker->words);
     worker->rows = take(words, sizeof *worker->rows);
     if (model->subwords)
@@ -57,8 +48,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     table->capacity = cache_bytes / model->record;
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
-    if (!scratch->codes[0] || !scratch->codes[1] || !scratch->text || !scratch->ends || !scratch->hashes ||
-        !scratch->lowest || !scratch->sums || !worker->words || !worker->rows || !worker->features ||
+    if (scratch_open(model, &worker->scratch) || !worker->words || !worker->rows || !worker->features ||
         (model->subwords && (!worker->units[0] || !worker->units[1] || !worker->unit_marks[0] || !worker->unit_marks[1])) ||
         !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
         !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits || !worker->window || !worker->open || !table->slots) {
@@ -71,11 +61,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
 
 void mixling_stop(mixling_worker *worker) {
     if (!worker) return;
-    word_scratch *scratch = &worker->scratch;
-    void *parts[] = {scratch->codes[0],     scratch->codes[1],     scratch->text,         scratch->ends,
-                     scratch->hashes,       scratch->lowest,       scratch->sums,         worker->words,
-                     worker->rows,          worker->features,      worker->shared_hashes, worker->table.slots,
-                     worker->table.keys,    worker->shared[0],     worker->shared[1],     worker->seen,
+    void *parts[] = {worker->words,         worker->rows,          worker->features,      worker->shared_hashes,
+                     worker->table.slots,   worker->table.keys,    worker->shared[0],     worker->shared[1],     worker->seen,
                      worker->branch_sums,   worker->sources,       worker->best,          worker->both[0].words,
                      worker->both[1].words, worker->window,        worker->open,          worker->starts,
                      worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
@@ -85,6 +72,7 @@ void mixling_stop(mixling_worker *worker) {
                       worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) block_free(blocks[i]);
+    scratch_close(&worker->scratch);
     body_free(worker);
     free(worker);
 }

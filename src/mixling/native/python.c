@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "mixling.h"
-#include "texts/splitter.h"
+#include "texts/texts.h"
 
 enum { MAX_IDLE = 64 };
 
@@ -705,16 +705,20 @@ static PyType_Spec SPECS[NUM_TYPES] = {
     {"mixling.native._core.Decider", sizeof(Decider), 0, INTERNAL, DECIDER_SLOTS},
     {"mixling.native._core.Model", sizeof(Model), 0, Py_TPFLAGS_DEFAULT, SLOTS}};
 
+static int add_type(PyObject *module, PyType_Spec *spec, const char *name) {
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    int failed = !type || PyModule_AddObjectRef(module, name, type);
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
 /* The module's state is its types. */
 static int fill(PyObject *module) {
     PyObject **types = PyModule_GetState(module);
     for (int i = 0; i < NUM_TYPES; i++)
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
     if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
-    PyObject *splitter = PyType_FromModuleAndSpec(module, &SPLITTER_SPEC, NULL);
-    int failed = !splitter || PyModule_AddObjectRef(module, "Splitter", splitter);
-    Py_XDECREF(splitter);
-    return failed ? -1 : 0;
+    return add_type(module, &SPLITTER_SPEC, "Splitter") || add_type(module, &HASHER_SPEC, "Hasher") ? -1 : 0;
 }
 
 static int visit_module(PyObject *module, visitproc visit, void *arg) {
@@ -729,9 +733,13 @@ static int clear_module(PyObject *module) {
     return 0;
 }
 
+static PyMethodDef FUNCTIONS[] = {
+    {"misspell", misspell, METH_VARARGS, "Return words with typos."},
+    {NULL, NULL, 0, NULL}};
+
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};
 static PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_core", NULL, NUM_TYPES * sizeof(PyObject *), NULL, MODULE_SLOTS, visit_module, clear_module,
+    PyModuleDef_HEAD_INIT, "_core", NULL, NUM_TYPES * sizeof(PyObject *), FUNCTIONS, MODULE_SLOTS, visit_module, clear_module,
     NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&MODULE); }

@@ -11,9 +11,11 @@ continuation subword ("##ing") and a subword of up to three characters are hashe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -156,13 +158,27 @@ class Bags:
 
 
 class Projector:
-    """Turns words and their subwords into bags; the hashes of a subword are computed once."""
+    """Turns words into bags; the hashes of a subword are computed once.
+
+    MinHash features of words are computed in C where that is built and the vocabulary is standard WordPiece.
+    """
 
     def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
         self.config = config
         self._vocabulary = vocabulary
         self._known: dict[str, int] = {}
         self._fingerprints: UInt32 = np.empty((0, getattr(config, "num_hashes", 0)), np.uint32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hasher"}
+
+    def bags_of_words(self, words: Sequence[str]) -> Bags:
+        """Return the bags of normalized words, which are spelled with the vocabulary."""
+        if self._hasher is not None:
+            with contextlib.suppress(UnicodeEncodeError):  # the vocabulary's error names lone surrogates
+                rows = np.frombuffer(self._hasher.features(words), np.int32)
+                return Bags(rows.reshape(len(words), -1), None)
+        return self.bags(words, self._vocabulary.subwords(words))
 
     def bags(self, words: Sequence[str], subwords: Sequence[Sequence[str]]) -> Bags:
         """Return the bags of words; `subwords[i]`, never empty, spells `words[i]`."""
@@ -194,6 +210,20 @@ class Projector:
                 return _ragged(
                     [np.array([self._vocabulary.subword_id(u) for u in spelled]) for spelled in subwords], mean=True
                 )
+
+    @cached_property
+    def _hasher(self) -> Any:
+        """What computes the bags of words in C; None where it is not built, or cannot."""
+        config = self.config
+        name, content = self._vocabulary.serialize()
+        if not isinstance(config, MinHash) or name != "vocab.txt":
+            return None
+        try:
+            from mixling.native._core import Hasher
+
+            return Hasher(content, config.num_features, config.num_hashes, config.word_hashes, config.seed)
+        except (ImportError, ValueError, NotImplementedError):  # subwords with a line feed
+            return None
 
     def _rows(self, subwords: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:
         """Return the fingerprints (sum of lengths, n) of all subwords, and the index of each word's first."""

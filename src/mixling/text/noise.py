@@ -9,6 +9,8 @@ versions.
 
 from __future__ import annotations
 
+import functools
+import string
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +18,9 @@ from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from mixling.errors import ConfigError, near_miss
 from mixling.text.encoder import Text
@@ -145,6 +150,46 @@ NOISES: Mapping[str, Noise] = MappingProxyType(
         "emoji": emoji,
     }
 )
+
+
+_IN_C = ("swap", "delete", "insert", "keyboard", "ocr")  # noises, in the order of native/texts/typos.c
+
+
+def misspell(words: Sequence[str], kinds: Sequence[str], numbers: npt.NDArray[np.integer]) -> list[str]:
+    """Return each word with a noise of its own, by the random numbers `WordNumbers(word, number)` of the word.
+
+    Computed in C, where that is built, for words in ASCII.
+
+    Args:
+        kinds: of `NOISES`, one for each word.
+        numbers: (W,) of the words' sequences.
+    """
+    made: Sequence[str | None] = [None] * len(words)
+    native = _native_misspell()
+    if native is not None and set(kinds) <= set(_IN_C):
+        codes = bytes(map(_IN_C.index, kinds))
+        made = native(list(words), np.asarray(numbers, np.uint32).tobytes(), codes, *_tables())
+    return [
+        NOISES[kind](word, WordNumbers(word, int(number))) if item is None else item
+        for item, word, kind, number in zip(made, words, kinds, numbers, strict=True)
+    ]
+
+
+def _native_misspell() -> Callable[..., list[str | None]] | None:
+    try:
+        from mixling.native._core import misspell
+    except ImportError:
+        return None
+    return misspell
+
+
+@functools.cache
+def _tables() -> tuple[tuple[bytes, ...], tuple[tuple[bytes, tuple[bytes, ...]], ...]]:
+    """Return the neighbors of the letters a to z on the keyboard, and the lookalikes, in bytes."""
+    neighbors = tuple(_NEIGHBORS[letter].encode() for letter in string.ascii_lowercase)
+    return neighbors, tuple(
+        (part.encode(), tuple(other.encode() for other in others)) for part, others in _LOOKALIKES.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,10 @@ class WordTable:
         for first in range(0, len(rest), _WORDS):
             part = rest[first : first + _WORDS]
             normal = [normalize(word[: self.config.max_word_chars], lowercase=self.config.lowercase) for word in part]
-            by_subwords = self.config.tokens == "subwords"
-            subwords = [[word] for word in part] if by_subwords else self.vocabulary.subwords(normal)
-            self._append(part, part if by_subwords else normal, subwords)
+            if self.config.tokens == "subwords":
+                self._append(part, self._projector.bags(part, [[word] for word in part]))
+            else:
+                self._append(part, self._projector.bags_of_words(normal))
 
     def _make_room(self) -> bool:
         """Empty a full table unless it is kept; return whether it is full afterwards."""
@@ -155,7 +156,7 @@ class WordTable:
         self._features = np.zeros((0, 0), self._dtype)
         self._weights: npt.NDArray[np.float32] | None = None
         specials = [SPECIAL.get(row, "[PAD]") for row in range(len(SPECIAL) + 1)]
-        self._append(specials, specials, [[word] for word in specials])
+        self._append(specials, self._projector.bags(specials, [[word] for word in specials]))
         self._spelled.update((word, [row]) for row, word in enumerate(specials))
 
     def _add(self, words: Iterable[Word]) -> None:
@@ -166,17 +167,17 @@ class WordTable:
         fresh = list(dict.fromkeys(word for word in words if word not in known))
         normal = [normalize(plain_word(word)[:limit], lowercase=lowercase) for word in fresh]
         for part in self._parts(normal):
-            subwords = self.vocabulary.subwords(normal[part])
             if not by_subwords:
-                self._append(fresh[part], normal[part], subwords)
+                self._append(fresh[part], self._projector.bags_of_words(normal[part]))
                 continue
             keys = [
                 [_like(word, subword) for subword in spelled]
-                for word, spelled in zip(fresh[part], subwords, strict=True)
+                for word, spelled in zip(fresh[part], self.vocabulary.subwords(normal[part]), strict=True)
             ]
             new = list(dict.fromkeys(key for spelled in keys for key in spelled if key not in self._ids))
             if new:
-                self._append(new, [plain_word(key) for key in new], [[plain_word(key)] for key in new])
+                plain = [plain_word(key) for key in new]
+                self._append(new, self._projector.bags(plain, [[subword] for subword in plain]))
             self._spelled.update(
                 (word, [self._ids[key] for key in spelled]) for word, spelled in zip(fresh[part], keys, strict=True)
             )
@@ -193,8 +194,7 @@ class WordTable:
         if first < len(words):
             yield slice(first, len(words))
 
-    def _append(self, words: Sequence[Word], normal: Sequence[str], subwords: Sequence[Sequence[str]]) -> None:
-        bags = self._projector.bags(normal, subwords)
+    def _append(self, words: Sequence[Word], bags: Bags) -> None:
         if self.config.segments or self.config.overlap:
             bags = self._with_marks(bags, words)
         first, last = self._size, self._size + len(words)

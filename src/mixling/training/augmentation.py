@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from mixling.config import Config
 from mixling.data.batches import Indices, real_tokens, split_like
 from mixling.text.encoder import Encoded, Text, TextEncoder
-from mixling.text.noise import NOISES, WordNumbers, blend, blendable
+from mixling.text.noise import NOISES, WordNumbers, blend, blendable, misspell
 from mixling.text.table import FIRST
 
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
@@ -141,7 +141,9 @@ class Augmenter:
         numbers = ((drawn[at] - pseudo) / (self.config.typos or 1) * self._typo_rows.shape[1]).astype(np.int64)
         numbers = np.minimum(numbers, self._typo_rows.shape[1] - 1)
         new = (self._typo_rows[words, numbers] < 0).nonzero()[0]
-        made = [self._typo(self._keys[words[i]], int(numbers[i])) for i in new.tolist()]
+        of_kind, kinds = np.divmod(numbers[new], len(self._kinds))
+        changed = [self._keys[i] for i in words[new].tolist()]
+        made = misspell(changed, [self.config.typo_kinds[kind] for kind in kinds.tolist()], of_kind)
         self._typo_rows[words[new], numbers[new]] = self.encoder.rows(made)
         out[at] = self._typo_rows[words, numbers]
         if self._words:

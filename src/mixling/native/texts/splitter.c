@@ -9,7 +9,7 @@
 
 #include "../kernels.h"
 #include "../model.h"
-#include "splitter.h"
+#include "texts.h"
 
 enum { MOST_WORDS = INT32_MAX, MOST_READ = 1 << 20 };
 
