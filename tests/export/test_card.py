@@ -167,8 +167,10 @@ def test_only_an_epoch_that_was_selected_is_called_so() -> None:
     assert "used\nto select the epoch (7.5)" in text
     assert "for as many epochs as were best;" in text
     assert "fitted on the validation examples, with" in text
+    assert "log-count" not in text
     last = {"train": {"load_best_at_end": False}}
-    text = card("classification", last, ngrams={**ngrams, "folds": 4}, refit=refit)
+    text = card("classification", last, ngrams={**ngrams, "folds": 4, "ratio_power": 0.5}, refit=refit)
+    assert "characters 3-4; times their log-count ratios to the power 0.5).\n" in text
     assert "ended after\nepoch 7.5, as it was planned to; no epoch was selected" in text
     assert "as were best" not in text
     assert "cross-fitting, on the predictions of 4 pairs of models" in text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from mixling.native.margins import fit_margins
+from mixling.native.margins import fit_margins, log_count_ratios
 
 
 @pytest.fixture
@@ -43,6 +43,45 @@ def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) 
     for label in range(2):
         expected = by_scikit_learn(features, marks[label], strength * weights[label])
         np.testing.assert_allclose(np.append(slopes[label], biases[label]), expected, atol=2e-5)
+
+
+def test_log_count_ratios_are_those_of_loops(features: csr_array) -> None:
+    """Wang and Manning (2012), with counts of texts by their weights, and one more text with and without a feature."""
+    marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
+    weights[0, :7] = 0
+    found, dense = log_count_ratios(features, marks, weights), features.toarray()
+    for label in range(2):
+        total = {has: weights[label][marks[label] == has].sum() for has in (True, False)}
+        for column in range(25):
+            counts = {True: 0.0, False: 0.0}
+            for row in range(60):
+                if dense[row, column] > 0:
+                    counts[bool(marks[label, row])] += weights[label, row]
+            frequency = {has: (counts[has] + 1) / (total[has] + 2) for has in (True, False)}
+            assert found[label, column] == pytest.approx(np.log(frequency[True] / frequency[False]), abs=1e-5)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_with_ratios_it_is_a_fit_of_multiplied_features(
+    features: csr_array, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if native:
+        pytest.importorskip("mixling.native._margins")
+    else:
+        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+    rng = np.random.default_rng(1)
+    marks = (features @ rng.normal(size=(25, 5)) + 0.3 * rng.normal(size=(60, 5)) > 0).T
+    weights = np.ones((5, 60))
+    wanted = {"tolerance": 1e-5, "passes": 1000, "ratio_power": 0.5}
+    slopes, biases = fit_margins(features, marks, weights, 2.0, **wanted)
+    ratios = np.abs(log_count_ratios(features, marks, weights)) ** 0.5
+    for label in range(5):
+        multiplied = features.toarray() * ratios[label]
+        multiplied *= np.linalg.norm(features.toarray()) / np.linalg.norm(multiplied)
+        factor = np.linalg.norm(features.toarray()) / np.linalg.norm(features.toarray() * ratios[label])
+        *expected, bias = by_scikit_learn(multiplied, marks[label], 2.0 * weights[label])
+        np.testing.assert_allclose(slopes[label], np.array(expected) * ratios[label] * factor, atol=1e-4)
+        assert biases[label] == pytest.approx(bias, abs=1e-4)
 
 
 def test_without_the_native_module_scikit_learn_computes_the_same(
@@ -103,6 +142,7 @@ def arrays() -> dict[str, Any]:
         "costs": np.ones(2, np.float32),
         "duals": np.zeros(2, np.float32),
         "weights": np.zeros(3, np.float32),
+        "scale": np.ones(2, np.float32),
     }
 
 
@@ -122,10 +162,12 @@ def arrays() -> dict[str, Any]:
         {"duals": np.zeros(1, np.float32)},
         {"signs": np.ones(3, np.int8)},
         {"weights": np.zeros(0, np.float32)},
+        {"scale": np.ones(3, np.float32)},
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_refused(wrong: dict[str, Any]) -> None:
     native = pytest.importorskip("mixling.native._margins")
     native.fit_margins(*arrays().values(), 0.1, 10)
+    native.fit_margins(*(arrays() | {"scale": None}).values(), 0.1, 10)
     with pytest.raises(ValueError, match="no sparse matrix"):
         native.fit_margins(*(arrays() | wrong).values(), 0.1, 10)

@@ -12,12 +12,14 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from mixling import TextConfig, TextEncoder
+from mixling import RunConfig, TextConfig, TextEncoder
 from mixling.arrays import Int32
-from mixling.runs.ngrams import BRANCH_STRENGTHS, climb
+from mixling.config import parse
+from mixling.errors import ConfigError
+from mixling.runs.ngrams import BRANCH_STRENGTHS, climb, search
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
-from mixling.training import ngrams
+from mixling.training import NgramConfig, ngrams
 from mixling.training.ngram_mixture import fit_mixture
 from mixling.training.ngrams import Features, compress, fit_branch, make_features
 
@@ -332,5 +334,32 @@ def test_the_strength_is_climbed_to_where_the_loss_is_lowest(best):
             self.strength, self.mixture = strength, self
             self.loss = abs(math.log(strength / best))
 
-    assert climb(Attempt).strength == best
+    assert climb(Attempt, Attempt(1.0)).strength == best
     assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("best", [(1.0, 0.0), (3.0, 0.0), (0.3, 0.5), (10.0, 1.0)])
+def test_greater_powers_are_tried_while_they_lower_the_loss(best):
+    asked = []
+
+    class Attempt:
+        def __init__(self, strength: float, ratio_power: float) -> None:
+            asked.append((strength, ratio_power))
+            self.strength, self.ratio_power, self.mixture = strength, ratio_power, self
+            self.loss = abs(math.log(strength / best[0])) + abs(ratio_power - best[1])
+
+    found = search(Attempt, NgramConfig(), (0.5, 1.0))
+    assert (found.strength, found.ratio_power) == best
+    assert len(asked) == len(set(asked))
+    assert sum(power > best[1] for _, power in asked) == (best[1] < 1.0)  # one attempt beyond the best
+    assert search(Attempt, NgramConfig(ratio_power=0.5), (0.5, 1.0)).ratio_power == 0.5
+    found = search(Attempt, NgramConfig(strength=0.7), (0.5, 1.0))
+    assert (found.strength, found.ratio_power) == (0.7, best[1])
+    assert search(Attempt, NgramConfig(strength=0.7, ratio_power=2.0), (0.5, 1.0)).ratio_power == 2.0
+    assert search(Attempt, NgramConfig(), ()).ratio_power == 0.0
+
+
+def test_ratios_need_labels():
+    with pytest.raises(ConfigError, match="ratio_power"):
+        parse(RunConfig, {"task": "regression", "ngrams": {"ratio_power": 0.5}}, where="options")
+    assert parse(RunConfig, {"ngrams": {"ratio_power": 0.5}}, where="options").ngrams.ratio_power == 0.5

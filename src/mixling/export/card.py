@@ -167,14 +167,16 @@ longer be evaluated on them."""
 def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     if ngrams is None:
         return ""
-    characters = f"{branch['min_n']}-{branch['max_n']}"
+    about = f"words 1-2, characters {branch['min_n']}-{branch['max_n']}"
+    if power := ngrams.get("ratio_power"):
+        about += f"; times their log-count ratios to the power {power:g}"
     fitted = "on the validation examples, with misspelled copies if the training has them"
     if folds := ngrams.get("folds"):
         fitted = f"by cross-fitting, on the predictions of {folds} pairs of models for examples that they had not seen"
     return f"""
-Beside the network there is a linear model of {ngrams["terms"]:,} n-grams (words 1-2, characters {characters}). The
-logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and biases
-were fitted {fitted}.
+Beside the network there is a linear model of {ngrams["terms"]:,} n-grams ({about}).
+The logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and
+biases were fitted {fitted}.
 The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported
 linear model was then fitted again on training and validation examples together; the metrics above are those of one that
 was not fitted on the validation examples. It is in `model.onnx` only: `model.safetensors` holds the network.

@@ -1,5 +1,15 @@
 from typing import Any
 
 def fit_margins(
-    starts: Any, columns: Any, values: Any, signs: Any, costs: Any, weights: Any, tolerance: float, most_passes: int
+    labels: int,
+    starts: Any,
+    columns: Any,
+    values: Any,
+    signs: Any,
+    costs: Any,
+    duals: Any,
+    weights: Any,
+    scale: Any,
+    tolerance: float,
+    most_passes: int,
 ) -> None: ...

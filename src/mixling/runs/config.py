@@ -153,6 +153,12 @@ class RunConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _ratios_have_labels(self) -> RunConfig:
+        if self.ngrams.ratio_power and not task_type(self.task).has_labels:
+            raise ValueError(f"ngrams.ratio_power: {self.task} has no labels that terms tell apart; leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _refit_has_labels(self) -> RunConfig:
         if self.refit and (self.distill is not None or task_type(self.task).windows):
             other = self.task if self.distill is None else "a run with a teacher"

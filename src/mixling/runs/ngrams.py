@@ -4,11 +4,12 @@ Where the network was trained on misspelled words, so is the branch: each exampl
 training and in validation, unless the texts are very many. A branch that knows correct words only would be preferred to
 a network that knows typos as well.
 
-The network's logits for the validation examples are fixed. For each strength of regularization, a branch is fitted on
-the training examples alone, pruned, stored in 8 bits, and added to the network with the weights and biases that
-minimize the validation loss; the best of these sums is compared with the network alone, whose logits are scaled and
-shifted as well. The exported branch is fitted on training and validation examples together, with the strength, the
-weights and the biases kept. The features are the same in all fits: documents are counted with those of validation.
+The network's logits for the validation examples are fixed. For each regularization - its strength, and how much less it
+is for terms that are more frequent with one label than with others - a branch is fitted on the training examples alone,
+pruned, stored in 8 bits, and added to the network with the weights and biases that minimize the validation loss; the
+best of these sums is compared with the network alone, whose logits are scaled and shifted as well. The exported branch
+is fitted on training and validation examples together, with the regularization, the weights and the biases kept. The
+features are the same in all fits: documents are counted with those of validation.
 """
 
 from __future__ import annotations
@@ -178,25 +179,28 @@ def fit_ngrams(
     weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
 
-    def fit(strength: float, part: Features, duals: Float32) -> NgramBranch:
-        return fit_branch(task, part, targets, weights, strength=strength, max_bytes=max_bytes, duals=duals)
+    def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
+        return fit_branch(
+            task, part, targets, weights,
+            strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals,
+        )  # fmt: skip
 
-    def attempt(strength: float, part: Features = features, duals: Float32 = duals) -> _Attempt:
-        branch = fit(strength, part, duals)
+    def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> _Attempt:
+        branch = fit(strength, ratio_power, part, duals)
         logits = reader.logits(branch)
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
-        return _Attempt(strength, [branch], logits[: len(judged)], mixture)
+        return _Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
-    if config.strength is not None:
-        best = attempt(config.strength)
-    elif features.matrix.nnz * task.num_scores <= _MAX_CLIMB_CELLS:
-        best = climb(attempt)
+    fixed = config.strength is not None and (config.ratio_power is not None or not task.ratio_powers)
+    if fixed or features.matrix.nnz * task.num_scores <= _MAX_CLIMB_CELLS:
+        best = search(attempt, config, task.ratio_powers)
     else:
         log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
         part = features.sample(_MAX_CLIMB_CELLS // task.num_scores)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
-        best = attempt(climb(partial(attempt, part=part, duals=zeros)).strength)
-        del part
+        found = search(partial(attempt, part=part, duals=zeros), config, task.ratio_powers)
+        best = attempt(found.strength, found.ratio_power)
+        del part, found
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
@@ -209,8 +213,8 @@ def fit_ngrams(
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     weights[-len(gold) :] = 1
-    branch = fit(best.strength, features, duals).scaled(best.mixture.branch, best.mixture.bias)
-    report = _report(best.strength, branch, best.mixture, scaled.loss)
+    branch = fit(best.strength, best.ratio_power, features, duals).scaled(best.mixture.branch, best.mixture.bias)
+    report = _report(best, branch, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     logits = np.empty(data.network.shape, np.float32)
     logits[judged] = best.logits
@@ -228,7 +232,7 @@ def _fit_across_folds(
     config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
 ) -> Fitted | None:
     """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
-    task, encoder = data.task, TextEncoder(data.text, data.vocabulary, keep=True)
+    task, encoder, power = data.task, TextEncoder(data.text, data.vocabulary, keep=True), config.ratio_power or 0.0
     texts = [*data.train.texts, *data.validation.texts]
     known = np.arange(len(texts))
     if task.has_labels:
@@ -247,7 +251,9 @@ def _fit_across_folds(
 
     def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
         given = None if weights is None else weights[chosen]
-        return fit_branch(task, part, gold[chosen], given, strength=strength, max_bytes=max_bytes, few=True)
+        return fit_branch(
+            task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
+        )
 
     everything = np.arange(len(known))
     whole = features(everything)
@@ -261,13 +267,14 @@ def _fit_across_folds(
         branches = [branch(part, chosen, strength) for part, chosen in zip(parts, rest, strict=True)]
         for fold, fitted in enumerate(branches):
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
-        return _Attempt(strength, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+        return _Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
 
-    best = attempt(config.strength) if config.strength is not None else climb(attempt, FEW_STRENGTHS, 3.0)
+    best = attempt(3.0 if config.strength is None else config.strength)
+    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS)
     mixture = best.mixture
     chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
     loss_scaled = fit_mixture(task, held.logits[known], None, gold).loss
-    report = _report(best.strength, chosen, mixture, loss_scaled) | {"folds": len(rest)}
+    report = _report(best, chosen, loss_scaled) | {"folds": len(rest)}
     log(
         f"n-gram branch: {len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; loss on the {len(known):,} "
         f"examples by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
@@ -303,10 +310,11 @@ class _Reader:
         return np.stack([self._task.pool_windows(part) for part in np.split(of_windows, self._ends[:-1])])
 
 
-def _report(strength: float, branch: NgramBranch, mixture: Mixture, loss_scaled: float) -> dict[str, Any]:
+def _report(best: _Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
-    out = {"strength": strength, "terms": len(branch.terms), "bytes": num_bytes, "loss_scaled": loss_scaled}
-    return out | {f"mixture_{key}": getattr(mixture, key) for key in ("network", "branch", "loss", "alone")}
+    out = {"strength": best.strength, "ratio_power": best.ratio_power, "terms": len(branch.terms), "bytes": num_bytes}
+    parts = {f"mixture_{key}": getattr(best.mixture, key) for key in ("network", "branch", "loss", "alone")}
+    return out | {"loss_scaled": loss_scaled} | parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,17 +322,36 @@ class _Attempt:
     """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use."""
 
     strength: float
+    ratio_power: float
     branches: Sequence[NgramBranch]
     logits: npt.NDArray[np.float32]
     mixture: Mixture
 
 
+def search(attempt: Callable[[float, float], _Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> _Attempt:
+    """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
+    they improve it, each with the strength that is best with it."""
+    best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
+
+    def climbed(start: _Attempt) -> _Attempt:
+        if config.strength is not None:
+            return start
+        return climb(lambda strength: attempt(strength, start.ratio_power), start)
+
+    best = climbed(best)
+    for power in ratio_powers if config.ratio_power is None else ():
+        other = attempt(best.strength, power)
+        if other.mixture.loss >= best.mixture.loss:
+            break
+        best = climbed(other)
+    return best
+
+
 def climb(
-    attempt: Callable[[float], _Attempt], strengths: Sequence[float] = BRANCH_STRENGTHS, first: float = 1.0
+    attempt: Callable[[float], _Attempt], best: _Attempt, strengths: Sequence[float] = BRANCH_STRENGTHS
 ) -> _Attempt:
-    """Return the attempt with the lowest loss, from `first` on in the direction in which the loss decreases."""
-    at = strengths.index(first)
-    best = attempt(strengths[at])
+    """Return the attempt with the lowest loss, from `best` on in the direction in which the loss decreases."""
+    at = strengths.index(best.strength)
     for step in (1, -1):
         number = at + step
         improved = False

@@ -69,6 +69,11 @@ class Baselines(ABC):
         """K, the scores that a linear model has for a text."""
         return len(self.labels)
 
+    @property
+    def ratio_powers(self) -> tuple[float, ...]:
+        """Return the powers above 0 that `fit_scores` is tried with, in this order."""
+        return ()
+
     def fit_scores(
         self,
         features: Any,
@@ -76,6 +81,7 @@ class Baselines(ABC):
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
+        ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
@@ -86,6 +92,7 @@ class Baselines(ABC):
             targets: (B, ...), as `targets` gives them.
             weights: (B,) of the texts; None: all are 1.
             strength: the inverse of the regularization.
+            ratio_power: as of `mixling.native.margins.fit_margins`; 0 for a task without `ratio_powers`.
             few: whether the texts are few, for which a slower model may be better.
             duals: (B, K), of a fit before, with another strength or of some of the texts; zeros of the first. A task
                 that has such begins with them, and leaves its own in their place.

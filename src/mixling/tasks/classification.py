@@ -16,7 +16,7 @@ from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
-from mixling.native.margins import fit_margins
+from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.presentation import probable
@@ -184,6 +184,10 @@ class Classification(Task):
         """One for each label; of two labels one, how much rather it is the second."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
+    @property
+    def ratio_powers(self) -> tuple[float, ...]:
+        return RATIO_POWERS if self.num_scores <= MAX_RATIO_LABELS else ()
+
     def fit_scores(
         self,
         features: Any,
@@ -191,6 +195,7 @@ class Classification(Task):
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
+        ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
@@ -204,7 +209,7 @@ class Classification(Task):
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
             fractions = fractions * self.class_weights[targets]
-        if few and len(np.unique(targets)) > 1:
+        if few and ratio_power == 0 and len(np.unique(targets)) > 1:
             model = fit_logistic(features, targets, strength, 0, fractions)
             if len(model.classes_) == len(self.labels):
                 return model.coef_, model.intercept_
@@ -212,7 +217,15 @@ class Classification(Task):
                 return self._with_absent(model)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         threads = torch.get_num_threads()
-        return fit_margins(features, targets == labels[:, None], fractions, strength, duals=duals, threads=threads)
+        return fit_margins(
+            features,
+            targets == labels[:, None],
+            fractions,
+            strength,
+            ratio_power=ratio_power,
+            duals=duals,
+            threads=threads,
+        )
 
     def _with_absent(self, model: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Return the weights (K, F) and biases (K,) of a logistic regression; labels that no text has score low."""

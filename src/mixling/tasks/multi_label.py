@@ -18,7 +18,7 @@ from mixling.errors import printable
 from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
-from mixling.native.margins import fit_margins
+from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Sample, Task, sigmoid
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import LabelReader, fit_logistic
@@ -178,6 +178,10 @@ class MultiLabel(Task):
 
         return LinearModel(models, answers)
 
+    @property
+    def ratio_powers(self) -> tuple[float, ...]:
+        return RATIO_POWERS if self.num_scores <= MAX_RATIO_LABELS else ()
+
     def fit_scores(
         self,
         features: Any,
@@ -185,6 +189,7 @@ class MultiLabel(Task):
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
+        ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
@@ -195,7 +200,9 @@ class MultiLabel(Task):
         marks = targets.T > 0
         if self.class_weights is not None:
             fractions = np.where(marks, fractions * np.asarray(self.class_weights)[:, None], fractions)
-        return fit_margins(features, marks, fractions, strength, duals=duals, threads=torch.get_num_threads())
+        return fit_margins(
+            features, marks, fractions, strength, ratio_power=ratio_power, duals=duals, threads=torch.get_num_threads()
+        )
 
     def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = self.probabilities(logits)

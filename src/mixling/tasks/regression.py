@@ -251,6 +251,7 @@ class Regression(Task):
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
+        ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:

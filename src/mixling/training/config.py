@@ -153,7 +153,13 @@ class NgramConfig(Config):
     strength: float | None = Field(
         None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
     )
-
+    ratio_power: float | None = Field(
+        None,
+        ge=0,
+        le=2,
+        description="power of the log-count ratios that n-grams are multiplied by, so that those which tell labels "
+        "apart are regularized less; None: 0, 0.5 or 1, with the lowest loss on validation",
+    )
     cross_fit: bool | None = Field(
         None,
         description="choose the weights of network and branch by networks that each leave out a fold of all labeled "

@@ -205,6 +205,7 @@ def fit_branch(
     *,
     strength: float,
     max_bytes: int | None,
+    ratio_power: float = 0.0,
     few: bool = False,
     duals: Float32 | None = None,
 ) -> NgramBranch:
@@ -214,11 +215,13 @@ def fit_branch(
         targets: of all texts, as the task has them as numbers; `weights` (B,) are the user's of the texts.
         strength: the inverse of the regularization.
         max_bytes: None: all weights are kept.
-        few, duals: as of `Task.fit_scores`.
+        ratio_power, few, duals: as of `Task.fit_scores`.
     """
     chosen = features.chosen
     given = None if weights is None else weights[chosen]
-    fitted, bias = task.fit_scores(features.matrix, targets[chosen], given, strength=strength, few=few, duals=duals)
+    fitted, bias = task.fit_scores(
+        features.matrix, targets[chosen], given, strength=strength, ratio_power=ratio_power, few=few, duals=duals
+    )
     return compress(features, fitted * features.factors, bias, max_bytes=max_bytes)
 
 

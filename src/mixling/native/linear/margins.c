@@ -3,7 +3,10 @@
    Dual coordinate descent for the squared hinge loss (Hsieh et al. 2008, "A dual coordinate descent method for
    large-scale linear SVM", algorithm 3 with shrinking), as LIBLINEAR has it: the bias is the weight of a feature that is
    always 1, and is regularized. Several labels are fitted together: their problems are independent, but a text's
-   features are read once for all, and the weights of a feature for all labels are next to each other. */
+   features are read once for all, and the weights of a feature for all labels are next to each other.
+
+   With a scale, each label has features of its own: those of the texts times the root of the scale. The weights are those
+   of the texts' features, though, so that only what moves them is multiplied. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -22,13 +25,14 @@ typedef struct {
     const float *costs;              /* (rows, labels), of an error; without one the row is left out for the label */
     float *duals;                    /* (rows, labels), where the fit begins and ends */
     float *weights;                  /* (features + 1, labels), the bias last; zeros at first */
+    const float *scale;              /* (features, labels); NULL: all are 1 */
     size_t rows, features, labels;
     double tolerance;
     long most_passes;
 } Problem;
 
 typedef struct {
-    double *norms; /* (rows,), squared, with the bias */
+    double *norms; /* (rows,), or (rows, labels) with a scale; squared, with the bias */
     int32_t *order;
 } Memory;
 
@@ -61,17 +65,29 @@ INLINE void score(const Problem *p, size_t row, float *restrict scores, const si
     }
 }
 
-INLINE void move(const Problem *p, size_t row, const float *restrict changes, const size_t labels) {
+INLINE void move(const Problem *p, size_t row, const float *restrict changes, const size_t labels, const int scaled) {
     for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) {
         float *restrict weights = p->weights + (size_t)p->columns[i] * labels;
-        const float value = p->values[i];
-        for (size_t k = 0; k < labels; k++) weights[k] += value * changes[k];
+        const float *scale = scaled ? p->scale + (size_t)p->columns[i] * labels : NULL, value = p->values[i];
+        for (size_t k = 0; k < labels; k++) weights[k] += (scaled ? value * scale[k] : value) * changes[k];
     }
     for (size_t k = 0; k < labels; k++) p->weights[p->features * labels + k] += changes[k];
 }
 
-INLINE void descend(const Problem *p, const Memory *memory, const size_t labels, const size_t chains) {
+/* The squared norms of a row's features, with that of the bias: one, or one for each label. */
+INLINE void measure(const Problem *p, size_t row, double *norms, const size_t labels, const int scaled) {
+    for (size_t k = 0; k < (scaled ? labels : 1); k++) norms[k] = 1;
+    for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) {
+        const float *scale = scaled ? p->scale + (size_t)p->columns[i] * labels : NULL;
+        double square = (double)p->values[i] * p->values[i];
+        for (size_t k = 0; k < (scaled ? labels : 1); k++) norms[k] += scaled ? scale[k] * square : square;
+    }
+}
+
+INLINE void descend(
+    const Problem *p, const Memory *memory, const size_t labels, const size_t chains, const int scaled) {
     double *norms = memory->norms;
+    const size_t width = scaled ? labels : 1;
     int32_t *order = memory->order;
     size_t all = 0, active;
     uint64_t seed = 0;
@@ -83,9 +99,9 @@ INLINE void descend(const Problem *p, const Memory *memory, const size_t labels,
             changes[k] = p->signs[at] * p->duals[at];
         }
         if (!counts) continue;
-        order[all++] = (int32_t)row, norms[row] = 1;
-        for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) norms[row] += (double)p->values[i] * p->values[i];
-        if (begins) move(p, row, changes, labels);
+        order[all++] = (int32_t)row;
+        measure(p, row, norms + row * width, labels, scaled);
+        if (begins) move(p, row, changes, labels, scaled);
     }
     active = all;
     double bounds[MOST_LABELS]; /* a row whose gradients are above them all, without duals, is left out */
@@ -114,12 +130,12 @@ INLINE void descend(const Problem *p, const Memory *memory, const size_t labels,
                 stays = 1;
                 if (gradient > highest[k]) highest[k] = gradient;
                 if (gradient < lowest[k]) lowest[k] = gradient;
-                double after = dual - gradient / (diagonal + norms[row]);
+                double after = dual - gradient / (diagonal + norms[row * width + (scaled ? k : 0)]);
                 p->duals[at] = after > 0 ? (float)after : 0;
                 changes[k] = p->signs[at] * (p->duals[at] - (float)dual);
                 moves |= changes[k] != 0;
             }
-            if (moves) move(p, row, changes, labels);
+            if (moves) move(p, row, changes, labels, scaled);
             if (!stays) {
                 active--;
                 order[i] = order[active], order[active] = (int32_t)row;
@@ -137,14 +153,20 @@ INLINE void descend(const Problem *p, const Memory *memory, const size_t labels,
     }
 }
 
+INLINE void descend_all(const Problem *p, const Memory *memory, const int scaled) {
+    if (p->labels == 1) descend(p, memory, 1, 4, scaled);
+    else if (p->labels == 4) descend(p, memory, 4, 2, scaled);
+    else if (p->labels == 8) descend(p, memory, 8, 2, scaled);
+    else descend(p, memory, 16, 1, scaled);
+}
+
 /* Whether there was memory. */
 static int fit(const Problem *p) {
-    Memory memory = {malloc((p->rows + 1) * sizeof(double)), malloc((p->rows + 1) * sizeof(int32_t))};
+    size_t width = p->scale ? p->labels : 1;
+    Memory memory = {malloc((p->rows + 1) * width * sizeof(double)), malloc((p->rows + 1) * sizeof(int32_t))};
     int done = memory.norms && memory.order;
-    if (done && p->labels == 1) descend(p, &memory, 1, 4);
-    else if (done && p->labels == 4) descend(p, &memory, 4, 2);
-    else if (done && p->labels == 8) descend(p, &memory, 8, 2);
-    else if (done) descend(p, &memory, 16, 1);
+    if (done && p->scale) descend_all(p, &memory, 1);
+    else if (done) descend_all(p, &memory, 0);
     free(memory.norms), free(memory.order);
     return done;
 }
@@ -155,6 +177,7 @@ static int is_sound(const Problem *p, Py_buffer *given) { /* in the order of the
     if ((size_t)given[0].len != (p->rows + 1) * sizeof(int32_t) || given[1].len != given[2].len) return 0;
     if ((size_t)given[3].len != cells || (size_t)given[4].len != cells * sizeof(float)) return 0;
     if (given[5].len != given[4].len || !given[6].len || (size_t)given[6].len != features) return 0;
+    if (p->scale && (size_t)given[7].len != p->features * p->labels * sizeof(float)) return 0;
     if (p->rows > INT32_MAX - 1 || p->starts[0] != 0) return 0;
     for (size_t row = 0; row < p->rows; row++)
         if (p->starts[row] > p->starts[row + 1]) return 0;
@@ -165,15 +188,15 @@ static int is_sound(const Problem *p, Py_buffer *given) { /* in the order of the
 }
 
 static PyObject *fit_margins(PyObject *module, PyObject *arguments) {
-    Py_buffer given[7];
+    Py_buffer given[8];
     PyObject *out = NULL;
     Problem p = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "ny*y*y*y*y*w*w*dl", &p.labels, &given[0], &given[1], &given[2], &given[3],
-                          &given[4], &given[5], &given[6], &p.tolerance, &p.most_passes))
+    if (!PyArg_ParseTuple(arguments, "ny*y*y*y*y*w*w*z*dl", &p.labels, &given[0], &given[1], &given[2], &given[3],
+                          &given[4], &given[5], &given[6], &given[7], &p.tolerance, &p.most_passes))
         return NULL;
     p.starts = given[0].buf, p.columns = given[1].buf, p.values = given[2].buf, p.signs = given[3].buf;
-    p.costs = given[4].buf, p.duals = given[5].buf, p.weights = given[6].buf;
+    p.costs = given[4].buf, p.duals = given[5].buf, p.weights = given[6].buf, p.scale = given[7].buf;
     if (p.labels && given[6].len) {
         p.rows = (size_t)given[3].len / p.labels;
         p.features = (size_t)given[6].len / p.labels / sizeof(float) - 1;
@@ -185,7 +208,7 @@ static PyObject *fit_margins(PyObject *module, PyObject *arguments) {
         Py_BEGIN_ALLOW_THREADS done = fit(&p);
         Py_END_ALLOW_THREADS out = done ? Py_NewRef(Py_None) : PyErr_NoMemory();
     }
-    for (int i = 0; i < 7; i++) PyBuffer_Release(&given[i]);
+    for (int i = 0; i < 8; i++) PyBuffer_Release(&given[i]);
     return out;
 }
 
