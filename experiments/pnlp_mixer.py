@@ -123,11 +123,11 @@ METRICS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accu
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics that tables have; of two classes also the F1 of "true", which Hyperpartisan's figure is."""
+    """The metrics that tables have; of two classes also the F1 of each: which one the paper has is not stated."""
     out = {name: round(float(metrics[name]), 5) for name in METRICS if metrics.get(name) is not None}
-    classes = metrics.get("classes", {})
-    if isinstance(classes, Mapping) and "true" in classes:
-        out["f1"] = round(float(classes["true"]["f1"]), 5)
+    classes = metrics.get("per_class") or ()
+    if "accuracy" in out and len(classes) == 2:
+        out |= {f"f1_{row['label']}": round(float(row["f1"]), 5) for row in classes}
     return out
 
 

@@ -157,3 +157,10 @@ def test_a_small_run_is_written_and_not_repeated(
     experiment.main()
     again = json.loads(out.read_text())["table 2, ours, 40 examples, 2 epochs"]
     assert again[labels[1]]["seeds"][0]["seconds"] == seconds
+
+
+def test_of_two_classes_there_is_the_f1_of_each(experiment: ModuleType) -> None:
+    rows = [{"label": "false", "f1": 0.75}, {"label": "true", "f1": 0.5}]
+    found = experiment.numbers({"accuracy": 0.6, "macro_f1": 0.625, "per_class": rows, "log_loss": 1.0})
+    assert found == {"accuracy": 0.6, "macro_f1": 0.625, "f1_false": 0.75, "f1_true": 0.5}
+    assert experiment.numbers({"span_f1": 0.5, "per_class": rows}) == {"span_f1": 0.5}

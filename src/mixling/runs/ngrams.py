@@ -330,29 +330,34 @@ class _Attempt:
 
 def search(attempt: Callable[[float, float], _Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> _Attempt:
     """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
-    they improve it, each with the strength that is best with it."""
+    they improve it, each with the strength that is best with it, or a lower one: the greater a power, the larger are the
+    features that count."""
     best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
 
-    def climbed(start: _Attempt) -> _Attempt:
+    def climbed(start: _Attempt, steps: Sequence[int]) -> _Attempt:
         if config.strength is not None:
             return start
-        return climb(lambda strength: attempt(strength, start.ratio_power), start)
+        return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
 
-    best = climbed(best)
+    best = climbed(best, (1, -1))
     for power in ratio_powers if config.ratio_power is None else ():
         other = attempt(best.strength, power)
         if other.mixture.loss >= best.mixture.loss:
             break
-        best = climbed(other)
+        best = climbed(other, (-1,))
     return best
 
 
 def climb(
-    attempt: Callable[[float], _Attempt], best: _Attempt, strengths: Sequence[float] = BRANCH_STRENGTHS
+    attempt: Callable[[float], _Attempt],
+    best: _Attempt,
+    strengths: Sequence[float] = BRANCH_STRENGTHS,
+    *,
+    steps: Sequence[int] = (1, -1),
 ) -> _Attempt:
-    """Return the attempt with the lowest loss, from `best` on in the direction in which the loss decreases."""
+    """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases."""
     at = strengths.index(best.strength)
-    for step in (1, -1):
+    for step in steps:
         number = at + step
         improved = False
         while 0 <= number < len(strengths):
