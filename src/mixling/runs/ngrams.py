@@ -330,8 +330,8 @@ class _Attempt:
 
 def search(attempt: Callable[[float, float], _Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> _Attempt:
     """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
-    they improve it, each with the strength that is best with it, or a lower one: the greater a power, the larger are the
-    features that count."""
+    they improve it, each with the strength that is best with it, or a lower one: with a greater power, the features
+    that count are larger."""
     best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
 
     def climbed(start: _Attempt, steps: Sequence[int]) -> _Attempt:
