@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import fused
+from mixling.mixers import TokenMLPConfig
 from mixling.models import (
     Block,
     BlockConfig,
@@ -111,6 +112,30 @@ def test_a_sublayer_is_finite_far_from_zero() -> None:
     torch.testing.assert_close(slopes, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("dim", "hidden", "length", "max_len"), [(16, 5, 5, 5), (80, 48, 5, 64), (64, 144, 33, 40)])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("registers")
+def test_an_mlp_over_tokens(
+    monkeypatch: pytest.MonkeyPatch, dim: int, hidden: int, length: int, max_len: int, threads: int
+) -> None:
+    """Of texts with padding, of one without a token, and of one with a hole; what is in padding has no part in it."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(fused, "_WORK_OF_THREAD", 1_000)
+    mixer = TokenMLPConfig(hidden_dim=hidden).build(dim=dim, max_len=max_len)
+    for parameter in mixer.parameters():
+        nn.init.normal_(parameter)
+    mask = torch.ones(4, length, dtype=torch.bool)
+    mask[1, 2:], mask[2], mask[3, 1] = False, False, False
+    x = torch.randn(4, length, dim)
+    real = mask[..., None]
+    assert_same(monkeypatch, fused.TokenMixing, mixer, lambda x: torch.where(real, mixer(x, mask), 0), x)
+    monkeypatch.undo()
+    found = mixer(x, mask)
+    x[~mask] = torch.nan
+    assert torch.equal(mixer(x, mask), found)
+    assert found[~mask][-1].isfinite().all()
+
+
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("window", "kind"), [(0, "full"), (1, "full"), (1, "factorized"), (4, "factorized")])
 @pytest.mark.usefixtures("registers")
@@ -200,6 +225,15 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         with pytest.raises(ValueError, match="feature index is out of range"):
             native.sum_bags(16, 2, 3, 16, 4, np.full_like(features, outside), None, rows, sums)
     words, tokens = np.zeros((1, 16), np.float32), np.zeros((1, 2, 16), np.float32)
+    weights, real = np.zeros((3, 4), np.float32), np.ones((1, 2), bool)
+    mlp = tokens, real, weights, weights[:, 0].copy(), weights, tokens.copy(), weights[0]
+    native.token_mlp(16, 1, 2, 16, 3, 4, *mlp)
+    with pytest.raises(ValueError, match="more tokens than weights"):
+        native.token_mlp(16, 1, 2, 16, 3, 1, *mlp)
+    with pytest.raises(ValueError, match="an array is None"):
+        native.token_mlp(16, 1, 2, 16, 3, 4, *mlp[:-1], None)
+    with pytest.raises(ValueError, match="argument 7 has another size"):
+        native.token_mlp(16, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
     native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, 1]), None, tokens)
     for outside in (-1, 2):
         with pytest.raises(ValueError, match="index of a word is out of range"):

@@ -58,6 +58,19 @@ def test_both_are_those_of_brute_force(words: int, learned: bool) -> None:
     assert changed > 10
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_texts_together_have_the_sequences_that_each_has(learned: bool) -> None:
+    """Also where one ends with a tag that the first of the next could follow, and where one has no words."""
+    chance = np.random.default_rng(3)
+    made = TagSequences(NAMES, chance.normal(size=(6, 6)).astype(np.float32) if learned else None)
+    texts = [chance.normal(size=(words, 6)) for words in (0, 3, 1, 0, 4, 2, 0)]
+    texts += [np.eye(6)[[0, 1, 3]], np.eye(6)[[3, 3, 0]], np.eye(6)[[4]], np.eye(6)[[5, 5]], np.zeros((0, 6))]
+    for found, logits in zip(made.best_of_texts(texts), texts, strict=True):
+        assert found.tolist() == made.best(logits).tolist()
+        assert is_iob2(tuple(found))
+    assert made.best_of_texts([]) == []
+
+
 def test_without_transitions_each_word_has_a_softmax_of_its_own() -> None:
     logits = np.random.default_rng(0).normal(size=(3, 6))
     exponentials = np.exp(logits)

@@ -132,6 +132,56 @@ class FeedForwardSublayer(torch.autograd.Function):
         return out.view(grad.shape), *first[:2], None, *first[2:]
 
 
+class TokenMixing(torch.autograd.Function):
+    """W2 gelu(W1 x + b1) + b2 over the real tokens x (n, D) of each text; 0 behind the last one.
+
+    W1 (H, max_len) and W2 (max_len, H) are read up to n. Tokens in between that are not real count as zeros.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"],
+        expand: Float[Tensor, "H max_len"],
+        expand_bias: Float[Tensor, " H"],
+        contract: Float[Tensor, "max_len H"],
+        contract_bias: Float[Tensor, " max_len"],
+    ) -> Float[Tensor, "B N D"]:
+        sizes, out = (*x.shape[1:], *expand.shape), torch.empty_like(x, memory_format=torch.contiguous_format)
+        read, real, *weights, written, last = _arrays(x, mask, expand, expand_bias, contract, out, contract_bias)
+
+        def compute(at: slice) -> None:
+            _native.token_mlp(_REGISTERS, at.stop - at.start, *sizes, read[at], real[at], *weights, written[at], last)
+
+        _in_parts(compute, len(x), 2 * x.shape[1] * x.shape[2] * len(expand))
+        ctx.save_for_backward(x, mask, expand, expand_bias, contract)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Any, ...]:
+        x, _, expand, _, contract = ctx.saved_tensors
+        sizes, out = (*x.shape[1:], *expand.shape), torch.empty_like(x, memory_format=torch.contiguous_format)
+        read, real, *weights = _arrays(*ctx.saved_tensors)
+        written, of_out = _arrays(out, grad.float())
+
+        def compute(at: slice) -> list[Tensor]:
+            found = [
+                torch.zeros_like(expand), expand.new_zeros(len(expand)),
+                torch.zeros_like(contract), expand.new_zeros(len(contract)),
+            ]  # fmt: skip
+            arrays = read[at], real[at], *weights, written[at], of_out[at], *_arrays(*found)
+            _native.token_mlp_backward(_REGISTERS, at.stop - at.start, *sizes, *arrays)
+            return found
+
+        first, *others = _in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand))
+        for found in others:
+            for total, part in zip(first, found, strict=True):
+                total += part
+        return out, None, *first
+
+
 class Windows(torch.autograd.Function):
     """Tokens x_i = b + sum over o = -w..w of A_o s_{i+o}, from one vector s (U, S) per distinct word.
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.errors import ConfigError
+from mixling.layers.fused import TokenMixing, can_fuse
 from mixling.layers.masks import real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of
 from mixling.layers.positions import Size
@@ -52,6 +53,9 @@ class TokenMLP(Mixer):
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
+        if not self.causal and can_fuse(x, self.training, self.dim):
+            linears = (self.expand, self.contract)
+            return TokenMixing.apply(x, mask, *(item for linear in linears for item in (linear.weight, linear.bias)))
         by_channel = real(x, mask).mT  # (B, D, N)
         if self.causal:
             return self._banded(by_channel).mT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -218,15 +218,17 @@ class Tagging(Task):
             if not np.isfinite(joined).all():
                 raise not_finite()
             return [(item.tags.tolist(), item.probabilities.tolist()) for item in cast(Any, encoded)]
-        ids = list(map(self.best_tags, rows))
-        if self.transitions is not None:
-            probabilities = list(map(self.probabilities, rows))
+        return [(ids.tolist(), probabilities.tolist()) for ids, probabilities in self._best_of_texts(rows)]
+
+    def _best_of_texts(self, rows: Sequence[npt.NDArray]) -> Iterator[tuple[npt.NDArray, npt.NDArray]]:
+        """Yield the ids (W,) of the best tags of each text and their probabilities (W,), given the logits (W, C)."""
+        if self.transitions is not None or not rows:
+            probabilities: Iterator[npt.NDArray] = map(self.probabilities, rows)
         else:
-            probabilities = np.split(self.probabilities(joined), np.cumsum([len(row) for row in rows])[:-1])
-        return [
-            (own.tolist(), of_words[np.arange(len(own)), own].tolist())
-            for own, of_words in zip(ids, probabilities, strict=True)
-        ]
+            joined = self.probabilities(np.concatenate(rows))
+            probabilities = iter(np.split(joined, np.cumsum([len(row) for row in rows])[:-1]))
+        for ids, of_words in zip(self._sequences.best_of_texts(rows), probabilities, strict=True):
+            yield ids, of_words[np.arange(len(ids)), ids]
 
     def _decode(self, found: tuple[list[int], list[float]], encoded: Encoded, text: Text) -> Prediction:
         if isinstance(text, tuple):
@@ -268,12 +270,10 @@ class Tagging(Task):
         """Return the metrics; words beyond the model's maximum length count as tagged O, which is what a user gets."""
         outside = self.labels.id("O")
         predictions, confidences = [], []
-        for scores, gold in zip(outputs, targets, strict=True):
-            logits = np.asarray(scores)[: len(gold)]
+        read = [np.asarray(scores)[: len(gold)] for scores, gold in zip(outputs, targets, strict=True)]
+        for (best, probabilities), gold in zip(self._best_of_texts(read), targets, strict=True):
             tags, confidence = np.full(len(gold), outside, np.int64), np.full(len(gold), np.nan)
-            tags[: len(logits)] = self.best_tags(logits)
-            words = np.arange(len(logits))
-            confidence[words] = self.probabilities(logits)[words, tags[words]]
+            tags[: len(best)], confidence[: len(best)] = best, probabilities
             predictions.append(tags)
             confidences.append(confidence)
         return tagging_report(self.labels, list(targets), predictions, confidences=confidences, tables=tables)
@@ -288,7 +288,7 @@ class Tagging(Task):
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Compare decisions, over all words with logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
-        first, second = (np.concatenate([self.best_tags(row) for row in part]) for part in (before, after))
+        first, second = (np.concatenate(self._sequences.best_of_texts(list(part))) for part in (before, after))
         return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
 
     @classmethod

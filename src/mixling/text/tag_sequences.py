@@ -35,20 +35,26 @@ class TagSequences:
         self._names, self._transitions = names, transitions
 
     def best(self, logits: npt.NDArray) -> _Ids:
-        """Return the ids (W,) of the most probable sequence, given the logits (W, C) of its words.
+        """Return the ids (W,) of the most probable sequence, given the logits (W, C) of its words."""
+        return self.best_of_texts([logits])[0]
 
-        Without transitions, where the most probable tags are such a sequence, they are the result; else the Viterbi
+    def best_of_texts(self, logits: Sequence[npt.NDArray]) -> list[_Ids]:
+        """Return the most probable sequence of each text.
+
+        Without transitions, where the most probable tags are a sequence of IOB2, they are the result; else the Viterbi
         algorithm finds it.
         """
-        if self._transitions is None:
-            tags = logits.argmax(-1)
-            before, _ = self._begins
-            previous = np.concatenate([[-1], tags])[:-1]
-            if ((before[tags] < 0) | (previous == tags) | (previous == before[tags])).all():
-                return tags
-        elif not len(logits):
-            return np.zeros(0, np.int64)
-        return self._viterbi(np.asarray(logits, np.float64))
+        if self._transitions is not None or not logits:
+            return [self._viterbi(np.asarray(rows, np.float64)) for rows in logits]
+        tags, lengths = np.concatenate(logits).argmax(-1), np.array([len(rows) for rows in logits])
+        before, ends = self._begins[0][tags], np.cumsum(lengths)
+        previous = np.concatenate([[-1], tags])[:-1]
+        previous[(ends - lengths)[lengths > 0]] = -1
+        wrong = np.flatnonzero((before >= 0) & (previous != tags) & (previous != before))
+        found = np.split(tags, ends[:-1])
+        for text in np.unique(np.searchsorted(ends, wrong, side="right")).tolist():
+            found[text] = self._viterbi(np.asarray(logits[text], np.float64))
+        return found
 
     def probabilities(self, logits: Float64) -> Float64:
         """Return the probability (W, C) of each tag of each word, given the logits (W, C) of its words."""
@@ -67,14 +73,19 @@ class TagSequences:
         return joint / np.maximum(joint.sum(-1, keepdims=True), 1e-300)
 
     def _viterbi(self, logits: Float64) -> _Ids:
+        if not len(logits):
+            return np.zeros(0, np.int64)
         before, inside = self._begins
         begins = before[inside]
         best, sources = np.where(self._may_begin, logits[0], -np.inf), np.zeros(logits.shape, np.int64)
         for word in range(1, len(logits)):
             source, value = sources[word], np.empty(len(best))
-            scores = best[:, None] + self._after_any
-            source[self._open] = top = scores.argmax(0)
-            value[self._open] = scores[top, np.arange(len(top))]
+            if self._transitions is None:
+                source[self._open], value[self._open] = best.argmax(), best.max()
+            else:
+                scores = best[:, None] + self._after_any
+                source[self._open] = top = scores.argmax(0)
+                value[self._open] = scores[top, np.arange(len(top))]
             after_begin, after_itself = best[begins] + self._after_begin, best[inside] + self._after_itself
             source[inside] = np.where(after_begin >= after_itself, begins, inside)
             value[inside] = np.maximum(after_begin, after_itself)

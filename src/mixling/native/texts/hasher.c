@@ -110,7 +110,7 @@ static PyObject *new_hasher(PyTypeObject *type, PyObject *arguments, PyObject *n
     }
     Hasher *self = (Hasher *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
-    if (open_model(self, (bytes){vocabulary, (size_t)size}, num_hashes, word_hashes, seed)) {
+    if (open_model(self, (bytes){(const uint8_t *)vocabulary, (size_t)size}, num_hashes, word_hashes, seed)) {
         Py_DECREF(self);
         return NULL;
     }

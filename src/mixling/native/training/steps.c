@@ -31,6 +31,14 @@ typedef struct {
 } feed_forward_task;
 
 typedef struct {
+    size_t texts, length, dim, hidden, max_len;
+    const float *x, *expand, *expand_bias, *contract, *contract_bias, *of_out;
+    const uint8_t *mask;
+    float *out; /* the gradient of x backward */
+    float *of_expand, *of_expand_bias, *of_contract, *of_contract_bias;
+} token_mlp_task;
+
+typedef struct {
     size_t words, width, dim, window, texts, length;
     const float *sums, *spread, *bias, *of_out;
     const int64_t *index;
@@ -55,6 +63,7 @@ typedef struct {
 /* Those that return whether there was memory. Outputs that are sums begin as zeros. */
 typedef struct {
     int (*feed_forward)(const feed_forward_task *), (*feed_forward_backward)(const feed_forward_task *);
+    int (*token_mlp)(const token_mlp_task *), (*token_mlp_backward)(const token_mlp_task *);
     int (*windows)(const windows_task *), (*windows_backward)(const windows_task *);
     int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
     void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
@@ -66,6 +75,43 @@ static float *allocate(size_t floats) { return malloc((floats ? floats : 1) * si
 static void transpose(size_t m, size_t n, const float *x, float *to) {
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < m; i++) to[j * m + i] = x[i * n + j];
+}
+
+static size_t sixteens(size_t n) { return (n + 15) / 16 * 16; }
+
+/* A copy of x (m, n), whose rows are `wide` apart, with rows `to_wide` apart: no power of two, so that a column's values are
+   in all sets of a cache. */
+static float *spaced(size_t m, size_t n, size_t wide, const float *x, size_t to_wide) {
+    float *out = allocate(m * to_wide);
+    for (size_t i = 0; out && i < m; i++) memcpy(out + i * to_wide, x + i * wide, n * sizeof(float));
+    return out;
+}
+
+/* The tokens of a text up to its last real one. */
+static size_t real_length(const token_mlp_task *t, size_t text) {
+    size_t n = t->length;
+    while (n && !t->mask[text * t->length + n - 1]) n--;
+    return n;
+}
+
+/* Copy the tokens (n, D) of a text, with zeros in place of those that are not real. */
+static void copy_real(const token_mlp_task *t, size_t text, size_t n, float *to) {
+    size_t D = t->dim;
+    for (size_t i = 0; i < n; i++, to += D) {
+        size_t at = text * t->length + i;
+        if (t->mask[at])
+            memcpy(to, t->x + at * D, D * sizeof(float));
+        else
+            memset(to, 0, D * sizeof(float));
+    }
+}
+
+/* The columns of x (m, n), `wide` apart, with zeros behind them. */
+static void columns_of(size_t m, size_t n, size_t wide, const float *x, float *to) {
+    for (size_t j = 0; j < n; j++, to += wide) {
+        for (size_t i = 0; i < m; i++) to[i] = x[i * n + j];
+        for (size_t i = m; i < wide; i++) to[i] = 0;
+    }
 }
 
 #define NAME(x) x##_plain
@@ -217,6 +263,38 @@ static PyObject *feed_forward_backward(PyObject *self, PyObject *arguments) {
     RUN(t.half ? feed_forward_backward_bf16(&t) : kernels->feed_forward_backward(&t));
 }
 
+static token_mlp_task read_token_mlp(call *c) {
+    token_mlp_task t = {.texts = count(c, MOST_LONG), .length = 0};
+    t.length = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE);
+    t.max_len = count(c, MOST_LONG);
+    require_width(c, t.dim);
+    require(c, t.length <= t.max_len, "there are more tokens than weights");
+    size_t tokens = t.texts * t.length;
+    t.x = input(c, tokens * t.dim), t.mask = array(c, tokens, 1, PyBUF_SIMPLE);
+    t.expand = input(c, t.hidden * t.max_len), t.expand_bias = input(c, t.hidden);
+    t.contract = input(c, t.max_len * t.hidden), t.out = output(c, tokens * t.dim);
+    require(c, t.x && t.mask && t.expand && t.expand_bias && t.contract && t.out, "an array is None");
+    return t;
+}
+
+static PyObject *token_mlp(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    token_mlp_task t = read_token_mlp(&c);
+    t.contract_bias = input(&c, t.max_len);
+    require(&c, t.contract_bias != NULL, "an array is None");
+    RUN(kernels->token_mlp(&t));
+}
+
+static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    token_mlp_task t = read_token_mlp(&c);
+    t.of_out = input(&c, t.texts * t.length * t.dim);
+    t.of_expand = output(&c, t.hidden * t.max_len), t.of_expand_bias = output(&c, t.hidden);
+    t.of_contract = output(&c, t.max_len * t.hidden), t.of_contract_bias = output(&c, t.max_len);
+    require(&c, t.of_out && t.of_expand && t.of_expand_bias && t.of_contract && t.of_contract_bias, "an array is None");
+    RUN(kernels->token_mlp_backward(&t));
+}
+
 static windows_task read_windows(call *c) {
     windows_task t = {.words = count(c, MOST), .width = 0};
     t.width = count(c, MOST_WIDE), t.dim = count(c, MOST_WIDE), t.window = count(c, 64);
@@ -305,6 +383,8 @@ static PyObject *add_bags(PyObject *self, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"feed_forward", feed_forward, METH_VARARGS, "Compute a feed-forward sublayer."},
     {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
+    {"token_mlp", token_mlp, METH_VARARGS, "Compute an MLP over the tokens of each text."},
+    {"token_mlp_backward", token_mlp_backward, METH_VARARGS, "Compute the gradients of `token_mlp`."},
     {"windows", windows, METH_VARARGS, "Compute tokens from the sums of words around them."},
     {"windows_backward", windows_backward, METH_VARARGS, "Compute the gradients of `windows`."},
     {"pools", pools, METH_VARARGS, "Compute three pools over tokens."},

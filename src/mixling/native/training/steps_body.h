@@ -250,6 +250,97 @@ TARGET static int NAME(feed_forward_backward)(const feed_forward_task *t) {
     return done;
 }
 
+/* hidden (H, D) = W1 X + b1, of the real tokens X (n, D) of a text: a product along the tokens, without transposing X. */
+INLINE void NAME(expand_tokens)(const token_mlp_task *t, size_t n, const float *x, float *hidden) {
+    size_t D = t->dim;
+    for (size_t h = 0; h < t->hidden; h++)
+        for (size_t j = 0; j < D; j += WIDTH) AT(hidden + h * D + j) = (VECTOR){0} + t->expand_bias[h];
+    NAME(multiply)(t->hidden, D, n, t->expand, t->max_len, 1, x, D, PANEL, hidden, D);
+}
+
+/* Out (n, D) = W2 gelu(W1 X + b1) + b2, and 0 behind the real tokens. */
+TARGET static int NAME(token_mlp)(const token_mlp_task *t) {
+    size_t D = t->dim, H = t->hidden;
+    float *x = allocate(t->length * D), *hidden = allocate(H * D);
+    int done = x && hidden;
+    for (size_t text = 0; done && text < t->texts; text++) {
+        size_t n = real_length(t, text);
+        float *out = t->out + text * t->length * D;
+        memset(out + n * D, 0, (t->length - n) * D * sizeof(float));
+        if (!n) continue;
+        copy_real(t, text, n, x);
+        NAME(expand_tokens)(t, n, x, hidden);
+        for (size_t i = 0; i < H * D; i += WIDTH) AT(hidden + i) = FROM(hidden + i) * NAME(normal_cdf)(FROM(hidden + i));
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < D; j += WIDTH) AT(out + i * D + j) = (VECTOR){0} + t->contract_bias[i];
+        NAME(multiply)(n, D, H, t->contract, H, 1, hidden, D, PANEL, out, D);
+    }
+    free(x), free(hidden);
+    return done;
+}
+
+/* Put gelu of a text's hidden units (H, D) in their place, and the gradients of these in place of those of what gelu
+   gives; add them to those of the bias (H, WIDTH), whose columns are summed at the end. */
+INLINE void NAME(through_gelu)(const token_mlp_task *t, float *hidden, float *of_hidden, float *of_bias) {
+    size_t D = t->dim;
+    for (size_t h = 0; h < t->hidden; h++) {
+        VECTOR sums = FROM(of_bias + h * WIDTH);
+        for (size_t i = h * D; i < (h + 1) * D; i += WIDTH) {
+            VECTOR slope;
+            AT(hidden + i) = NAME(gelu)(FROM(hidden + i), &slope);
+            slope *= FROM(of_hidden + i);
+            AT(of_hidden + i) = slope;
+            sums += slope;
+        }
+        AT(of_bias + h * WIDTH) = sums;
+    }
+}
+
+/* Hidden units are computed again, which takes less time than reading those of a whole batch from memory. */
+TARGET static int NAME(token_mlp_backward)(const token_mlp_task *t) {
+    size_t D = t->dim, H = t->hidden, most = sixteens(t->length), far = most + 16, wide_hidden = H + 16;
+    float *expand = spaced(H, t->length, t->max_len, t->expand, far);
+    float *contract = spaced(t->length, H, H, t->contract, wide_hidden);
+    float *x = allocate(t->length * D), *by_channel = allocate(most * D);
+    float *hidden = allocate(H * D), *of_hidden = allocate(H * D);
+    float *of_expand = calloc(H * most + 1, sizeof(float)), *of_contract = calloc(H * most + 1, sizeof(float));
+    float *of_bias = calloc(H * WIDTH + 1, sizeof(float));
+    int done = expand && contract && x && by_channel && hidden && of_hidden && of_expand && of_contract && of_bias;
+    for (size_t text = 0; done && text < t->texts; text++) {
+        size_t n = real_length(t, text), wide = sixteens(n);
+        const float *of_out = t->of_out + text * t->length * D;
+        float *of_x = t->out + text * t->length * D;
+        memset(of_x, 0, t->length * D * sizeof(float));
+        if (!n) continue;
+        memset(of_hidden, 0, H * D * sizeof(float));
+        NAME(multiply)(H, D, n, contract, 1, wide_hidden, of_out, D, PANEL, of_hidden, D);
+        copy_real(t, text, n, x);
+        NAME(expand_tokens)(t, n, x, hidden);
+        NAME(through_gelu)(t, hidden, of_hidden, of_bias);
+        NAME(multiply)(n, D, H, expand, 1, far, of_hidden, D, PANEL, of_x, D);
+        columns_of(n, D, wide, x, by_channel);
+        NAME(multiply)(H, wide, D, of_hidden, D, 1, by_channel, wide, PANEL, of_expand, most);
+        columns_of(n, D, wide, of_out, by_channel);
+        NAME(multiply)(H, wide, D, hidden, D, 1, by_channel, wide, PANEL, of_contract, most);
+        for (size_t i = 0; i < n; i++) {
+            VECTOR sums = {0};
+            for (size_t j = 0; j < D; j += WIDTH) sums += FROM(of_out + i * D + j);
+            t->of_contract_bias[i] += NAME(total)(sums);
+            if (!t->mask[text * t->length + i]) memset(of_x + i * D, 0, D * sizeof(float));
+        }
+    }
+    for (size_t h = 0; done && h < H; h++) {
+        t->of_expand_bias[h] += NAME(total)(FROM(of_bias + h * WIDTH));
+        for (size_t i = 0; i < t->length; i++) {
+            t->of_expand[h * t->max_len + i] = of_expand[h * most + i];
+            t->of_contract[i * H + h] = of_contract[h * most + i];
+        }
+    }
+    free(expand), free(contract), free(of_bias);
+    free(x), free(by_channel), free(hidden), free(of_hidden), free(of_expand), free(of_contract);
+    return done;
+}
+
 /* Rows of the words (U, R), R = (2w + 1) D, or `sums` themselves. */
 TARGET static int NAME(windows)(const windows_task *t) {
     size_t parts = 2 * t->window + 1, R = parts * t->dim, S = t->width, D = t->dim;
@@ -419,7 +510,7 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
 }
 
 static const step_kernels NAME(steps) = {
-    NAME(feed_forward), NAME(feed_forward_backward), NAME(windows), NAME(windows_backward),
+    NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(windows), NAME(windows_backward),
     NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags),
 };
 
