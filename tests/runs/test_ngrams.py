@@ -17,9 +17,9 @@ from mixling.cli.main import run
 from mixling.config import parse
 from mixling.data import TextSet
 from mixling.errors import ConfigError
-from mixling.runs import LinearData, budget, fit_ngrams, load_model
+from mixling.runs import LinearData, budget, fit_ngrams, load_model, ngram_data
 from mixling.runs import ngrams as module
-from mixling.runs.ngrams import TeacherLabels, _encoded
+from mixling.runs.ngram_data import TeacherLabels, _encoded
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
@@ -212,7 +212,7 @@ def test_training_texts_that_are_encoded_are_not_encoded_again(monkeypatch: pyte
     read = TextSet(train, TextEncoder(data.text, data.vocabulary))
     before = len(read.encoder)
     seen: list[Any] = []
-    monkeypatch.setattr(module, "_encoded", lambda encoder, texts: seen.extend(texts) or _encoded(encoder, texts))
+    monkeypatch.setattr(ngram_data, "_encoded", lambda encoder, texts: seen.extend(texts) or _encoded(encoder, texts))
     expected = fit_ngrams(NgramConfig(use="always"), data, max_bytes=50_000)
     assert set(train.texts) <= set(seen)
     seen.clear()
@@ -330,7 +330,7 @@ def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_val
         changed += sum(a != b for a, b in words)
     assert changed / 600 == pytest.approx(0.2, abs=0.06)
     assert np.stack(found.combine(np.zeros((60, outputs)))).shape == (60, outputs)
-    monkeypatch.setattr("mixling.runs.ngrams._MAX_COPIED_WORDS", 300)  # words of 30 texts
+    monkeypatch.setattr("mixling.runs.ngram_data._MAX_COPIED_WORDS", 300)  # words of 30 texts
     of("insert")
     assert len(asked[-1]) == 30
 

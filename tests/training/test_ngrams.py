@@ -16,7 +16,7 @@ from mixling import RunConfig, TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.config import parse
 from mixling.errors import ConfigError
-from mixling.runs.ngrams import BRANCH_STRENGTHS, climb, search
+from mixling.runs.ngram_search import BRANCH_STRENGTHS, climb, search
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import NgramConfig, ngrams

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from mixling.runs.description import describe
     from mixling.runs.evaluation import evaluate
     from mixling.runs.files import NEXT, RUN_FILE, WRITTEN, is_finished, read_metrics, read_run
-    from mixling.runs.ngrams import LinearData, budget, fit_ngrams
+    from mixling.runs.ngram_data import LinearData
+    from mixling.runs.ngrams import budget, fit_ngrams
     from mixling.runs.pretrain import PRETRAINING_DEFAULTS
     from mixling.runs.pretrained import FINE_TUNING, evaluate_text, load_pretraining, pretrained_config
     from mixling.runs.recipes import RECIPES

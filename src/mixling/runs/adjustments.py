@@ -22,7 +22,8 @@ from mixling.metrics.abstention import Abstention, choose_abstention, risk_cover
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.models.model import Model
-from mixling.runs.ngrams import Fitted, LinearData, budget, fit_ngrams
+from mixling.runs.ngram_data import LinearData
+from mixling.runs.ngrams import Fitted, budget, fit_ngrams
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic

@@ -27,7 +27,7 @@ from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.runs.data import read_out_of_scope
 from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
 from mixling.runs.labeled_data import LabeledExamples, training_data
-from mixling.runs.ngrams import LinearData, TeacherLabels
+from mixling.runs.ngram_data import LinearData, TeacherLabels
 from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation

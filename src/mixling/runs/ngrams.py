@@ -14,97 +14,36 @@ features are the same in all fits: documents are counted with those of validatio
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32, Int32
-from mixling.data.batches import TextSet
-from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
+from mixling.runs.ngram_data import TYPOS, LinearData, copied_texts, encode, sample, to_the_end, training_texts
+from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, search
 from mixling.tasks.base import Task
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Encoded, Text, TextEncoder
-from mixling.text.long_texts import text_windows
+from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
-from mixling.text.vocabulary import Vocabulary
-from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, TypoKind
 from mixling.training.config import NgramConfig
-from mixling.training.ngram_mixture import Mixture, fit_mixture
+from mixling.training.ngram_mixture import fit_mixture
 from mixling.training.ngrams import Features, fit_branch, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
-BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_TYPOS = 0.2  # of the words of copies; 0.3 was no better
-_SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
-_MAX_COPIED_WORDS = 500_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
-_MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
-_TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 _MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
-
-
-class TeacherLabels(NamedTuple):
-    """Texts that a teacher has labeled.
-
-    Attributes:
-        labels: (U,) the ids of their most probable labels.
-        weights: (U,) how much more probable these are than the next ones.
-    """
-
-    texts: Sequence[Text]
-    labels: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float32]
-
-    @classmethod
-    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> TeacherLabels:
-        """Return texts with the labels that a teacher's probabilities (C,) give them."""
-        chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TEACHER_LABELS), 1))
-        probabilities = np.stack([answers[i] for i in chosen]).astype(np.float32)
-        second, first = np.sort(probabilities, axis=1)[:, -2:].T
-        return cls([texts[i] for i in chosen], probabilities.argmax(1), first - second)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearData:
-    """The data for fitting and choosing a branch.
-
-    Attributes:
-        network: (V, C), the network's logits for the validation examples.
-        predict: returns the network's logits for other texts.
-        weights: (T,) of the training examples; None: all are 1.
-        augmentation: what the network was trained with.
-        teacher_labels: what the branch is fitted on in addition to the labeled examples.
-        encoded: the training texts as the network reads them; None: they are encoded for the branch.
-        out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
-    """
-
-    task: Task
-    train: Dataset
-    validation: Dataset
-    network: npt.NDArray[np.floating]
-    predict: Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
-    weights: npt.NDArray[np.float32] | None
-    text: TextConfig
-    vocabulary: Vocabulary
-    augmentation: AugmentationConfig = NO_AUGMENTATION
-    teacher_labels: TeacherLabels | None = None
-    encoded: TextSet | None = None
-    out_of_fold: OutOfFold | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,17 +86,17 @@ def fit_ngrams(
     """
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
-    task, judged = data.task, _sample(data.validation, _MAX_VALIDATION)
+    task, judged = data.task, sample(data.validation, _MAX_VALIDATION)
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
     if not len(known):
         return None
-    encoder, rows, targets, weights = _training_texts(data)
+    encoder, rows, targets, weights = training_texts(data)
     texts = [data.validation.texts[int(i)] for i in judged]
-    encoded = _encode(encoder, texts)
-    copied = _copied(encoded, data.augmentation)
+    encoded = encode(encoder, texts)
+    copied = copied_texts(encoded, data.augmentation)
     # As texts, since the network reads them, too.
-    copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, _TYPOS, seed=1)
-    encoded += _encode(encoder, copies)
+    copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, TYPOS, seed=1)
+    encoded += encode(encoder, copies)
     examples = np.concatenate([judged, judged[copied]])
     fitted = np.flatnonzero(np.isin(examples, known))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
@@ -166,9 +105,9 @@ def fit_ngrams(
     network = data.network[judged]
     if copies:
         network = np.concatenate([network, np.stack(data.predict(copies))])
-    read = _to_the_end(encoder, [*texts, *copies])
+    read = to_the_end(encoder, [*texts, *copies])
     others = np.setdiff1d(np.arange(len(data.validation)), judged)
-    read_others = _to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
+    read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     reader = _Reader(task, words, read)
     features = make_features(rows, words, outputs=task.num_scores)
@@ -185,11 +124,11 @@ def fit_ngrams(
             strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals,
         )  # fmt: skip
 
-    def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> _Attempt:
+    def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> Attempt:
         branch = fit(strength, ratio_power, part, duals)
         logits = reader.logits(branch)
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
-        return _Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
+        return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
     fixed = config.strength is not None and (config.ratio_power is not None or not task.ratio_powers)
     if fixed or features.matrix.nnz * task.num_scores <= _MAX_CLIMB_CELLS:
@@ -242,7 +181,7 @@ def _fit_across_folds(
     weights = None
     if data.weights is not None:
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
-    rows, read = _encode(encoder, texts), _to_the_end(encoder, texts)
+    rows, read = encode(encoder, texts), to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     reader = _Reader(task, words, read)
 
@@ -262,12 +201,12 @@ def _fit_across_folds(
     rest = [np.flatnonzero(held.folds[known] != fold) for fold in range(int(held.folds.max()) + 1)]
     parts = [features(chosen) for chosen in rest]
 
-    def attempt(strength: float) -> _Attempt:
+    def attempt(strength: float) -> Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
         branches = [branch(part, chosen, strength) for part, chosen in zip(parts, rest, strict=True)]
         for fold, fitted in enumerate(branches):
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
-        return _Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+        return Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
 
     best = attempt(3.0 if config.strength is None else config.strength)
     best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS)
@@ -310,132 +249,8 @@ class _Reader:
         return np.stack([self._task.pool_windows(part) for part in np.split(of_windows, self._ends[:-1])])
 
 
-def _report(best: _Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
+def _report(best: Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
     out = {"strength": best.strength, "ratio_power": best.ratio_power, "terms": len(branch.terms), "bytes": num_bytes}
     parts = {f"mixture_{key}": getattr(best.mixture, key) for key in ("network", "branch", "loss", "alone")}
     return out | {"loss_scaled": loss_scaled} | parts
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use."""
-
-    strength: float
-    ratio_power: float
-    branches: Sequence[NgramBranch]
-    logits: npt.NDArray[np.float32]
-    mixture: Mixture
-
-
-def search(attempt: Callable[[float, float], _Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> _Attempt:
-    """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
-    they improve it, each with the strength that is best with it, or a lower one: with a greater power, the features
-    that count are larger."""
-    best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
-
-    def climbed(start: _Attempt, steps: Sequence[int]) -> _Attempt:
-        if config.strength is not None:
-            return start
-        return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
-
-    best = climbed(best, (1, -1))
-    for power in ratio_powers if config.ratio_power is None else ():
-        other = attempt(best.strength, power)
-        if other.mixture.loss >= best.mixture.loss:
-            break
-        best = climbed(other, (-1,))
-    return best
-
-
-def climb(
-    attempt: Callable[[float], _Attempt],
-    best: _Attempt,
-    strengths: Sequence[float] = BRANCH_STRENGTHS,
-    *,
-    steps: Sequence[int] = (1, -1),
-) -> _Attempt:
-    """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases."""
-    at = strengths.index(best.strength)
-    for step in steps:
-        number = at + step
-        improved = False
-        while 0 <= number < len(strengths):
-            other = attempt(strengths[number])
-            if other.mixture.loss >= best.mixture.loss:
-                break
-            best, improved, number = other, True, number + step
-        if improved:
-            break
-    return best
-
-
-def _sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
-    """Return the indices of all examples, or of evenly spaced ones of more than `most`."""
-    return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), most)).astype(np.int64))
-
-
-def _training_texts(
-    data: LinearData,
-) -> tuple[TextEncoder, list[Int32], npt.NDArray, npt.NDArray[np.float32]]:
-    """Return texts to fit a branch on: examples, copies with misspelled words, and what a teacher labeled.
-
-    Returns:
-        An encoder, texts as rows of its word table, their targets and weights.
-    """
-    task, chosen = data.task, _sample(data.train, _MAX_TEXTS)
-    if data.encoded is not None and data.encoded.is_kept:
-        encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
-    else:
-        encoder = TextEncoder(data.text, data.vocabulary, keep=True)
-        rows = _encode(encoder, [data.train.texts[int(i)] for i in chosen])
-    if len(copied := _copied(rows, data.augmentation)):
-        texts = [data.train.texts[int(i)] for i in chosen[copied]]
-        encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
-        rows, chosen = [*rows, *copies], np.concatenate([chosen, chosen[copied]])
-    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
-    weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
-    if (teacher_labels := data.teacher_labels) is not None:
-        rows = [*rows, *_encode(encoder, teacher_labels.texts)]
-        targets = np.concatenate([targets, teacher_labels.labels])
-        weights = np.concatenate([weights, teacher_labels.weights])
-    return encoder, rows, targets, weights
-
-
-def _copied(rows: Sequence[Int32], changes: AugmentationConfig) -> npt.NDArray[np.int64]:
-    """Return the indices of the texts that have a copy with misspelled words: all, or evenly spaced ones if they are
-    long."""
-    if not changes.typos or not rows:
-        return np.zeros(0, np.int64)
-    number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
-    return np.linspace(0, len(rows) - 1, number).astype(np.int64)
-
-
-def _misspell(
-    encoder: TextEncoder, texts: Sequence[Text], rows: Sequence[Int32], kinds: Sequence[TypoKind]
-) -> tuple[TextEncoder, Sequence[Int32]]:
-    """Return the rows of texts with misspelled words, given theirs, and the encoder that has them and all others."""
-    if encoder.config.tokens == "subwords" or any(isinstance(text, tuple) for text in texts):
-        return encoder, _encode(encoder, mixed_noise(texts, kinds, _TYPOS))
-    config = AugmentationConfig(pseudo_words=0, typos=_TYPOS, typo_kinds=tuple(kinds))
-    augmenter = Augmenter(config, encoder, (), spellings=_SPELLINGS)
-    changed = augmenter.change(rows, encoder, np.arange(len(rows)), len(rows), seed=0, step=0)
-    return augmenter.encoder.copy(max_table=_TABLE_WORDS, keep=True), changed
-
-
-def _to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]:
-    """Return for each text the windows that predictors read it in, as rows of the encoder's word table."""
-    out: list[list[Int32]] = []
-    for text, item in zip(texts, _encoded(encoder, texts), strict=True):
-        windows = text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
-        out.append(_encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
-    return out
-
-
-def _encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
-    return [item.words for item in _encoded(encoder, texts)]
-
-
-def _encoded(encoder: TextEncoder, texts: Sequence[Text]) -> Iterator[Encoded]:
-    parts = (texts[first : first + 4096] for first in range(0, len(texts), 4096))
-    return itertools.chain.from_iterable(encoder.encode_stream(parts))

@@ -1,0 +1,69 @@
+"""The choice of the regularization of an n-gram branch: of attempts with strengths and powers, the lowest loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.text.ngram_branch import NgramBranch
+from mixling.training.config import NgramConfig
+from mixling.training.ngram_mixture import Mixture
+
+BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use."""
+
+    strength: float
+    ratio_power: float
+    branches: Sequence[NgramBranch]
+    logits: npt.NDArray[np.float32]
+    mixture: Mixture
+
+
+def search(attempt: Callable[[float, float], Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> Attempt:
+    """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
+    they improve it, each with the strength that is best with it, or a lower one: with a greater power, the features
+    that count are larger."""
+    best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
+
+    def climbed(start: Attempt, steps: Sequence[int]) -> Attempt:
+        if config.strength is not None:
+            return start
+        return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
+
+    best = climbed(best, (1, -1))
+    for power in ratio_powers if config.ratio_power is None else ():
+        other = attempt(best.strength, power)
+        if other.mixture.loss >= best.mixture.loss:
+            break
+        best = climbed(other, (-1,))
+    return best
+
+
+def climb(
+    attempt: Callable[[float], Attempt],
+    best: Attempt,
+    strengths: Sequence[float] = BRANCH_STRENGTHS,
+    *,
+    steps: Sequence[int] = (1, -1),
+) -> Attempt:
+    """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases."""
+    at = strengths.index(best.strength)
+    for step in steps:
+        number = at + step
+        improved = False
+        while 0 <= number < len(strengths):
+            other = attempt(strengths[number])
+            if other.mixture.loss >= best.mixture.loss:
+                break
+            best, improved, number = other, True, number + step
+        if improved:
+            break
+    return best
