@@ -3,12 +3,14 @@
 No paper: the network is mixling's default for the examples, trained by the default command, without the branch and kept
 in `--runs`; the branch is then fitted as the default command does it (`mixling.runs.ngrams`), so that all variants have
 the same networks. Every choice is made on validation: a tenth of train, another one for each seed, or the set's own.
-Two parts:
+Three parts:
 
     python experiments/ngrams.py validation --data ../shared/data   # variants: characters, bytes
+    python experiments/ngrams.py ratios --data ../shared/data       # with and without log-count ratios
     python experiments/ngrams.py test --data ../shared/data         # the default one, and the baselines
 
-`validation` gives the loss and the accuracy on validation for the n-grams' lengths and numbers of bytes. `test` reads
+`validation` gives the loss and the accuracy on validation for the n-grams' lengths and numbers of bytes, `ratios` for the
+powers of the log-count ratios that features are multiplied by, and the power that is chosen. `test` reads
 the test split once, with the exported file of each seed: the network as it was before calibration (its logits divided
 by the temperature that is folded into its weights), the calibrated network, and the network with a branch. It compares
 them with TF-IDF + logistic regression over words, and over words and characters, C chosen on validation, both refitted
@@ -165,6 +167,25 @@ def validation_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"part": "validation", "set": name, "lines": lines}
 
 
+def ratios_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Each power of the ratios, and the one that is chosen, for all seeds, on validation; sizes as by default."""
+    lines: list[dict[str, Any]] = []
+    for seed in options.seeds:
+        rows = load(name, options.data, seed)
+        folder, _ = network(name, rows, options, seed)
+        data, size = beside(folder, rows), len((folder / "model.onnx").read_bytes())
+        for power in (0.0, 0.5, 1.0, None):
+            config = NgramConfig(use="always", ratio_power=power)
+            began = time.process_time()
+            fitted = fit_ngrams(config, data, max_bytes=budget(config, size))
+            assert fitted is not None
+            line = {"seed": seed, "power": power, **fitted.report, "seconds": round(time.process_time() - began, 1)}
+            line |= {"branch_alone": scored(data, fitted.held_out, rows.validation)}
+            lines.append({**line, **scored(data, np.stack(fitted.combine(data.network)), rows.validation)})
+            print(json.dumps({"set": name, **lines[-1]}), flush=True)
+    return {"part": "ratios", "set": name, "lines": lines}
+
+
 def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The exported files of all seeds and the baselines, on test."""
     lines, hits = [], []
@@ -304,7 +325,7 @@ def baseline(name: str, task: Any, features: str, options: argparse.Namespace) -
 def main() -> None:
     """Run a part for the sets and add it to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["validation", "test"])
+    parser.add_argument("part", choices=["validation", "ratios", "test"])
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -316,7 +337,7 @@ def main() -> None:
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown sets {sorted(unknown)}; allowed: {', '.join(SETS)}")
     torch.set_num_threads(1)
-    run = {"validation": validation_part, "test": test_part}[options.part]
+    run = {"validation": validation_part, "ratios": ratios_part, "test": test_part}[options.part]
     for name in options.sets or SETS:
         made = provenance(packages=("onnxruntime", "tokenizers", "scikit-learn"))
         line = {**run(name, options), "provenance": made}

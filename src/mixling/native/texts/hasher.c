@@ -42,6 +42,8 @@ static int make_room(Hasher *self, Py_ssize_t longest) {
     memset(&self->scratch, 0, sizeof self->scratch);
     model->max_word_chars = longest > 100 ? (size_t)longest : 100;
     if (scratch_open(model, &self->scratch) == MIXLING_OK) return 0;
+    scratch_close(&self->scratch);
+    memset(&self->scratch, 0, sizeof self->scratch);
     PyErr_NoMemory();
     return -1;
 }
