@@ -9,9 +9,9 @@ Three parts:
     python experiments/ngrams.py ratios --data ../shared/data       # with and without log-count ratios
     python experiments/ngrams.py test --data ../shared/data         # the default one, and the baselines
 
-`validation` gives the loss and the accuracy on validation for the n-grams' lengths and numbers of bytes, `ratios` for the
-powers of the log-count ratios that features are multiplied by, and the power that is chosen. `test` reads
-the test split once, with the exported file of each seed: the network as it was before calibration (its logits divided
+`validation` gives the loss and the accuracy on validation for the n-grams' lengths and numbers of bytes, `ratios` for
+the powers of the log-count ratios that features are multiplied by, and the power that is chosen. `test` reads the test
+split once, with the exported file of each seed: the network as it was before calibration (its logits divided
 by the temperature that is folded into its weights), the calibrated network, and the network with a branch. It compares
 them with TF-IDF + logistic regression over words, and over words and characters, C chosen on validation, both refitted
 on training and validation examples; intervals are of a paired bootstrap over the test examples, of the mean of the
