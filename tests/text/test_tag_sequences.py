@@ -59,6 +59,53 @@ def test_both_are_those_of_brute_force(words: int, learned: bool) -> None:
 
 
 @pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("native", [False, True])
+def test_tags_with_their_probabilities(learned: bool, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if native:
+        pytest.importorskip("mixling.native._core")
+    else:
+        monkeypatch.setattr(TagSequences, "_native", None)
+    chance = np.random.default_rng(4)
+    for number in range(20):
+        transitions = chance.normal(scale=2, size=(6, 6)).astype(np.float32) if learned else None
+        made = TagSequences(NAMES, transitions)
+        texts = [chance.normal(scale=3, size=(words, 6)).astype(np.float32) for words in (0, 3, 1, 0, 8 + number, 2, 0)]
+        found = list(made.best_with_probabilities(texts))
+        for (ids, probabilities), logits in zip(found, texts, strict=True):
+            assert ids.tolist() == made.best(logits).tolist()
+            expected = made.probabilities(logits.astype(np.float64))[np.arange(len(ids)), ids]
+            np.testing.assert_allclose(probabilities, expected, rtol=1e-5, atol=1e-7)
+    assert list(made.best_with_probabilities([])) == []
+    assert made._native is None or native
+
+
+def test_tags_that_the_native_engine_does_not_read_are_found_in_python() -> None:
+    for names in (("B-a", "O", "I-a"), ("O", "B-a", "B-a")):
+        made = TagSequences(names)
+        assert made._native is None
+        ((ids, probabilities),) = made.best_with_probabilities([np.eye(3, dtype=np.float32)])
+        assert len(ids) == len(probabilities) == 3
+
+
+def test_a_tagger_refuses_logits_of_another_size() -> None:
+    native = pytest.importorskip("mixling.native._core")
+    tagger = native.Tagger(("O", "B-a", "I-a"), None)
+    logits, lengths = np.zeros((4, 3), np.float32).tobytes(), np.array([1, 3], np.int32)
+    assert len(tagger.best(logits, lengths.tobytes())[0]) == 16
+    for wrong in ([1, 2], [5, -1], [1, 3, 1], [-1, 5]):
+        with pytest.raises(ValueError, match="a logit for each tag"):
+            tagger.best(logits, np.array(wrong, np.int32).tobytes())
+    with pytest.raises(ValueError, match="a logit for each tag"):
+        tagger.best(logits[:-4], lengths.tobytes())
+    with pytest.raises(ValueError, match="score for each pair"):
+        native.Tagger(("O", "B-a"), bytes(12))
+    with pytest.raises(ValueError, match="finite number"):
+        native.Tagger(("O", "B-a"), np.full(4, np.nan, np.float32).tobytes())
+    with pytest.raises(TypeError):
+        native.Tagger(("O", 1), None)
+
+
+@pytest.mark.parametrize("learned", [False, True])
 def test_texts_together_have_the_sequences_that_each_has(learned: bool) -> None:
     """Also where one ends with a tag that the first of the next could follow, and where one has no words."""
     chance = np.random.default_rng(3)

@@ -718,7 +718,8 @@ static int fill(PyObject *module) {
     for (int i = 0; i < NUM_TYPES; i++)
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
     if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
-    return add_type(module, &SPLITTER_SPEC, "Splitter") || add_type(module, &HASHER_SPEC, "Hasher") ? -1 : 0;
+    if (add_type(module, &SPLITTER_SPEC, "Splitter") || add_type(module, &HASHER_SPEC, "Hasher")) return -1;
+    return add_type(module, &TAGGER_SPEC, "Tagger");
 }
 
 static int visit_module(PyObject *module, visitproc visit, void *arg) {

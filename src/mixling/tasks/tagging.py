@@ -213,22 +213,19 @@ class Tagging(Task):
 
     def _tags(self, rows: Sequence[npt.NDArray], encoded: Sequence[Encoded]) -> list[tuple[list[int], list[float]]]:
         """Return the ids of each text's tags and their probabilities, given the logits (W, C)."""
-        joined = np.concatenate(rows)
         if hasattr(encoded[0], "tags"):  # the native engine found them
-            if not np.isfinite(joined).all():
-                raise not_finite()
+            _check_finite(rows)
             return [(item.tags.tolist(), item.probabilities.tolist()) for item in cast(Any, encoded)]
-        return [(ids.tolist(), probabilities.tolist()) for ids, probabilities in self._best_of_texts(rows)]
+        return [(ids.tolist(), probabilities.tolist()) for ids, probabilities in self._best(rows)]
 
-    def _best_of_texts(self, rows: Sequence[npt.NDArray]) -> Iterator[tuple[npt.NDArray, npt.NDArray]]:
-        """Yield the ids (W,) of the best tags of each text and their probabilities (W,), given the logits (W, C)."""
-        if self.transitions is not None or not rows:
-            probabilities: Iterator[npt.NDArray] = map(self.probabilities, rows)
-        else:
-            joined = self.probabilities(np.concatenate(rows))
-            probabilities = iter(np.split(joined, np.cumsum([len(row) for row in rows])[:-1]))
-        for ids, of_words in zip(self._sequences.best_of_texts(rows), probabilities, strict=True):
-            yield ids, of_words[np.arange(len(ids)), ids]
+    def _best(self, rows: Sequence[npt.NDArray]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray]]:
+        """Yield the ids (W,) of each text's most probable tags and their probabilities (W,), given the logits (W, C).
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        _check_finite(rows)
+        return self._sequences.best_with_probabilities(rows)
 
     def _decode(self, found: tuple[list[int], list[float]], encoded: Encoded, text: Text) -> Prediction:
         if isinstance(text, tuple):
@@ -271,7 +268,7 @@ class Tagging(Task):
         outside = self.labels.id("O")
         predictions, confidences = [], []
         read = [np.asarray(scores)[: len(gold)] for scores, gold in zip(outputs, targets, strict=True)]
-        for (best, probabilities), gold in zip(self._best_of_texts(read), targets, strict=True):
+        for (best, probabilities), gold in zip(self._best(read), targets, strict=True):
             tags, confidence = np.full(len(gold), outside, np.int64), np.full(len(gold), np.nan)
             tags[: len(best)], confidence[: len(best)] = best, probabilities
             predictions.append(tags)
@@ -288,7 +285,7 @@ class Tagging(Task):
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Compare decisions, over all words with logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
-        first, second = (np.concatenate(self._sequences.best_of_texts(list(part))) for part in (before, after))
+        first, second = (np.concatenate([ids for ids, _ in self._best(list(part))]) for part in (before, after))
         return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
 
     @classmethod
@@ -310,6 +307,11 @@ class Tagging(Task):
         """Return the tags; words beyond the model's maximum length are tagged O."""
         tags = prediction.tags or ()
         return (*tags, *("O" for _ in range(len(text) - len(tags))))
+
+
+def _check_finite(logits: Sequence[npt.NDArray]) -> None:
+    if not all(np.isfinite(rows).all() for rows in logits):
+        raise not_finite()
 
 
 def _spans(tags: Sequence[str], offsets: Sequence[Sequence[int]], scores: Sequence[float]) -> tuple[Span, ...]:

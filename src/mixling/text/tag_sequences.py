@@ -12,7 +12,8 @@ sequence is the one with the greatest sum of logits among those of IOB2. O(W C^2
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,38 @@ class TagSequences:
         for text in np.unique(np.searchsorted(ends, wrong, side="right")).tolist():
             found[text] = self._viterbi(np.asarray(logits[text], np.float64))
         return found
+
+    def best_with_probabilities(self, logits: Sequence[npt.NDArray]) -> Iterator[tuple[_Ids, npt.NDArray]]:
+        """Yield the most probable sequence of each text and the probability (W,) of each of its tags.
+
+        Those of logits in float32, which are finite, are found in C where that is built.
+        """
+        if not logits:
+            return
+        joined, lengths = np.concatenate(logits), np.array([len(rows) for rows in logits], np.int32)
+        ends = np.cumsum(lengths)[:-1]
+        if self._native is not None and joined.dtype == np.float32:
+            tags, of_tags = self._native.best(joined.tobytes(), lengths.tobytes())
+            ids = np.frombuffer(tags, np.uint32).astype(np.int64)
+            yield from zip(np.split(ids, ends), np.split(np.frombuffer(of_tags, np.float32), ends), strict=True)
+            return
+        if self._transitions is None:
+            of_texts = np.split(self.probabilities(joined.astype(np.float64)), ends)
+        else:
+            of_texts = [self.probabilities(rows.astype(np.float64)) for rows in logits]
+        for ids, of_words in zip(self.best_of_texts(logits), of_texts, strict=True):
+            yield ids, of_words[np.arange(len(ids)), ids]
+
+    @functools.cached_property
+    def _native(self) -> Any:
+        """What finds them in C; None where it is not built, or the tags are not as it reads them."""
+        try:
+            from mixling.native._core import Tagger
+
+            transitions = None if self._transitions is None else self._transitions.astype(np.float32).tobytes()
+            return Tagger(tuple(self._names), transitions)
+        except (ImportError, ValueError):
+            return None
 
     def probabilities(self, logits: Float64) -> Float64:
         """Return the probability (W, C) of each tag of each word, given the logits (W, C) of its words."""

@@ -3,7 +3,7 @@
 #ifndef MIXLING_TEXTS_H
 #define MIXLING_TEXTS_H
 
-extern PyType_Spec SPLITTER_SPEC, HASHER_SPEC;
+extern PyType_Spec SPLITTER_SPEC, HASHER_SPEC, TAGGER_SPEC;
 
 /* misspell(words, numbers, kinds, neighbors, lookalikes) -> words; see typos.c. */
 PyObject *misspell(PyObject *module, PyObject *arguments);
