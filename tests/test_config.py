@@ -221,3 +221,9 @@ def test_a_table_of_another_type_replaces_the_old_one_and_one_of_the_same_type_d
 def test_a_key_that_was_renamed_is_refused_with_its_new_name(override: str, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown key '{override.split('=')[0]}'; its name is '{name}' now"):
         parse(RunConfig, read_overrides([override]), where="options")
+
+
+def test_ratios_of_counts_need_labels() -> None:
+    with pytest.raises(ConfigError, match=r"ngrams\.ratio_power: regression has no labels"):
+        parse(RunConfig, {"task": "regression", "ngrams": {"ratio_power": 0.5}}, where="options")
+    assert parse(RunConfig, {"ngrams": {"ratio_power": 0.5}}, where="options").ngrams.ratio_power == 0.5

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from mixling.native.margins import fit_margins, log_count_ratios
+from mixling.native import margins
+from mixling.native.margins import fit_margins
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_log_count_ratios_are_those_of_loops(features: csr_array) -> None:
     """Wang and Manning (2012), with counts of texts by their weights, and one more text with and without a feature."""
     marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
     weights[0, :7] = 0
-    found, dense = log_count_ratios(features, marks, weights), features.toarray()
+    found, dense = margins.log_count_ratios(features, marks, weights), features.toarray()
     for label in range(2):
         total = {has: weights[label][marks[label] == has].sum() for has in (True, False)}
         for column in range(25):
@@ -74,7 +75,7 @@ def test_with_ratios_it_is_a_fit_of_multiplied_features(
     weights = np.ones((5, 60))
     wanted = {"tolerance": 1e-5, "passes": 1000, "ratio_power": 0.5}
     slopes, biases = fit_margins(features, marks, weights, 2.0, **wanted)
-    ratios = np.abs(log_count_ratios(features, marks, weights)) ** 0.5
+    ratios = np.abs(margins.log_count_ratios(features, marks, weights)) ** 0.5
     for label in range(5):
         multiplied = features.toarray() * ratios[label]
         multiplied *= np.linalg.norm(features.toarray()) / np.linalg.norm(multiplied)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
 from mixling.text import NOISES, NoiseLevel, noise, noisy_texts, split_words
-from mixling.text.noise import WordNumbers, blend, blendable, misspell, mixed_noise, noisy
+from mixling.text.noise import WordNumbers, blend, blendable, mixed_noise, noisy
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
 SEEDS = st.integers(0, 1 << 40)
@@ -63,9 +63,9 @@ def test_typos_of_many_words_are_those_of_each(monkeypatch: pytest.MonkeyPatch) 
         NOISES[kind](word, WordNumbers(word, int(n))) for kind, word, n in zip(kinds, words, numbers, strict=True)
     ]
     assert sum(made != word for made, word in zip(expected, words, strict=True)) > 3000
-    assert misspell(words, kinds, numbers) == expected
+    assert noise.misspell(words, kinds, numbers) == expected
     monkeypatch.setattr(noise, "_native_misspell", lambda: None)
-    assert misspell(words, kinds, numbers) == expected
+    assert noise.misspell(words, kinds, numbers) == expected
 
 
 def test_accents_are_those_of_latin_letters() -> None:

@@ -12,10 +12,8 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
-from mixling import RunConfig, TextConfig, TextEncoder
+from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
-from mixling.config import parse
-from mixling.errors import ConfigError
 from mixling.runs.ngram_search import BRANCH_STRENGTHS, climb, search
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
@@ -357,9 +355,3 @@ def test_greater_powers_are_tried_while_they_lower_the_loss(best):
     assert (found.strength, found.ratio_power) == (0.7, best[1])
     assert search(Attempt, NgramConfig(strength=0.7, ratio_power=2.0), (0.5, 1.0)).ratio_power == 2.0
     assert search(Attempt, NgramConfig(), ()).ratio_power == 0.0
-
-
-def test_ratios_need_labels():
-    with pytest.raises(ConfigError, match="ratio_power"):
-        parse(RunConfig, {"task": "regression", "ngrams": {"ratio_power": 0.5}}, where="options")
-    assert parse(RunConfig, {"ngrams": {"ratio_power": 0.5}}, where="options").ngrams.ratio_power == 0.5

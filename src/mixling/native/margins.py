@@ -43,7 +43,7 @@ def fit_margins(
         weights: (B,) or (K, B) of the texts; one without weight is left out.
         strength: inverse of the regularization.
         ratio_power: each label has features of its own, the given ones times the absolute `log_count_ratios` to this
-            power: what tells the label apart is regularized less (NBSVM: Wang and Manning 2012, "Baselines and
+            power: what distinguishes the label is regularized less (NBSVM: Wang and Manning 2012, "Baselines and
             bigrams", section 2.3, has 1). Decided beyond the paper: the power, and features keep their mean square.
         duals: (B, K), where the fit begins and, in place, where it ends: zeros, or those of a fit of another strength
             or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.

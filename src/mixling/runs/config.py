@@ -155,7 +155,7 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _ratios_have_labels(self) -> RunConfig:
         if self.ngrams.ratio_power and not task_type(self.task).has_labels:
-            raise ValueError(f"ngrams.ratio_power: {self.task} has no labels that terms tell apart; leave it out")
+            raise ValueError(f"ngrams.ratio_power: {self.task} has no labels to distinguish; leave it out")
         return self
 
     @model_validator(mode="after")

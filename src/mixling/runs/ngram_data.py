@@ -96,7 +96,7 @@ def training_texts(
         encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
     else:
         encoder = TextEncoder(data.text, data.vocabulary, keep=True)
-        rows = encode(encoder, [data.train.texts[int(i)] for i in chosen])
+        rows = encode_rows(encoder, [data.train.texts[int(i)] for i in chosen])
     if len(copied := copied_texts(rows, data.augmentation)):
         texts = [data.train.texts[int(i)] for i in chosen[copied]]
         encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
@@ -104,7 +104,7 @@ def training_texts(
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
     weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
     if (teacher_labels := data.teacher_labels) is not None:
-        rows = [*rows, *encode(encoder, teacher_labels.texts)]
+        rows = [*rows, *encode_rows(encoder, teacher_labels.texts)]
         targets = np.concatenate([targets, teacher_labels.labels])
         weights = np.concatenate([weights, teacher_labels.weights])
     return encoder, rows, targets, weights
@@ -124,7 +124,7 @@ def _misspell(
 ) -> tuple[TextEncoder, Sequence[Int32]]:
     """Return the rows of texts with misspelled words, given theirs, and the encoder that has them and all others."""
     if encoder.config.tokens == "subwords" or any(isinstance(text, tuple) for text in texts):
-        return encoder, encode(encoder, mixed_noise(texts, kinds, TYPOS))
+        return encoder, encode_rows(encoder, mixed_noise(texts, kinds, TYPOS))
     config = AugmentationConfig(pseudo_words=0, typos=TYPOS, typo_kinds=tuple(kinds))
     augmenter = Augmenter(config, encoder, (), spellings=_SPELLINGS)
     changed = augmenter.change(rows, encoder, np.arange(len(rows)), len(rows), seed=0, step=0)
@@ -136,11 +136,11 @@ def to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]
     out: list[list[Int32]] = []
     for text, item in zip(texts, _encoded(encoder, texts), strict=True):
         windows = text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
-        out.append(encode(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
+        out.append(encode_rows(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
     return out
 
 
-def encode(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
+def encode_rows(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
     return [item.words for item in _encoded(encoder, texts)]
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32, Int32
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
-from mixling.runs.ngram_data import TYPOS, LinearData, copied_texts, encode, sample, to_the_end, training_texts
+from mixling.runs.ngram_data import TYPOS, LinearData, copied_texts, encode_rows, sample, to_the_end, training_texts
 from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, search
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
@@ -92,11 +92,11 @@ def fit_ngrams(
         return None
     encoder, rows, targets, weights = training_texts(data)
     texts = [data.validation.texts[int(i)] for i in judged]
-    encoded = encode(encoder, texts)
+    encoded = encode_rows(encoder, texts)
     copied = copied_texts(encoded, data.augmentation)
     # As texts, since the network reads them, too.
     copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, TYPOS, seed=1)
-    encoded += encode(encoder, copies)
+    encoded += encode_rows(encoder, copies)
     examples = np.concatenate([judged, judged[copied]])
     fitted = np.flatnonzero(np.isin(examples, known))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
@@ -181,7 +181,7 @@ def _fit_across_folds(
     weights = None
     if data.weights is not None:
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
-    rows, read = encode(encoder, texts), to_the_end(encoder, texts)
+    rows, read = encode_rows(encoder, texts), to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     reader = _Reader(task, words, read)
 

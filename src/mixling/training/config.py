@@ -157,8 +157,8 @@ class NgramConfig(Config):
         None,
         ge=0,
         le=2,
-        description="power of the log-count ratios that n-grams are multiplied by, so that those which tell labels "
-        "apart are regularized less; None: 0, 0.5 or 1, with the lowest loss on validation",
+        description="power of the log-count ratios that n-grams are multiplied by, so that those which distinguish "
+        "labels are regularized less; None: 0, 0.5 or 1, with the lowest loss on validation",
     )
     cross_fit: bool | None = Field(
         None,
