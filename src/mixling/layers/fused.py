@@ -72,6 +72,16 @@ def _in_parts(call: Callable[[slice], Any], tokens: int, work: int) -> list[Any]
     return list(_pool().map(call, map(slice, edges[:-1], edges[1:])))
 
 
+def _sum(parts: list[list[Tensor | None]]) -> list[Tensor | None]:
+    """Add up, in the first one, what was found for parts of the tokens."""
+    first, *others = parts
+    for found in others:
+        for total, part in zip(first, found, strict=True):
+            if total is not None:
+                total += part
+    return first
+
+
 class FeedForwardSublayer(torch.autograd.Function):
     """x + W2 gelu(W1 LN(x) + b1) + b2 for tokens x (*B, D), with LN's weight, bias and epsilon."""
 
@@ -124,12 +134,8 @@ class FeedForwardSublayer(torch.autograd.Function):
             _native.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
             return found
 
-        first, *others = _in_parts(compute, len(rows), 4 * dim * inner)
-        for found in others:
-            for total, part in zip(first, found, strict=True):
-                if total is not None:
-                    total += part
-        return out.view(grad.shape), *first[:2], None, *first[2:]
+        of_weights = _sum(_in_parts(compute, len(rows), 4 * dim * inner))
+        return out.view(grad.shape), *of_weights[:2], None, *of_weights[2:]
 
 
 class TokenMixing(torch.autograd.Function):
@@ -175,11 +181,7 @@ class TokenMixing(torch.autograd.Function):
             _native.token_mlp_backward(_REGISTERS, at.stop - at.start, *sizes, *arrays)
             return found
 
-        first, *others = _in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand))
-        for found in others:
-            for total, part in zip(first, found, strict=True):
-                total += part
-        return out, None, *first
+        return out, None, *_sum(_in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand)))
 
 
 class Windows(torch.autograd.Function):

@@ -25,7 +25,7 @@ typedef struct {
     uint64_t seed;
 } Model;
 
-static PyObject *raise_status(int status, const char *reason) {
+PyObject *raise_status(int status, const char *reason) {
     if (status == MIXLING_MEMORY) return PyErr_NoMemory();
     PyErr_SetString(status == MIXLING_UNSUPPORTED ? PyExc_NotImplementedError : PyExc_ValueError, reason);
     return NULL;

@@ -89,12 +89,8 @@ static int open_model(Hasher *self, bytes vocabulary, Py_ssize_t hashes, Py_ssiz
     int status = model ? model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, seed) : MIXLING_MEMORY;
     if (status == MIXLING_OK && unicode_open(&model->unicode)) status = MIXLING_MEMORY;
     if (status == MIXLING_OK) status = vocabulary_open(model, vocabulary, &reason);
-    if (status == MIXLING_OK) return 0;
-    if (status == MIXLING_MEMORY)
-        PyErr_NoMemory();
-    else
-        PyErr_SetString(PyExc_ValueError, reason);
-    return -1;
+    if (status != MIXLING_OK) raise_status(status, reason);
+    return status == MIXLING_OK ? 0 : -1;
 }
 
 static PyObject *new_hasher(PyTypeObject *type, PyObject *arguments, PyObject *named) {

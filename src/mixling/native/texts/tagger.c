@@ -86,12 +86,8 @@ static int open_tags(Tagger *self, PyObject *names, const float *transitions, si
         file.tensors = &scores, file.num_tensors = 1;
     }
     int status = worker->best ? model_read_tags(model, &file, &reason) : MIXLING_MEMORY;
-    if (status == MIXLING_OK) return 0;
-    if (status == MIXLING_MEMORY)
-        PyErr_NoMemory();
-    else
-        PyErr_SetString(PyExc_ValueError, reason);
-    return -1;
+    if (status != MIXLING_OK) raise_status(status, reason);
+    return status == MIXLING_OK ? 0 : -1;
 }
 
 static PyObject *new_tagger(PyTypeObject *type, PyObject *arguments, PyObject *named) {
