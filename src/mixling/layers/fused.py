@@ -77,7 +77,7 @@ def _sum(parts: list[list[Tensor | None]]) -> list[Tensor | None]:
     first, *others = parts
     for found in others:
         for total, part in zip(first, found, strict=True):
-            if total is not None:
+            if total is not None and part is not None:
                 total += part
     return first
 
