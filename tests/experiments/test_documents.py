@@ -145,7 +145,7 @@ def test_accuracies_in_guides() -> None:
 
     sst2 = (of("sst2", reviews=True), of("sst2", reviews=True, teacher=True))
     quoted = {
-        "README.md": (of("sst2"), *sst2, spread(few["default"]), spread(few["student"]), of("rte"), of("imdb")),
+        "README.md": (of("sst2"), *sst2, spread(few["default"]), spread(few["student"]), of("rte"), of("cola")),
         "docs/how-to/few-labels.md": [spread(few[name]) for name in few],
         "docs/how-to/long-texts.md": [of("imdb")],
         "docs/tutorials/distillation.md": sst2,
