@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -77,6 +78,8 @@ def test_tags_with_their_probabilities(learned: bool, native: bool, monkeypatch:
             np.testing.assert_allclose(probabilities, expected, rtol=1e-5, atol=1e-7)
     assert list(made.best_with_probabilities([])) == []
     assert made._native is None or native
+    again = pickle.loads(pickle.dumps(made))  # as workers get it
+    assert again.best(texts[1]).tolist() == made.best(texts[1]).tolist()
 
 
 def test_tags_that_the_native_engine_does_not_read_are_found_in_python() -> None:

@@ -35,6 +35,9 @@ class TagSequences:
     def __init__(self, names: Sequence[str], transitions: Float32 | None = None) -> None:
         self._names, self._transitions = names, transitions
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_native"}
+
     def best(self, logits: npt.NDArray) -> _Ids:
         """Return the ids (W,) of the most probable sequence, given the logits (W, C) of its words."""
         return self.best_of_texts([logits])[0]
