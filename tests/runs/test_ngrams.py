@@ -187,18 +187,20 @@ def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeyp
     )  # fmt: skip
 
     def fitted(task: Any, features: Any, targets: Any, weights: Any, **options: Any) -> Any:
-        seen.append((np.count_nonzero(weights[features.chosen]), options["strength"]))
+        seen.append((np.count_nonzero(weights[features.chosen]), options["strength"], options["ratio_power"]))
         return fit_branch(task, features, targets, weights, **options)
 
     monkeypatch.setattr(module, "fit_branch", fitted)
-    monkeypatch.setattr(module, "_MAX_CLIMB_CELLS", 1_000)
+    monkeypatch.setattr(module, "_MAX_SEARCH_NONZEROS", 1_000)
     assert fit_ngrams(NgramConfig(use="always"), data, max_bytes=50_000, log=lines.append) is not None
-    *climbed, (last, strength), (everything, again) = seen
-    assert len(climbed) >= 2
-    assert all(number < 80 for number, _ in climbed)
-    assert (last, everything) == (160, 280)
-    assert strength == again
-    assert strength in {tried for _, tried in climbed}
+    searched = [one for one in seen if one[0] < 80]
+    *wholes, (everything, strength, power) = seen[len(searched) :]
+    assert len(searched) >= 2
+    assert {number for number, *_ in wholes} == {160}
+    assert everything == 280
+    assert (strength, power) in {tuple(options) for _, *options in wholes}
+    assert strength in {tried for _, tried, _ in searched}
+    assert wholes[0][1:] in {tuple(options) for _, *options in searched}
     assert "on a part of the texts" in lines[0]
 
 

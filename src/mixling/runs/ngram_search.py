@@ -39,11 +39,29 @@ def search(attempt: Callable[[float, float], Attempt], config: NgramConfig, rati
         return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
 
     best = climbed(best, (1, -1))
-    for power in ratio_powers if config.ratio_power is None else ():
-        other = attempt(best.strength, power)
-        if other.mixture.loss >= best.mixture.loss:
-            break
-        best = climbed(other, (-1,))
+    powers = ratio_powers if config.ratio_power is None else ()
+    return raise_power(attempt, best, powers, then=lambda one: climbed(one, (-1,)))
+
+
+def raise_power(
+    attempt: Callable[[float, float], Attempt],
+    best: Attempt,
+    ratio_powers: Sequence[float],
+    *,
+    then: Callable[[Attempt], Attempt] = lambda attempt: attempt,
+) -> Attempt:
+    """Return the attempt with the lowest loss, from `best` on with greater powers while they improve it.
+
+    Args:
+        ratio_powers: ascending; those up to that of `best` are skipped.
+        then: what else is tried with each that improves it.
+    """
+    for power in ratio_powers:
+        if power > best.ratio_power:
+            other = attempt(best.strength, power)
+            if other.mixture.loss >= best.mixture.loss:
+                break
+            best = then(other)
     return best
 
 

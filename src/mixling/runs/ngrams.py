@@ -26,7 +26,7 @@ from mixling.arrays import Float32, Int32
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
 from mixling.runs.ngram_data import TYPOS, LinearData, copied_texts, encode_rows, sample, to_the_end, training_texts
-from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, search
+from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, raise_power, search
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
@@ -40,7 +40,8 @@ FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
-_MAX_CLIMB_CELLS = 500_000_000  # features of all texts that are not zero, times outputs: some ten seconds for each fit
+# Features of all texts that are not zero, and these times outputs, in each fit of a search: some seconds.
+_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS = 1 << 23, 500_000_000
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -130,16 +131,19 @@ def fit_ngrams(
         mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
         return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
+    searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
     fixed = config.strength is not None and (config.ratio_power is not None or not task.ratio_powers)
-    if fixed or features.matrix.nnz * task.num_scores <= _MAX_CLIMB_CELLS:
+    if fixed or features.matrix.nnz <= searched:
         best = search(attempt, config, task.ratio_powers)
     else:
         log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
-        part = features.sample(_MAX_CLIMB_CELLS // task.num_scores)
+        part = features.sample(searched)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
         found = search(partial(attempt, part=part, duals=zeros), config, task.ratio_powers)
         best = attempt(found.strength, found.ratio_power)
         del part, found
+        if config.ratio_power is None:  # of more texts, ratios are known better
+            best = raise_power(attempt, best, task.ratio_powers)
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
