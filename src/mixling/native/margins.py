@@ -105,16 +105,16 @@ def log_count_ratios(
     Args:
         features, marks, weights: as of `fit_margins`; one text more and one less with each feature is added to both.
     """
-    weights = np.broadcast_to(weights, marks.shape).astype(np.float32)
-    logs = []
-    for having in (marks, ~marks):
-        of_texts = np.where(having, weights, np.float32(0))
-        count = np.zeros((features.shape[1], len(marks)), np.float32)
-        for first in range(0, len(marks[0]), _ROWS):
-            part = features[first : first + _ROWS]
-            part.data = np.ones_like(part.data)
-            count += part.T @ of_texts[:, first : first + _ROWS].T
-        logs.append(np.log((count + 1) / (of_texts.sum(1) + 2)))
+    weights = np.atleast_2d(weights).astype(np.float32)  # (1, B) or (K, B)
+    having, total = np.where(marks, weights, np.float32(0)), weights.sum(1)
+    count = np.zeros((features.shape[1], len(marks)), np.float32)
+    of_all = np.zeros((features.shape[1], len(weights)), np.float32)
+    for first in range(0, len(marks[0]), _ROWS):
+        part = features[first : first + _ROWS]
+        part.data = np.ones_like(part.data)
+        count += part.T @ having[:, first : first + _ROWS].T
+        of_all += part.T @ weights[:, first : first + _ROWS].T
+    logs = [np.log((n + 1) / (size + 2)) for n, size in ((count, having.sum(1)), (of_all - count, total - having.sum(1)))]
     return (logs[0] - logs[1]).T.astype(np.float32)
 
 
