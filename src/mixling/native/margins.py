@@ -114,8 +114,9 @@ def log_count_ratios(
         part.data = np.ones_like(part.data)
         count += part.T @ having[:, first : first + _ROWS].T
         of_all += part.T @ weights[:, first : first + _ROWS].T
-    logs = [np.log((n + 1) / (size + 2)) for n, size in ((count, having.sum(1)), (of_all - count, total - having.sum(1)))]
-    return (logs[0] - logs[1]).T.astype(np.float32)
+    others, size = of_all - count, having.sum(1)
+    logs = np.log((count + 1) / (size + 2)) - np.log((others + 1) / (total - size + 2))
+    return logs.T.astype(np.float32)
 
 
 def _scales(
