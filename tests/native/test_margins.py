@@ -46,11 +46,22 @@ def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) 
         np.testing.assert_allclose(np.append(slopes[label], biases[label]), expected, atol=2e-5)
 
 
-def test_log_count_ratios_are_those_of_loops(features: csr_array) -> None:
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("each", [True, False])
+def test_log_count_ratios_are_those_of_loops(
+    features: csr_array, native: bool, each: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wang and Manning (2012), with counts of texts by their weights, and one more text with and without a feature."""
+    if native:
+        pytest.importorskip("mixling.native._margins")
+    else:
+        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
     marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
     weights[0, :7] = 0
-    found, dense = margins.log_count_ratios(features, marks, weights), features.toarray()
+    if not each:
+        weights[1] = weights[0]
+    found = margins.log_count_ratios(features, marks, weights if each else weights[0])
+    dense = features.toarray()
     for label in range(2):
         total = {has: weights[label][marks[label] == has].sum() for has in (True, False)}
         for column in range(25):
@@ -172,3 +183,29 @@ def test_arrays_that_do_not_fit_each_other_are_refused(wrong: dict[str, Any]) ->
     native.fit_margins(*(arrays() | {"scale": None}).values(), 0.1, 10)
     with pytest.raises(ValueError, match="no sparse matrix"):
         native.fit_margins(*(arrays() | wrong).values(), 0.1, 10)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"numbers": 0},
+        {"numbers": -1},
+        {"numbers": 3},
+        {"starts": np.array([0, 1, 4], np.int32)},
+        {"columns": np.array([0, 0, 2], np.int32)},
+        {"values": np.ones(2, np.float32)},
+        {"of_texts": np.ones(3, np.float32)},
+        {"sums": np.zeros(2, np.float32)},
+        {"squares": np.zeros(1)},
+    ],
+)
+def test_numbers_that_do_not_fit_the_texts_are_refused(wrong: dict[str, Any]) -> None:
+    native = pytest.importorskip("mixling.native._margins")
+    matrix = {name: arrays()[name] for name in ("starts", "columns", "values")}
+    given: dict[str, Any] = {"numbers": 2, **matrix, "of_texts": np.arange(4, dtype=np.float32)}
+    sums, squares = np.zeros(4, np.float32), np.zeros(2)
+    native.sum_by_feature(*given.values(), sums, squares)
+    assert sums.tolist() == [2, 4, 2, 3]
+    assert squares.tolist() == [2, 1]
+    with pytest.raises(ValueError, match="no sparse matrix"):
+        native.sum_by_feature(*(given | {"sums": sums, "squares": squares} | wrong).values())

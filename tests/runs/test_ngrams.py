@@ -332,7 +332,7 @@ def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_val
         changed += sum(a != b for a, b in words)
     assert changed / 600 == pytest.approx(0.2, abs=0.06)
     assert np.stack(found.combine(np.zeros((60, outputs)))).shape == (60, outputs)
-    monkeypatch.setattr("mixling.runs.ngram_data._MAX_COPIED_WORDS", 300)  # words of 30 texts
+    monkeypatch.setattr("mixling.runs.ngrams.MAX_COPIED_VALIDATION_WORDS", 300)  # words of 30 texts
     of("insert")
     assert len(asked[-1]) == 30
 

@@ -16,7 +16,7 @@ _TOLERANCE, _PASSES = 0.2, 50
 # Tried on validation where labels are so few; of CLINC150's 150 labels they made the fits slower, and none better.
 RATIO_POWERS, MAX_RATIO_LABELS = (0.5, 1.0), 16
 _TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
-_ROWS, _CELLS = 4096, 1 << 22  # texts, and features that are not zero, that are counted at a time
+_ROWS = 4096  # texts that are counted at a time
 
 
 def fit_margins(
@@ -54,9 +54,7 @@ def fit_margins(
     Returns:
         Weights (K, F) and biases (K,).
     """
-    native: Any = None
-    with contextlib.suppress(ImportError):
-        from mixling.native import _margins as native
+    native = _native()
     counts = np.broadcast_to(weights > 0, marks.shape)
     found = np.zeros((len(marks), features.shape[1] + 1), np.float32)
     has, lacks = (marks & counts).any(1), (~marks & counts).any(1)
@@ -71,8 +69,7 @@ def fit_margins(
             slopes, found[label, -1] = _fit_by_liblinear(given, marks[label], costs, tolerance, passes)
             found[label, :-1] = slopes * factors
         return found[:, :-1], found[:, -1]
-    arrays = features.indptr.astype(np.int32, copy=False), features.indices.astype(np.int32, copy=False)
-    values = features.data.astype(np.float32, copy=False)
+    arrays = _arrays(features)
 
     def fit(part: npt.NDArray[np.int64]) -> None:
         width = next(number for number in _TOGETHER if number >= len(part))
@@ -86,7 +83,7 @@ def fit_margins(
         if scale is not None:
             scale_of = np.ones((features.shape[1], width), np.float32)
             scale_of[:, : len(part)] = scale[part].T
-        native.fit_margins(width, *arrays, values, signs, costs, duals_of, out, scale_of, tolerance, passes)
+        native.fit_margins(width, *arrays, signs, costs, duals_of, out, scale_of, tolerance, passes)
         found[part] = out[:, : len(part)].T
         if duals is not None:
             duals[:, part] = duals_of[:, : len(part)]
@@ -105,32 +102,61 @@ def log_count_ratios(
     Args:
         features, marks, weights: as of `fit_margins`; one text more and one less with each feature is added to both.
     """
-    weights = np.atleast_2d(weights).astype(np.float32)  # (1, B) or (K, B)
-    having, total = np.where(marks, weights, np.float32(0)), weights.sum(1)
-    count = np.zeros((features.shape[1], len(marks)), np.float32)
-    of_all = np.zeros((features.shape[1], len(weights)), np.float32)
-    for first in range(0, len(marks[0]), _ROWS):
-        part = features[first : first + _ROWS]
-        part.data = np.ones_like(part.data)
-        count += part.T @ having[:, first : first + _ROWS].T
-        of_all += part.T @ weights[:, first : first + _ROWS].T
-    others, size = of_all - count, having.sum(1)
-    logs = np.log((count + 1) / (size + 2)) - np.log((others + 1) / (total - size + 2))
-    return logs.T.astype(np.float32)
+    return _ratios_and_squares(features, marks, weights)[0]
 
 
 def _scales(
     features: Any, marks: npt.NDArray[np.bool_], weights: npt.NDArray[np.floating], power: float
 ) -> npt.NDArray[np.float32]:
     """Return (K, F): the absolute log-count ratios to a power, times what keeps the mean square of the features."""
-    scale = np.abs(log_count_ratios(features, marks, weights)) ** power
-    squares = np.zeros(features.shape[1])
-    for first in range(0, len(features.data), _CELLS):
-        part = slice(first, first + _CELLS)
-        squares += np.bincount(features.indices[part], np.square(features.data[part], dtype=np.float64), len(squares))
+    ratios, squares = _ratios_and_squares(features, marks, weights)
+    scale = np.abs(ratios) ** power
     scaled = scale @ squares
     kept = np.where(scaled > 0, squares.sum() / np.maximum(scaled, 1e-30), 1)
     return (scale * kept[:, None]).astype(np.float32)
+
+
+def _ratios_and_squares(
+    features: Any, marks: npt.NDArray[np.bool_], weights: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+    """Return the log-count ratios (K, F), and the sums of squares (F,) of the features."""
+    weights = np.atleast_2d(weights).astype(np.float32)  # (1, B) or (K, B)
+    having = np.where(marks, weights, np.float32(0))
+    counts, squares = _sum_by_feature(features, np.concatenate([having, weights]).T)
+    with_label, others = counts[:, : len(marks)], counts[:, len(marks) :] - counts[:, : len(marks)]
+    size = having.sum(1)
+    ratios = np.log((with_label + 1) / (size + 2)) - np.log((others + 1) / (weights.sum(1) - size + 2))
+    return np.ascontiguousarray(ratios.T, np.float32), squares
+
+
+def _sum_by_feature(
+    features: Any, of_texts: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+    """Return (F, N): numbers (B, N) of the texts that have each feature, added up, and (F,): the features' squares."""
+    sums, squares = np.zeros((features.shape[1], of_texts.shape[1]), np.float32), np.zeros(features.shape[1])
+    if (native := _native()) is not None:
+        native.sum_by_feature(of_texts.shape[1], *_arrays(features), np.ascontiguousarray(of_texts), sums, squares)
+        return sums, squares
+    for first in range(0, len(of_texts), _ROWS):
+        part = features[first : first + _ROWS]
+        squares += np.bincount(part.indices, np.square(part.data, dtype=np.float64), len(squares))
+        part.data = np.ones_like(part.data)
+        sums += part.T @ of_texts[first : first + _ROWS]
+    return sums, squares
+
+
+def _native() -> Any:
+    with contextlib.suppress(ImportError):
+        from mixling.native import _margins
+
+        return _margins
+    return None
+
+
+def _arrays(features: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Return the starts of the texts, and the columns and values of their features."""
+    starts, columns = (item.astype(np.int32, copy=False) for item in (features.indptr, features.indices))
+    return starts, columns, features.data.astype(np.float32, copy=False)
 
 
 def _fit_by_liblinear(

@@ -24,7 +24,7 @@ from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, A
 
 TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
-_MAX_COPIED_WORDS = 500_000
+MAX_COPIED_WORDS, MAX_COPIED_VALIDATION_WORDS = 500_000, 200_000
 _MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 
@@ -97,7 +97,7 @@ def training_texts(
     else:
         encoder = TextEncoder(data.text, data.vocabulary, keep=True)
         rows = encode_rows(encoder, [data.train.texts[int(i)] for i in chosen])
-    if len(copied := copied_texts(rows, data.augmentation)):
+    if len(copied := copied_texts(rows, data.augmentation, most=MAX_COPIED_WORDS)):
         texts = [data.train.texts[int(i)] for i in chosen[copied]]
         encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
         rows, chosen = [*rows, *copies], np.concatenate([chosen, chosen[copied]])
@@ -110,12 +110,12 @@ def training_texts(
     return encoder, rows, targets, weights
 
 
-def copied_texts(rows: Sequence[Int32], changes: AugmentationConfig) -> npt.NDArray[np.int64]:
-    """Return the indices of the texts that have a copy with misspelled words: all, or evenly spaced ones if they are
-    long."""
+def copied_texts(rows: Sequence[Int32], changes: AugmentationConfig, *, most: int) -> npt.NDArray[np.int64]:
+    """Return the indices of the texts that have a copy with misspelled words: all, or of more than `most` words evenly
+    spaced ones."""
     if not changes.typos or not rows:
         return np.zeros(0, np.int64)
-    number = min(len(rows), len(rows) * _MAX_COPIED_WORDS // max(sum(map(len, rows)), 1))
+    number = min(len(rows), len(rows) * most // max(sum(map(len, rows)), 1))
     return np.linspace(0, len(rows) - 1, number).astype(np.int64)
 
 

@@ -25,7 +25,16 @@ import numpy.typing as npt
 from mixling.arrays import Float32, Int32
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
-from mixling.runs.ngram_data import TYPOS, LinearData, copied_texts, encode_rows, sample, to_the_end, training_texts
+from mixling.runs.ngram_data import (
+    MAX_COPIED_VALIDATION_WORDS,
+    TYPOS,
+    LinearData,
+    copied_texts,
+    encode_rows,
+    sample,
+    to_the_end,
+    training_texts,
+)
 from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, raise_power, search
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
@@ -94,7 +103,7 @@ def fit_ngrams(
     encoder, rows, targets, weights = training_texts(data)
     texts = [data.validation.texts[int(i)] for i in judged]
     encoded = encode_rows(encoder, texts)
-    copied = copied_texts(encoded, data.augmentation)
+    copied = copied_texts(encoded, data.augmentation, most=MAX_COPIED_VALIDATION_WORDS)
     # As texts, since the network reads them, too.
     copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, TYPOS, seed=1)
     encoded += encode_rows(encoder, copies)

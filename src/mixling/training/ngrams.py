@@ -104,9 +104,12 @@ def _whole_words(found: Distinct, words: Words) -> _Block:
     located[order] = columns[np.cumsum(is_first, dtype=np.int32) - 1]
     del terms, order, is_first
     of_words, of_pairs = np.split(located, [len(found.rows)])
+    # With numbers of another type, the search would copy all texts'.
+    edges = np.arange(len(found.sizes) + 1, dtype=found.word_texts.dtype)
+    word_starts, pair_starts = found.word_texts.searchsorted(edges), found.pair_texts.searchsorted(edges)
 
     def rows(first: int, last: int) -> csr_array:
-        (a, b), (c, d) = (np.searchsorted(texts, (first, last)) for texts in (found.word_texts, found.pair_texts))
+        (a, b), (c, d) = word_starts[[first, last]], pair_starts[[first, last]]
         terms = np.concatenate([of_words[a:b], of_pairs[c:d]])
         owners = np.concatenate([found.word_texts[a:b], found.pair_texts[c:d]]) - first
         owners, terms = owners[terms >= 0], terms[terms >= 0]
