@@ -2,11 +2,12 @@
 
 No paper. `default` is what `mixling train` does without options; `before` has no augmentation, `after` the first
 default, a tenth of pseudo-words and a tenth of typos of three kinds; `typos` and `pseudo_words` are its two halves. All
-choices are made on validation examples, with the same noise as the test texts: SNIPS and CLINC150 have
-their own, of SST-2 and CoLA a tenth of the training examples is set aside, and GLUE's public split is the test. The
-baselines are logistic regressions over TF-IDF of words, and of words and characters, with C chosen on validation and
-fitted on training and validation examples together. The test examples are read with `--test` only, once, by the models
-in the folder of runs.
+choices are made on validation examples: SNIPS and CLINC150 have their own, of SST-2 and CoLA a tenth of the training
+examples is set aside, and GLUE's public split is the test. Half of them is the validation data of each training, with
+which the exported n-gram branch is fitted again; the other half, with the same noise as the test texts, is what the
+results call validation. The baselines are logistic regressions over TF-IDF of words, and of words and characters, with
+C chosen on the first half and fitted on it and the training examples together. The test examples are read with
+`--test` only, once, by the models in the folder of runs.
 
     python experiments/robustness.py --data ../shared/data --variants before after default
     python experiments/robustness.py --data ../shared/data --variants before default --test
@@ -93,8 +94,8 @@ def answer(folder: Path) -> Any:
     return lambda texts: [prediction.label for prediction in predictor.predict_stream(texts)]
 
 
-def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the best baseline on validation, the same fitted on validation examples too, and its options."""
+def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> tuple[Any, dict[str, Any]]:
+    """Return the best baseline on validation, fitted on validation examples too, and its options."""
     rows, more = (list(part.texts) for part in (train, validation))
     targets, truth = list(train.targets), list(validation.targets)
     encode = TfidfFeatures(features)
@@ -106,32 +107,31 @@ def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> 
     best = max(fitted, key=lambda one: task.score(truth, one.predict(more)).numbers["accuracy"])
     full = TfidfFeatures(features)
     refitted = LinearBaseline(type(task), full, full.fit_transform([*rows, *more]), [*targets, *truth], best.options, 0)
-    return best.predict, refitted.predict, best.options
+    return refitted.predict, best.options
 
 
 def lines_of(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the results of one set."""
-    train, validation, test = load(name, options.data)
+    train, rows, test = load(name, options.data)
+    validation, held = rows[::2], rows[1::2]
     task = Classification(Classification.label_set(train))
 
-    def evaluated(predict: Any, final: Any) -> dict[str, Any]:
-        out = {"validation": accuracies(predict, list(validation.texts), list(validation.targets), task)}
-        if options.test:
-            out["test"] = accuracies(final, list(test.texts), list(test.targets), task)
-        return out
+    def evaluated(predict: Any) -> dict[str, Any]:
+        splits = {"validation": held, **({"test": test} if options.test else {})}
+        return {key: accuracies(predict, list(part.texts), list(part.targets), task) for key, part in splits.items()}
 
     lines = []
     for variant in options.variants:
         for seed in options.seeds:
             folder, made = trained(name, variant, seed, train, validation, options.runs)
             predict = answer(folder)
-            lines.append({"set": name, "variant": variant, "seed": seed, **made, **evaluated(predict, predict)})
+            lines.append({"set": name, "variant": variant, "seed": seed, **made, **evaluated(predict)})
             print(name, variant, seed, made["cpu_seconds"], lines[-1]["validation"], flush=True)
     for features in BASELINES if options.baselines else ():
         begin = time.process_time()
-        predict, final, chosen = baseline(features, train, validation, task)
+        predict, chosen = baseline(features, train, validation, task)
         made = {"cpu_seconds": round(time.process_time() - begin, 1), "options": chosen, "provenance": provenance()}
-        lines.append({"set": name, "variant": f"tf-idf {features}", "seed": 0, **made, **evaluated(predict, final)})
+        lines.append({"set": name, "variant": f"tf-idf {features}", "seed": 0, **made, **evaluated(predict)})
     return lines
 
 
