@@ -82,13 +82,29 @@ def fashion_mnist(folder: Path) -> str:
 
 def qnli(folder: Path) -> str:
     """The matched family on the part of QNLI that is at hand."""
-    results = (read(folder / "experiments" / "results" / "mixer_family.json") or {}).get("qnli")
+    return _family(folder, "qnli")
+
+
+def conjnli(folder: Path) -> str:
+    """Transformer and HyperMixer on ConjNLI until validation no longer rises."""
+    return _family(folder, "conjnli, 8 epochs")
+
+
+def _family(folder: Path, key: str) -> str:
+    results = (read(folder / "experiments" / "results" / "mixer_family.json") or {}).get(key)
     if results is None:
         return NO_RESULTS
-    rows = [["model", "body", "rate", "validation", "test", "ms"]]
+    converged = all("best_epochs" in row for row in results["models"].values())
+    rows = [["model", "body", *(["rates tried"] if converged else []), "rate", "validation", "test", "ms"]]
+    rows[0] += ["best epochs", "HyperMixer is ahead by"] if converged else []
     for model, row in results["models"].items():
+        tried = [", ".join(f"{rate} ({fraction(value)})" for rate, value in row["rates"].items())] if converged else []
         values = [spread(row["validation"]), spread(row["test"]), f"{row['milliseconds']:.2f}"]
-        rows.append([model, f"{row['body']:,}", f"{row['rate']:g}", *values])
+        rows.append([model, f"{row['body']:,}", *tried, f"{row['rate']:g}", *values])
+        if converged:
+            found = {name: 100 * value for name, value in row.get("hypermixer_is_ahead", {}).items()}
+            ahead = "{difference:+.1f} [{low:+.1f}, {high:+.1f}]".format(**found) if found else ""
+            rows[-1] += [", ".join(f"{epoch:.3g}" for epoch in row["best_epochs"]), ahead]
     return as_markdown(rows)
 
 
@@ -127,6 +143,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "pnlp_tables": pnlp_tables,
     "fashion_mnist": fashion_mnist,
     "qnli": qnli,
+    "conjnli": conjnli,
     "remixer_cost": remixer_cost,
 }
 
