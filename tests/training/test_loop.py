@@ -173,13 +173,19 @@ def test_the_training_loss_is_the_mean_since_the_last_evaluation(trainer: MakeTr
 
 
 @pytest.mark.slow
-def test_patience_stops_after_that_many_evaluations_without_a_better_one(trainer: MakeTrainer) -> None:
+def test_patience_stops_after_that_many_evaluations_that_are_no_better_and_have_no_lower_loss(
+    trainer: MakeTrainer,
+) -> None:
     config = {**QUICK, "epochs": 30, "optim": OptimConfig(lr=0.1)}
-    whole = trainer(TrainConfig(**config)).fit()
-    history = trainer(TrainConfig(**config, patience=3)).fit()
-    stale = list(itertools.accumulate(whole, lambda n, record: 0 if record["best"] else n + 1, initial=0))[1:]
+    whole, lines = trainer(TrainConfig(**config)).fit(), []
+    history = trainer(TrainConfig(**config, patience=3), log=lines.append).fit()
+    lowest = itertools.accumulate((record["val_loss"] for record in whole), min)
+    progress = [record["best"] or record["val_loss"] == low for record, low in zip(whole, lowest, strict=True)]
+    stale = list(itertools.accumulate(progress, lambda n, better: 0 if better else n + 1, initial=0))[1:]
+    assert any(record["best"] != better for record, better in zip(whole, progress, strict=True))
     assert history == whole[: stale.index(3) + 1]
     assert len(history) < len(whole)
+    assert "3 evaluations in a row" in lines[0]
 
 
 @pytest.mark.slow
@@ -253,6 +259,20 @@ def test_what_is_left_open_is_resolved_by_the_data(
     given = TrainConfig(epochs=2, optim=OptimConfig(embedding_lr=0.5), augmentation=NO_AUGMENTATION, token_dropout=0.2)
     assert given.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == given
     assert done.resolved(examples, rows_per_label=rows_per_label, init=init, distilled=distilled) == done
+
+
+def test_trainings_end_early_where_their_epochs_are_chosen_by_the_examples_of_each_label() -> None:
+    single = {"rows_per_label": 100.0, "init": "rows", "distilled": False}
+
+    def patience(changes: dict[str, Any], given: TrainConfig | None = None) -> int | None:
+        return (given or TrainConfig()).resolved(1_500, **(single | changes)).patience
+
+    assert patience({}) == 5
+    assert patience({}, TrainConfig(patience=2)) == 2
+    others = ({"rows_per_label": None}, {"init": "random"}, {"init": "model"}, {"distilled": True})
+    assert {patience(change) for change in (*others, {"cross_fitted": True})} == {None}
+    planned = ({"epochs": 9}, {"steps": 90}, {"time_budget": 9.0}, {"load_best_at_end": False})
+    assert {patience({}, TrainConfig(**values)) for values in planned} == {None}
 
 
 @pytest.mark.parametrize(("batch_size", "epochs"), [(64, 4), (256, 16), (1024, 20)])

@@ -15,6 +15,7 @@ from mixling.training.optim import OptimConfig
 
 _FEWEST_STEPS = 150  # of a training on few examples
 _DISTILLATION_STEPS = 3_750
+_PATIENCE = 5  # evaluations; no training became better later
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
@@ -43,7 +44,12 @@ class TrainConfig(Config):
     )
     parallel: Parallel = Field("ddp", description="each process has the whole model (ddp) or a shard of it (fsdp)")
     time_budget: float | None = Field(None, gt=0, description="seconds for training; reduces the epochs if needed")
-    patience: int | None = Field(None, ge=1, description="stop after this many evaluations without improvement")
+    patience: int | None = Field(
+        None,
+        ge=1,
+        description="stop after this many evaluations that are no better and have no lower loss; by default 5 where "
+        "the number of epochs is chosen from the examples of each label, else never",
+    )
     load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
     seed: int = Field(0, ge=0, lt=2**32, description="seed of all randomness")
     token_dropout: float | None = Field(
@@ -99,6 +105,8 @@ class TrainConfig(Config):
         label has. Vectors of much text are best changed slowly, unless a teacher labels as much text. Many typos, and
         less dropout, raise the accuracy on misspelled and on correct texts (experiments/README.md). This was measured
         with single texts, and no knowledge from other texts; other trainings have fewer typos.
+        Trainings with the same rule for their epochs end after five evaluations without progress, since none of those
+        on nine sets became better afterwards.
 
         Args:
             num_examples: number of training examples.
@@ -109,13 +117,15 @@ class TrainConfig(Config):
             single: whether an example is one text with one target, not a pair of texts or words with labels.
             cross_fitted: whether the examples are few and all of them are trained on in the end, by the last epoch.
         """
-        epochs = self.planned_epochs(num_examples)
+        epochs, patience = self.planned_epochs(num_examples), self.patience
         if self.epochs is None and distilled:
             epochs = min(max(round(_DISTILLATION_STEPS * self.batch_size / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init == "model":
             epochs = min(max(round(150_000 / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init != "random" and rows_per_label is not None:
             epochs = min(max(round((280 if init == "text" else 560) / rows_per_label**0.5), 3), 25)
+            if patience is None and self.load_best_at_end and self.steps is None and self.time_budget is None:
+                patience = _PATIENCE
         if self.epochs is None and cross_fitted:
             steps_per_epoch = math.ceil(num_examples / self.batch_size)
             epochs = min(max(epochs, math.ceil(_FEWEST_STEPS / steps_per_epoch)), 60)
@@ -134,8 +144,7 @@ class TrainConfig(Config):
         if dropout is None:
             dropout = 0.05 if augmentation.typos >= 0.2 and not cross_fitted else 0.2
         changes = {"epochs": epochs, "optim": optim, "augmentation": augmentation, "token_dropout": dropout}
-        if cross_fitted:
-            changes["load_best_at_end"] = False
+        changes |= {"load_best_at_end": False} if cross_fitted else {"patience": patience}
         return self.model_copy(update=changes)
 
 

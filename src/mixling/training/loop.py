@@ -51,7 +51,7 @@ class Trainer:
         callback: called at steps and evaluations.
         last_step: end after this step, with its weights and without evaluations; the learning rate is that of a
             training that continues.
-        log: receives messages about trackers that fail.
+        log: receives messages about trackers that fail, and about a training that ends early.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Trainer:
         self.data, self.config, self.folder = data, config, folder
         self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
         self.fingerprint = fingerprint
-        self.distributed = distributed or DistributedContext()
+        self.distributed, self._log = distributed or DistributedContext(), log
         self.callback = callback or Callback()
         self._callbacks = CallbackList(self.callback)
         if config.track and folder is not None and self.distributed.is_main:
@@ -125,6 +125,11 @@ class Trainer:
             self._callbacks.finished()
             self._heap.release()
         restore_weights(self.model, self._best)
+        if state.stopped and state.step < state.total_steps and self.distributed.is_main:
+            self._log(
+                f"training ended early: {self.config.patience} evaluations in a row were no better and had no lower "
+                "loss; to wait for more: --set train.patience=N"
+            )
         return state.history
 
     def _run(self, state: TrainingState, interrupts: Interrupts) -> None:
@@ -239,6 +244,7 @@ class Trainer:
             **{f"val_{key}": round(value, 6) for key, value in values.items()},
             "learning_rate": learning_rate(config.optim, state.step - 1, state.total_steps),
         }
+        lower = all(record["val_loss"] < earlier["val_loss"] for earlier in state.history)
         state.history.append(record)
         state.loss_sum = state.loss_weight = 0.0
         better = (metric, -val_loss) > (state.best_metric, -state.best_loss)
@@ -246,7 +252,7 @@ class Trainer:
             state.best_metric, state.best_loss, state.best_step, state.stale = metric, val_loss, state.step, 0
             self._best = weights_of(self._trained)
         else:
-            state.stale += 1
+            state.stale = 0 if lower else state.stale + 1
         state.stopped = config.patience is not None and state.stale >= config.patience
         last = state.step == state.total_steps
         record["best"] = state.best_step == state.step and (config.load_best_at_end or last)
