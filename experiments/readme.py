@@ -108,6 +108,26 @@ def _family(folder: Path, key: str) -> str:
     return as_markdown(rows)
 
 
+def noise(folder: Path) -> str:
+    """Accuracy on test with three tenths of the words changed: the default, without typos in training, baselines."""
+    lines = read(folder / "experiments" / "results" / "robustness.json")
+    if lines is None:
+        return NO_RESULTS
+    columns = ["clean", *(f"{kind} 0.3" for kind in ("swap", "delete", "insert", "keyboard", "ocr", "emoji"))]
+    rows = [["set", "model", *(column.removesuffix(" 0.3") for column in columns)]]
+    names = {"before": "without changes of training texts", "tf-idf word": "TF-IDF of words"}
+    names["tf-idf word+char"] = "TF-IDF of words and characters"
+    for set_, variant in sorted({(line["set"], line["variant"]): None for line in lines}, key=_default_first):
+        found = [line["test"] for line in lines if (line["set"], line["variant"]) == (set_, variant)]
+        means = [statistics.mean(one[column] for one in found) for column in columns]
+        rows.append([set_, names.get(variant, variant), *(f"{100 * mean:.1f}" for mean in means)])
+    return as_markdown(rows)
+
+
+def _default_first(key: tuple[str, str]) -> tuple[str, bool, str]:
+    return key[0], key[1] != "default", key[1]
+
+
 def remixer_cost(folder: Path) -> str:
     """Operations of the base size, and steps of smaller models."""
     results = read(folder / "experiments" / "results" / "remixer_cost.json")
@@ -144,6 +164,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "fashion_mnist": fashion_mnist,
     "qnli": qnli,
     "conjnli": conjnli,
+    "noise": noise,
     "remixer_cost": remixer_cost,
 }
 
