@@ -128,6 +128,18 @@ def _default_first(key: tuple[str, str]) -> tuple[str, bool, str]:
     return key[0], key[1] != "default", key[1]
 
 
+def patience(folder: Path) -> str:
+    """What early stopping saves, and how many trainings it ends before the evaluation that is chosen."""
+    results = read(folder / "experiments" / "results" / "patience.json")
+    if results is None:
+        return NO_RESULTS
+    rows = [["evaluations without", "number", "evaluations saved", "ended too early"]]
+    for rule in results["rules"]:
+        kind = "a better one or a lower loss" if rule["either"] else "a better one"
+        rows.append([kind, str(rule["patience"]), f"{100 * rule['saved']:.0f}%", str(len(rule["too_early"]))])
+    return as_markdown(rows)
+
+
 def remixer_cost(folder: Path) -> str:
     """Operations of the base size, and steps of smaller models."""
     results = read(folder / "experiments" / "results" / "remixer_cost.json")
@@ -165,6 +177,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "qnli": qnli,
     "conjnli": conjnli,
     "noise": noise,
+    "patience": patience,
     "remixer_cost": remixer_cost,
 }
 

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from mixling.runs.ngram_search import Attempt, raise_power, search
-from mixling.training.config import NgramConfig
-from mixling.training.ngram_mixture import Mixture
+from mixling.runs import ngram_search
+from mixling.training import NgramConfig, ngram_mixture
 
 
 class Attempts:
@@ -18,34 +17,34 @@ class Attempts:
     def __init__(self, strength: float, power: float) -> None:
         self.best, self.tried = (strength, power), []
 
-    def __call__(self, strength: float, power: float) -> Attempt:
+    def __call__(self, strength: float, power: float) -> ngram_search.Attempt:
         self.tried.append((strength, power))
         loss = abs(math.log(strength / self.best[0])) + abs(power - self.best[1])
-        mixture = Mixture(network=1, branch=1, bias=np.zeros(1, np.float32), loss=loss, alone=9)
-        return Attempt(strength, power, [], np.zeros((0, 1), np.float32), mixture)
+        mixture = ngram_mixture.Mixture(network=1, branch=1, bias=np.zeros(1, np.float32), loss=loss, alone=9)
+        return ngram_search.Attempt(strength, power, [], np.zeros((0, 1), np.float32), mixture)
 
 
 @pytest.mark.parametrize(("strength", "power"), [(0.03, 0.5), (1.0, 0.0), (10.0, 1.0)])
 def test_strength_and_power_with_the_lowest_loss_are_found(strength: float, power: float) -> None:
-    best = search(Attempts(strength, power), NgramConfig(), (0.5, 1.0))
+    best = ngram_search.search(Attempts(strength, power), NgramConfig(), (0.5, 1.0))
     assert (best.strength, best.ratio_power) == (strength, power)
 
 
 def test_what_is_configured_is_not_searched_for() -> None:
     attempts = Attempts(0.03, 0.5)
-    assert search(attempts, NgramConfig(strength=3.0), (0.5, 1.0)).ratio_power == 0.5
+    assert ngram_search.search(attempts, NgramConfig(strength=3.0), (0.5, 1.0)).ratio_power == 0.5
     assert {strength for strength, _ in attempts.tried} == {3.0}
-    assert search(attempts, NgramConfig(ratio_power=1.0), (0.5, 1.0)).strength == 0.03
+    assert ngram_search.search(attempts, NgramConfig(ratio_power=1.0), (0.5, 1.0)).strength == 0.03
     fixed = Attempts(0.03, 0.5)
-    search(fixed, NgramConfig(strength=3.0, ratio_power=1.0), (0.5, 1.0))
+    ngram_search.search(fixed, NgramConfig(strength=3.0, ratio_power=1.0), (0.5, 1.0))
     assert fixed.tried == [(3.0, 1.0)]
 
 
 def test_greater_powers_are_tried_from_an_attempt_on_while_they_improve_it() -> None:
     attempts = Attempts(3.0, 1.0)
     start = attempts(3.0, 0.5)
-    assert raise_power(attempts, start, (0.5, 1.0)).ratio_power == 1.0
+    assert ngram_search.raise_power(attempts, start, (0.5, 1.0)).ratio_power == 1.0
     assert attempts.tried == [(3.0, 0.5), (3.0, 1.0)]
     level = Attempts(3.0, 0.0)
-    assert raise_power(level, level(3.0, 0.0), (0.5, 1.0)).ratio_power == 0.0
+    assert ngram_search.raise_power(level, level(3.0, 0.0), (0.5, 1.0)).ratio_power == 0.0
     assert level.tried == [(3.0, 0.0), (3.0, 0.5)]
