@@ -32,6 +32,12 @@ def rows(number: int, seed: int, *, sensible: bool = True, label: str | None = N
     return Dataset.from_examples(out)
 
 
+def paired(dataset: Dataset) -> Dataset:
+    """Each text with itself."""
+    both = (Example((one.text, one.text), one.target, "rows", i) for i, one in enumerate(dataset))
+    return Dataset.from_examples(both, pairs=True)
+
+
 def config(**values: Any) -> RunConfig:
     model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
     whole = {"task": "classification", "model": model, "ngrams": {"use": "auto", "cross_fit": True}}
@@ -110,7 +116,7 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
 def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() -> None:
     train, validation = rows(60, 0), rows(20, 1)
 
-    def folds(changes: dict[str, Any], train: Dataset = train, **options: Any) -> Any:
+    def folds(changes: dict[str, Any], train: Dataset = train, validation: Dataset = validation, **options: Any) -> Any:
         chosen = resolve({"task": "classification"}, spec=LABELS, overrides=changes).for_examples(train).config
         given = {"ngrams": chosen.ngrams, "training": chosen.train, "usual": True, "distilled": False, "world": 1}
         return choose_folds(train, validation, **{"task": task_type("classification"), **given, **options})
@@ -127,6 +133,8 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({}, world=2) is None
     assert folds({}, train=rows(1990, 0)) is None
     assert folds({}, train=rows(1980, 0)) is not None
+    assert folds({}, train=paired(rows(4980, 0)), validation=paired(validation)) is not None
+    assert folds({}, train=paired(rows(4990, 0)), validation=paired(validation)) is None
 
 
 def test_the_last_of_more_epochs_is_exported() -> None:

@@ -30,7 +30,8 @@ from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
 FOLDS = 4
-FEW_EXAMPLES = 2_000  # with more, a tenth of them shows as much, and the trainings would take minutes
+# With more single texts, a tenth of them shows as much, and the trainings would take minutes. A pair shows less.
+FEW_EXAMPLES, FEW_PAIRS = 2_000, 5_000
 
 Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
 
@@ -72,7 +73,7 @@ def choose_folds(
         return None
     if chosen is None:
         planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
-        if number > FEW_EXAMPLES or planned or not usual:
+        if number > (FEW_PAIRS if train.schema.pairs else FEW_EXAMPLES) or planned or not usual:
             return None
     joined = Dataset.from_examples((one for part in (train, validation) for one in part), pairs=train.schema.pairs)
     if len(np.unique(joined.group_hashes())) < 2 * FOLDS:

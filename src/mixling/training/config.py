@@ -172,7 +172,8 @@ class NgramConfig(Config):
     cross_fit: bool | None = Field(
         None,
         description="choose the weights of network and branch by networks that each leave out a fold of all labeled "
-        "examples, and train on all of them; None: with up to 2,000 examples, unless the length of training is given",
+        "examples, and train on all of them; None: with up to 2,000 examples, or 5,000 pairs, unless the length of "
+        "training is given",
     )
 
     @model_validator(mode="after")
