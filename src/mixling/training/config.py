@@ -15,7 +15,7 @@ from mixling.training.optim import OptimConfig
 
 _FEWEST_STEPS = 150  # of a training on few examples
 _DISTILLATION_STEPS = 3_750
-_PATIENCE = 5  # evaluations; no training became better later
+_PATIENCE = 5  # evaluations without progress
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
@@ -104,9 +104,9 @@ class TrainConfig(Config):
         word vectors need fewer epochs, and overfit sooner, the more text the vectors come from and the more examples a
         label has. Vectors of much text are best changed slowly, unless a teacher labels as much text. Many typos, and
         less dropout, raise the accuracy on misspelled and on correct texts (experiments/README.md). This was measured
-        with single texts, and no knowledge from other texts; other trainings have fewer typos.
-        Trainings with the same rule for their epochs end after five evaluations without progress, since none of those
-        on nine sets became better afterwards.
+        with single texts, and no knowledge from other texts; other trainings have fewer typos. Where the examples of
+        each label choose the epochs, trainings end after five evaluations without progress: none of 36 became better
+        afterwards.
 
         Args:
             num_examples: number of training examples.
