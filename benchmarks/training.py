@@ -56,7 +56,7 @@ PHASES = {
     " examples": "imports and reading",
     "losses during": "vocabulary, vectors, encoding",
     "calibration error": "steps and evaluations",
-    "n-gram branch": "n-gram branch",
+    " without it": "n-gram branch",
     "file  ": "8 bits, final evaluation, files",
 }
 PARTS = ("steps", "snips", "imdb", "million", "baselines")
