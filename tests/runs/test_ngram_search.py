@@ -34,9 +34,9 @@ def test_what_is_configured_is_not_searched_for() -> None:
     attempts = Attempts(0.03, 0.5)
     assert ngram_search.search(attempts, NgramConfig(strength=3.0), (0.5, 1.0)).ratio_power == 0.5
     assert {strength for strength, _ in attempts.tried} == {3.0}
-    assert ngram_search.search(attempts, NgramConfig(ratio_power=1.0), (0.5, 1.0)).strength == 0.03
+    assert ngram_search.search(attempts, NgramConfig(ratio_power=1.0), ()).strength == 0.03
     fixed = Attempts(0.03, 0.5)
-    ngram_search.search(fixed, NgramConfig(strength=3.0, ratio_power=1.0), (0.5, 1.0))
+    ngram_search.search(fixed, NgramConfig(strength=3.0, ratio_power=1.0), ())
     assert fixed.tried == [(3.0, 1.0)]
 
 

@@ -39,8 +39,7 @@ def search(attempt: Callable[[float, float], Attempt], config: NgramConfig, rati
         return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
 
     best = climbed(best, (1, -1))
-    powers = ratio_powers if config.ratio_power is None else ()
-    return raise_power(attempt, best, powers, then=lambda one: climbed(one, (-1,)))
+    return raise_power(attempt, best, ratio_powers, then=lambda one: climbed(one, (-1,)))
 
 
 def raise_power(

@@ -141,18 +141,18 @@ def fit_ngrams(
         return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
     searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
-    fixed = config.strength is not None and (config.ratio_power is not None or not task.ratio_powers)
+    powers = task.ratio_powers if config.ratio_power is None else ()
+    fixed = config.strength is not None and not powers
     if fixed or features.matrix.nnz <= searched:
-        best = search(attempt, config, task.ratio_powers)
+        best = search(attempt, config, powers)
     else:
         log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
         part = features.sample(searched)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
-        found = search(partial(attempt, part=part, duals=zeros), config, task.ratio_powers)
+        found = search(partial(attempt, part=part, duals=zeros), config, powers)
         best = attempt(found.strength, found.ratio_power)
         del part, found
-        if config.ratio_power is None:  # of more texts, ratios are known better
-            best = raise_power(attempt, best, task.ratio_powers)
+        best = raise_power(attempt, best, powers)  # of more texts, ratios are known better
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
