@@ -26,7 +26,6 @@ def config(**train: Any) -> RunConfig:
     small = model_config("pnlp-mixer-x-small", {"dim": 8, "num_layers": 1})
     values = {
         "epochs": 3,
-        "evaluations": 9,
         "batch_size": 8,
         "precision": "float32",
         "checkpoint_seconds": 1e-9,
