@@ -24,10 +24,22 @@ class Attempts:
         return ngram_search.Attempt(strength, power, [], np.zeros((0, 1), np.float32), mixture)
 
 
-@pytest.mark.parametrize(("strength", "power"), [(0.03, 0.5), (1.0, 0.0), (10.0, 1.0)])
+@pytest.mark.parametrize("strength", ngram_search.BRANCH_STRENGTHS)
+def test_the_strength_is_climbed_to_where_the_loss_is_lowest(strength: float) -> None:
+    attempts = Attempts(strength, 0.0)
+    best = ngram_search.climb(lambda one: attempts(one, 0.0), attempts(1.0, 0.0))
+    assert best.strength == strength
+    assert len(attempts.tried) == len(set(attempts.tried))
+
+
+@pytest.mark.parametrize(("strength", "power"), [(0.03, 0.5), (1.0, 0.0), (3.0, 0.0), (0.3, 0.5), (10.0, 1.0)])
 def test_strength_and_power_with_the_lowest_loss_are_found(strength: float, power: float) -> None:
-    best = ngram_search.search(Attempts(strength, power), NgramConfig(), (0.5, 1.0))
+    attempts = Attempts(strength, power)
+    best = ngram_search.search(attempts, NgramConfig(), (0.5, 1.0))
     assert (best.strength, best.ratio_power) == (strength, power)
+    assert len(attempts.tried) == len(set(attempts.tried))
+    assert sum(tried > power for _, tried in attempts.tried) == (power < 1.0)  # one attempt beyond the best
+    assert ngram_search.search(attempts, NgramConfig(), ()).ratio_power == 0.0
 
 
 def test_what_is_configured_is_not_searched_for() -> None:

@@ -14,10 +14,9 @@ from sklearn.svm import LinearSVC
 
 from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
-from mixling.runs.ngram_search import BRANCH_STRENGTHS, climb, search
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
-from mixling.training import NgramConfig, ngrams
+from mixling.training import ngrams
 from mixling.training.ngram_mixture import fit_mixture
 from mixling.training.ngrams import Features, compress, fit_branch, make_features
 
@@ -320,38 +319,3 @@ def test_of_two_texts_the_weights_stay_near_to_the_usual_ones():
     found = fit_mixture(task, right, right, np.array([0, 1]))
     assert 1 <= found.network < 2
     assert 3 <= found.branch < 6
-
-
-@pytest.mark.parametrize("best", BRANCH_STRENGTHS)
-def test_the_strength_is_climbed_to_where_the_loss_is_lowest(best):
-    asked = []
-
-    class Attempt:
-        def __init__(self, strength: float) -> None:
-            asked.append(strength)
-            self.strength, self.mixture = strength, self
-            self.loss = abs(math.log(strength / best))
-
-    assert climb(Attempt, Attempt(1.0)).strength == best
-    assert len(asked) == len(set(asked))
-
-
-@pytest.mark.parametrize("best", [(1.0, 0.0), (3.0, 0.0), (0.3, 0.5), (10.0, 1.0)])
-def test_greater_powers_are_tried_while_they_lower_the_loss(best):
-    asked = []
-
-    class Attempt:
-        def __init__(self, strength: float, ratio_power: float) -> None:
-            asked.append((strength, ratio_power))
-            self.strength, self.ratio_power, self.mixture = strength, ratio_power, self
-            self.loss = abs(math.log(strength / best[0])) + abs(ratio_power - best[1])
-
-    found = search(Attempt, NgramConfig(), (0.5, 1.0))
-    assert (found.strength, found.ratio_power) == best
-    assert len(asked) == len(set(asked))
-    assert sum(power > best[1] for _, power in asked) == (best[1] < 1.0)  # one attempt beyond the best
-    assert search(Attempt, NgramConfig(ratio_power=0.5), (0.5, 1.0)).ratio_power == 0.5
-    found = search(Attempt, NgramConfig(strength=0.7), (0.5, 1.0))
-    assert (found.strength, found.ratio_power) == (0.7, best[1])
-    assert search(Attempt, NgramConfig(strength=0.7, ratio_power=2.0), (0.5, 1.0)).ratio_power == 2.0
-    assert search(Attempt, NgramConfig(), ()).ratio_power == 0.0
