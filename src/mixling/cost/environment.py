@@ -17,13 +17,14 @@ _PACKAGES = ("mixling", "torch", "numpy")
 _CODE = (":/", ":(top,exclude)benchmarks/results", ":(top,exclude)experiments/results")
 
 
-def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequence[str] = ()) -> dict[str, Any]:
+def provenance(*, seed: int | None = None, device: str = "auto", packages: Sequence[str] = ()) -> dict[str, Any]:
     """Return command, commit, seed, date, hardware and versions as JSON values; to be called at the start of a run.
 
     `commit` is None if the library does not run from a git checkout. `dirty` is true if tracked files differ from the
     commit, except for results of earlier runs.
 
     Args:
+        device: cpu, cuda or auto, which is what training takes by itself: a GPU if there is one.
         packages: further packages whose versions are recorded.
     """
     tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None
@@ -32,7 +33,7 @@ def provenance(*, seed: int | None = None, device: str = "cpu", packages: Sequen
     torch = sys.modules.get("torch")  # not imported here, because some measurements are made without torch
     if torch is not None:
         hardware["threads"] = torch.get_num_threads()
-        if device == "cuda":
+        if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
             hardware["gpu"] = torch.cuda.get_device_name()
     return {
         "command": shlex.join([Path(sys.executable).name, *sys.argv]),
