@@ -60,6 +60,7 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
         assert item["expected"][0] == pytest.approx(np.mean(values))
         assert item["expected"][1] == pytest.approx(draws.mean(), abs=2e-3)
         assert item["deviation"][1] == pytest.approx(draws.std(), abs=2e-3)
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     parts = [set(Path(given[f"search-{name}"][0]).read_text().split("\n")) for name in ("0.25", "1")]
     assert parts[0] < parts[1]
     assert parts[1] - {""} == set(rows)
@@ -72,3 +73,6 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
     assert space["train.optim.lr"].log
     assert (space["model.layers.0.dropout"].low, space["model.layers.0.dropout"].high) == (0, 0.3)
     assert "100%, 40 examples, hypermixer" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), "--fractions", "0.5", "--out", str(out)])
+    experiment.main()
+    assert list(json.loads(out.read_text())["fractions"]) == ["0.25", "0.5", "1"]  # the others are kept

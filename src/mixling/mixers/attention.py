@@ -165,7 +165,10 @@ class Attention(Mixer):
         values: Float[Tensor, "B H M E"],
         added: Float[Tensor, "#B #H #N M"] | None,
     ) -> Float[Tensor, "B H N E"]:
-        if self.training and self.dropout and query.device.type == "cpu":  # torch has no kernel of its own for it
+        on_cpu = query.device.type == "cpu"
+        # On a CPU, torch has no kernel with dropout. On a GPU, the gradients of its kernels are NaN where all scores of
+        # a position are below -88 (PyTorch issues 119320 and 196678).
+        if self.training and (self.dropout if on_cpu else torch.is_grad_enabled()):
             scores = query @ keys.mT * self.scale
             scores = scores if added is None else scores + added
             return dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values
