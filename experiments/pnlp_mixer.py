@@ -44,10 +44,12 @@ from mixer_family import is_done
 from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
+from mixling.comparison import Baseline, choose, tfidf
 from mixling.config import merge, parse
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
 from mixling.metrics import resampled
+from mixling.metrics.reports import classification_report
 from mixling.runs import RECIPES, evaluate
 from mixling.storage import write_json
 from mixling.tasks import task_type
@@ -139,6 +141,8 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
     training, validation, test = splits
     if options.examples is not None:
         training = training.subset(np.sort(np.random.default_rng(0).permutation(len(training))[: options.examples]))
+    if row.model is None:
+        return [baseline(task, training, validation, test)]
     out = []
     for seed in range(options.seeds):
         config = configure(row, task, seed, options)
@@ -162,6 +166,24 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
         print(table, row.label, seed, json.dumps(found), flush=True)
         out.append(found)
     return out
+
+
+def baseline(task: str, training: Dataset, validation: Dataset, test: Dataset) -> dict[str, Any]:
+    """Metrics of TF-IDF and logistic regression: chosen on validation, then fitted on that and the training rows."""
+    kind = task_type(task)
+    own = kind(kind.label_set(training))
+
+    def measured(model: Baseline, on: Dataset) -> dict[str, float]:
+        truth, given = (own.targets(targets) for targets in (list(on.targets), model.predict(list(on.texts))))
+        certain = np.eye(len(own.labels))[given]
+        return numbers(classification_report(own.labels, np.asarray(truth), certain).to_dict())
+
+    texts, targets = list(training.texts), list(training.targets)
+    fits = tfidf.fit(kind, texts, targets, seed=0)
+    best, _ = choose(fits, lambda model: measured(model, validation)["accuracy"])
+    more = texts + list(validation.texts), targets + list(validation.targets)
+    whole = next(tfidf.fit(kind, *more, seed=0, only=best.options))
+    return {"options": best.options, "validation": measured(best, validation), "test": measured(whole, test)}
 
 
 def run_folder(row: Row, table: str, seed: int, options: argparse.Namespace) -> Path:
