@@ -47,8 +47,11 @@ def pnlp_tables(folder: Path) -> str:
     results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
     parts = []
     for key, table in results.items():
-        found = {label: row for label, row in table.items() if len(row["seeds"]) >= 3} if _of_validation(key) else {}
+        found = {label: row for label, row in table.items() if _of_validation(key, len(row["seeds"]))}
         if not found:
+            continue
+        if key.startswith(("table 3", "table 4")):
+            parts.append(_varied(key, found, results))
             continue
         rows = [["model", "parameters", "word accuracy", "span F1", "sentence accuracy", "ahead of the next", "paper"]]
         ahead = {line["first"]: line for line in results.get(key.replace("table", "differences"), [])}
@@ -61,6 +64,52 @@ def pnlp_tables(folder: Path) -> str:
         commit = next(iter(found.values()))["provenance"]["commit"][:7]
         parts.append(f"{key[0].upper()}{key[1:]}, {len(seeds)} seeds, commit {commit}:\n\n{as_markdown(rows)}")
     return "\n\n".join(parts) or NO_RESULTS
+
+
+def _varied(key: str, found: dict[str, Any], results: dict[str, Any]) -> str:
+    """BASE with one size changed, one seed each, beside all seeds of BASE itself."""
+    rows = [["BASE, with", "parameters", "word accuracy", "span F1", "sentence accuracy"]]
+    metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
+    own = results.get(f"table 1, {key.partition(', ')[2]}", {}).get("MinHash")
+    if own is not None:
+        tested = [spread([seed["validation"][metric] for seed in own["seeds"]]) for metric in metrics]
+        rows.append(["no change (three seeds)", f"{own['seeds'][0]['parameters']:,}", *tested])
+    for label, row in found.items():
+        rows.append([label.replace("1 layers", "1 layer"), f"{row['seeds'][0]['parameters']:,}"])
+        rows[-1] += [fraction(row["mean"][metric]) for metric in metrics]
+    commit = next(iter(found.values()))["provenance"]["commit"][:7]
+    return f"{key[0].upper()}{key[1:]}, one seed, commit {commit}:\n\n{as_markdown(rows)}"
+
+
+def hyperpartisan(folder: Path) -> str:
+    """Table 7's second half: means over the five folds of Hyperpartisan, with their standard deviation."""
+    results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
+    folds: dict[str, list[dict[str, Any]]] = {}
+    for label, row in results.get("table 7, ours", {}).items():
+        if label.startswith("Hyperpartisan, "):
+            folds.setdefault(label.split(", ")[1], []).append(row)
+    rows = [["model", "folds", "accuracy", "macro F1", 'F1 of "false"', 'F1 of "true"', "paper's F1", "commit"]]
+    for model, found in folds.items():
+        means = [spread([row["mean"][key] for row in found]) for key in ("accuracy", "macro_f1", "f1_false", "f1_true")]
+        rows.append([model, str(len(found)), *means, f"{found[0]['paper'] or ''}", found[0]["provenance"]["commit"][:7]])
+    return as_markdown(rows) if folds else NO_RESULTS
+
+
+def hypermixer_search(folder: Path) -> str:
+    """HyperMixer's Figures 3 and 4: the expected best of n random trials, by model and size of the data."""
+    results = read(folder / "experiments" / "results" / "hypermixer_search.json")
+    if results is None:
+        return NO_RESULTS
+    rows = [["examples", "model", "trials", "one trial", "best of 5", "best of 10", "best of all", "commit"]]
+    for size in results["fractions"].values():
+        for model, found in size["models"].items():
+            count = len(found["expected"])
+            rows.append([f"{size['examples']:,}", model, str(count)])
+            for number in (1, 5, 10, count):
+                best, deviation = found["expected"][number - 1], found["deviation"][number - 1]
+                rows[-1].append(f"{100 * best:.1f} ± {100 * deviation:.1f}")
+            rows[-1].append(size["provenance"]["commit"][:7])
+    return as_markdown(rows)
 
 
 def fashion_mnist(folder: Path) -> str:
@@ -172,7 +221,9 @@ def fine_tuned(folder: Path) -> str:
 TABLES: dict[str, Callable[[Path], str]] = {
     "fine_tuned": fine_tuned,
     "slots": slots,
+    "hypermixer_search": hypermixer_search,
     "pnlp_tables": pnlp_tables,
+    "hyperpartisan": hyperpartisan,
     "fashion_mnist": fashion_mnist,
     "qnli": qnli,
     "conjnli": conjnli,
@@ -218,8 +269,8 @@ def _metrics(seeds: Iterable[dict[str, float]]) -> list[str]:
     return [spread([seed[metric] for seed in found]) for metric in SLOTS]
 
 
-def _of_validation(key: str) -> bool:
-    return re.match(r"table [1-4],", key) is not None
+def _of_validation(key: str, seeds: int) -> bool:
+    return re.match(r"table [34]," if seeds < 3 else r"table [1-4],", key) is not None
 
 
 def _interval(found: dict[str, float] | None) -> str:
