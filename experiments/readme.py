@@ -47,6 +47,8 @@ def pnlp_tables(folder: Path) -> str:
     results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
     parts = []
     for key, table in results.items():
+        if not key.startswith("table"):
+            continue
         found = {label: row for label, row in table.items() if _of_validation(key, len(row["seeds"]))}
         if not found:
             continue
