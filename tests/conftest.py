@@ -14,13 +14,18 @@ from hypothesis import settings
 
 # Must come before the packages are first imported. Without torch, which prediction does not need, there is nothing to
 # check, and the tests that need no torch still run.
-if all(find_spec(name) is not None for name in ("torch", "jaxtyping", "beartype")):
+SHAPES = all(find_spec(name) is not None for name in ("torch", "jaxtyping", "beartype"))
+if SHAPES:
+    import jaxtyping
     from jaxtyping import install_import_hook
 
     # Not the packages themselves: `mixling.lazy` has Python read, and keep on disk, their bytecode without checks.
     SOURCE = Path(find_spec("mixling").origin).parent  # type: ignore[union-attr, arg-type]
     CHECKED = [path for package in ("mixers", "models") for path in (SOURCE / package).glob("[!_]*.py")]
     install_import_hook([f"mixling.{path.parent.name}.{path.stem}" for path in CHECKED], "beartype.beartype")
+
+# Where shapes are checked: these tests call all that is checked. In trainings the checks took half of the time.
+SHAPES_CHECKED = ("contract", "layers", "mixers", "models")
 
 # The same examples in every run, however busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -44,6 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check shapes in some folders only, fixtures included."""
+    if SHAPES:
+        jaxtyping.config.update("jaxtyping_disable", item.path.parent.name not in SHAPES_CHECKED)
 
 
 def pytest_collection_finish() -> None:
@@ -83,8 +95,6 @@ def load_script() -> Callable[[str], ModuleType]:
 @pytest.fixture
 def unchecked_shapes() -> Iterator[None]:
     """Checking shapes while a graph is traced would fix the sizes that are meant to stay free."""
-    import jaxtyping
-
     disabled = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
