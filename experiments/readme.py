@@ -92,8 +92,9 @@ def hyperpartisan(folder: Path) -> str:
             folds.setdefault(label.split(", ")[1], []).append(row)
     rows = [["model", "folds", "accuracy", "macro F1", 'F1 of "false"', 'F1 of "true"', "paper's F1", "commit"]]
     for model, found in folds.items():
+        first = found[0]
         means = [spread([row["mean"][key] for row in found]) for key in ("accuracy", "macro_f1", "f1_false", "f1_true")]
-        rows.append([model, str(len(found)), *means, f"{found[0]['paper'] or ''}", found[0]["provenance"]["commit"][:7]])
+        rows.append([model, str(len(found)), *means, f"{first['paper'] or ''}", first["provenance"]["commit"][:7]])
     return as_markdown(rows) if folds else NO_RESULTS
 
 

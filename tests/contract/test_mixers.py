@@ -472,6 +472,7 @@ def test_longer_than_the_parameters_allow_is_refused(name: str) -> None:
             causal.step(x[:, MAX_LEN], state)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")  # which take half of the time of its thousands of calls
 @pytest.mark.slow
 @every_mixer
 def test_gradients_are_those_of_finite_differences(name: str) -> None:
