@@ -159,32 +159,42 @@ def test_a_size_beyond_its_limit_is_refused(export: Callable[..., bytes]) -> Non
     assert reason == "a size in its plan is beyond what is built here"
 
 
-def built(folder: Path, program: str, *flags: str) -> str:
-    """A program of this folder with the library, without Python."""
-    sources = [str(file) for file in NATIVE.glob("*.c") if file.name not in ("python.c", "example.c")]
-    out = str(folder / program)
-    main = str(Path(__file__).parent / f"{program}.c")
-    command = ["gcc", "-std=gnu11", *flags, f"-I{NATIVE}", main, *sources, "-lm", "-o", out]
-    subprocess.run(command, check=True, timeout=300)
-    return out
+LIBRARY = [file for file in NATIVE.glob("*.c") if file.name not in ("python.c", "example.c")]
+OPTIMIZED = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+
+
+def compiled(folder: Path, *options: object) -> None:
+    command = ["gcc", "-std=gnu11", f"-I{NATIVE}", *map(str, options)]
+    subprocess.run(command, check=True, cwd=folder, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The objects of the library's files that do not know which instructions there are."""
+    folder = tmp_path_factory.mktemp("objects")
+    compiled(folder, *OPTIMIZED, "-c", *(file for file in LIBRARY if "MIXLING_INSTRUCTIONS" not in file.read_text()))
+    return list(folder.glob("*.o"))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_all_instructions_give_the_same_logits(
-    export: Callable[..., bytes], texts: list[str], tmp_path: Path, level: int
+    export: Callable[..., bytes], texts: list[str], alike: list[Path], tmp_path: Path, level: int
 ) -> None:
     lines = [text for text in texts if len(text) < 1000 and not {"\n", "\x00"} & set(text) and text.isprintable()]
     assert len(lines) > 50
     given = "".join(f"{line}\n" for line in lines)
-    program = built(
-        tmp_path, "logits", "-O3", "-fno-math-errno", "-fno-trapping-math", f"-DMIXLING_INSTRUCTIONS={level}"
-    )
+    program = tmp_path / "logits"
+    others = [file for file in LIBRARY if "MIXLING_INSTRUCTIONS" in file.read_text()]
+    sources = (Path(__file__).parent / "logits.c", *others, *alike)
+    compiled(tmp_path, *OPTIMIZED, f"-DMIXLING_INSTRUCTIONS={level}", *sources, "-lm", "-o", program)
     path = tmp_path / "model.onnx"
     for preset, precision in product(("mixling-tiny", "mixling-mixer"), ("float32", "int8")):
         path.write_bytes(export(preset, dim=24, precision=precision))
-        done = subprocess.run([program, str(path)], input=given.encode(), capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            [str(program), str(path)], input=given.encode(), capture_output=True, check=True, timeout=60
+        )
         name, *rows = done.stdout.decode().splitlines()
         assert name in ("plain", "avx2", "avx512")[: level + 1]
         engine, _ = open_native(path.read_bytes())
@@ -199,7 +209,9 @@ def test_all_instructions_give_the_same_logits(
 @pytest.fixture(scope="module")
 def mutate(tmp_path_factory: pytest.TempPathFactory) -> str:
     flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-    return built(tmp_path_factory.mktemp("mutate"), "mutate", *flags)
+    folder = tmp_path_factory.mktemp("mutate")
+    compiled(folder, *flags, Path(__file__).parent / "mutate.c", *LIBRARY, "-lm", "-o", "mutate")
+    return str(folder / "mutate")
 
 
 @pytest.mark.slow
@@ -223,9 +235,8 @@ def test_changed_files_do_no_harm(
 def test_the_example_labels_lines(export: Callable[..., bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(export("mixling-tiny"))
-    sources = [str(file) for file in NATIVE.glob("*.c") if file.name != "python.c"]
     program = str(tmp_path / "label")
-    subprocess.run(["gcc", "-std=gnu11", *sources, "-lm", "-o", program], check=True, timeout=300)
+    compiled(tmp_path, NATIVE / "example.c", *LIBRARY, "-lm", "-o", program)
     texts = ["what a film", "", "ça alors"]
     done = subprocess.run([program, str(path)], input="\n".join(texts).encode(), capture_output=True, check=True)
     assert done.stdout.decode().splitlines() == [p.label for p in Predictor(path).predict(texts)]  # type: ignore[union-attr]
