@@ -34,7 +34,10 @@ def test_documents_have_the_tables_of_the_results(readme: ModuleType) -> None:
 
 def test_only_what_is_marked_is_written(readme: ModuleType, tmp_path: Path) -> None:
     text = "a | b\n\n<!-- table: fashion_mnist -->\n\n{}\n\n<!-- end of table -->\n\nafter\n"
-    assert readme.written(text.format("x\n\ny"), tmp_path) == text.format("*There is no results file yet.*")
+    written = text.format("*There is no results file yet.*")
+    assert readme.written(text.format("x\n\ny"), tmp_path) == written
+    empty = text.replace("{}\n\n", "")
+    assert readme.written(empty + text.format("x"), tmp_path) == written + written  # not what is between them
     with pytest.raises(KeyError):
         readme.written("<!-- table: nothing -->\n\nx\n\n<!-- end of table -->", tmp_path)
 
@@ -60,6 +63,9 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
         "table 1, ours": {"TSP": second, "MinHash": first, "of one seed": row(0.9)},
         "differences 1, ours": [difference],
         "table 2, paper": {"Mixer": row(0.7)},
+        "table 3, ours": {
+            "w = 4": {**row(0.55), "mean": {"word_accuracy": 0.5, "span_f1": 0.2, "sentence_accuracy": 0.55}}
+        },
         "table 5, ours": {"BASE": first},
     }
     write(tmp_path, "pnlp_mixer", results)
@@ -70,4 +76,40 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
         "|---|---|---|---|---|---|---|",
         "| MinHash | 2,000 | .500 ± .000 | .250 ± .000 | .500 ± .100 | +20.0 [-1.0, +41.0] | 80.8 |",
         "| TSP | 2,000 | .500 ± .000 | .250 ± .000 | .300 ± .000 |  |  |",
+        "",
+        "Table 3, ours, one seed, commit ccccccc:",
+        "",
+        "| BASE, with | parameters | word accuracy | span F1 | sentence accuracy |",
+        "|---|---|---|---|---|",
+        "| no change (three seeds) | 2,000 | .500 ± .000 | .250 ± .000 | .500 ± .100 |",
+        "| w = 4 | 2,000 | .500 | .200 | .550 |",
     ]
+
+
+def test_folds_have_their_mean_and_languages_their_vocabularies(readme: ModuleType, tmp_path: Path) -> None:
+    def fold(value: float) -> dict[str, Any]:
+        mean = {"accuracy": value, "macro_f1": value, "f1_false": 0.8, "f1_true": 0.4}
+        return {"paper": 89.8, "mean": mean, "provenance": {"commit": "c" * 40}}
+
+    def language(value: float) -> dict[str, Any]:
+        return {"mean": {"sentence_accuracy": value, "span_f1": value / 2}}
+
+    folds = {f"Hyperpartisan, X-SMALL, fold {number}": fold(0.5 + number / 10) for number in range(3)}
+    vocabularies = {"vocabulary en, rows th": language(0.2), "vocabulary M, rows th": language(0.6)}
+    results = {"table 5, ours": {"BASE, th, 859 rows": language(0.4)}}
+    write(tmp_path, "pnlp_mixer", {"table 7, ours": folds, "table 8, ours": vocabularies, **results})
+    line = "| X-SMALL | 3 | .600 ± .100 | .600 ± .100 | .800 ± .000 | .400 ± .000 | 89.8 | ccccccc |"
+    assert readme.TABLES["hyperpartisan"](tmp_path).splitlines()[2:] == [line]
+    assert readme.TABLES["languages"](tmp_path).splitlines() == [
+        "| rows | own subwords | en | multilingual BERT's |",
+        "|---|---|---|---|",
+        "| th | .400, .200 | .200, .100 | .600, .300 |",
+    ]
+
+
+def test_searches_have_the_expected_best(readme: ModuleType, tmp_path: Path) -> None:
+    found = {"trials": [], "expected": [0.5 + n / 100 for n in range(12)], "deviation": [0.02] * 12}
+    size = {"examples": 1000, "models": {"hypermixer": found}, "provenance": {"commit": "c" * 40}}
+    write(tmp_path, "hypermixer_search", {"fractions": {"0.1": size}})
+    line = "| 1,000 | hypermixer | 12 | 50.0 ± 2.0 | 54.0 ± 2.0 | 59.0 ± 2.0 | 61.0 ± 2.0 | ccccccc |"
+    assert readme.TABLES["hypermixer_search"](tmp_path).splitlines()[2:] == [line]

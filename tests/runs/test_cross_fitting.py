@@ -133,7 +133,8 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({}, world=2) is None
     assert folds({}, train=rows(1990, 0)) is None
     assert folds({}, train=rows(1980, 0)) is not None
-    assert folds({}, train=paired(rows(4980, 0)), validation=paired(validation)) is not None
+    more = folds({}, train=paired(rows(4980, 0)), validation=paired(validation))
+    assert np.bincount(more).tolist() == [2500] * 2
     assert folds({}, train=paired(rows(4990, 0)), validation=paired(validation)) is None
 
 
