@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from mixer_family import TASKS, matched
 
 from mixling.cost import provenance
@@ -94,6 +94,7 @@ def draw(sizes: dict[str, Any], path: Path) -> None:
     left.set(xscale="log", xticks=examples, xlabel="training examples", ylabel="expected best validation accuracy, %")
     left.set_xticklabels([f"{number:,}" for number in examples])
     left.xaxis.set_minor_locator(NullLocator())
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set(xlabel=f"trials, {examples[-1]:,} examples", ylabel="expected best validation accuracy, %")
     for axes in (left, right):
         axes.grid(alpha=0.3)

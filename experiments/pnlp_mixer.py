@@ -16,7 +16,7 @@ with multilingual BERT's cased vocabulary; `ours` is OURS below, with cased subw
 model is trained on train, its epoch chosen on validation; figures of a table are those of the 8-bit file on validation
 (Tables 1 to 4, as in the paper) or on test, which is read once, at the end (Tables 5, 7 and 8). Four metrics are
 reported for slots: word accuracy, the same without O, span F1, sentence accuracy; the paper's "exact match" is compared
-with the last (docs/papers.md). With several seeds, the tables 1 and 2 get the differences of sentence accuracy
+with span F1 (docs/papers.md). With several seeds, the tables 1 and 2 get the differences of sentence accuracy
 between models that follow each other in the paper's order, with 95% intervals over sentences.
 
 What is not the paper's: the values that Tables 3 and 4 vary; BERT's embeddings (Table 1) are a table of random vectors

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "experiments" / "README.md", ROOT / "docs" / "benchmarks.md")
 NO_RESULTS = "*There is no results file yet.*"
 SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
-_MARKED = re.compile(r"(?<=<!-- table: )(\w+)( -->\n\n).*?(?=\n\n<!-- end of table -->)", re.DOTALL)
+_MARKED = re.compile(r"(?<=<!-- table: )(\w+) -->\n(?:(?!<!-- table: ).)*?(?=\n<!-- end of table -->)", re.DOTALL)
 
 
 def slots(folder: Path) -> str:
@@ -81,6 +81,22 @@ def _varied(key: str, found: dict[str, Any], results: dict[str, Any]) -> str:
         rows[-1] += [fraction(row["mean"][metric]) for metric in metrics]
     commit = next(iter(found.values()))["provenance"]["commit"][:7]
     return f"{key[0].upper()}{key[1:]}, one seed, commit {commit}:\n\n{as_markdown(rows)}"
+
+
+def languages(folder: Path) -> str:
+    """BASE on the rows of six languages, by what spells the words: the rows' own subwords, then Table 8's."""
+    results = read(folder / "experiments" / "results" / "pnlp_mixer.json") or {}
+    tables = results.get("table 5, ours", {}) | results.get("table 8, ours", {})
+    names = list(dict.fromkeys(label.split()[-1] for label in tables if label.startswith("vocabulary")))
+    sources = list(dict.fromkeys(label.split()[1].rstrip(",") for label in tables if label.startswith("vocabulary")))
+    if not names:
+        return NO_RESULTS
+    rows = [["rows", "own subwords", *sources[:-1], "multilingual BERT's"]]
+    for name in names:
+        labels = [f"BASE, {name}, 859 rows", *(f"vocabulary {source}, rows {name}" for source in sources)]
+        found = [tables[label]["mean"] for label in labels]
+        rows.append([name, *(f"{fraction(one['sentence_accuracy'])}, {fraction(one['span_f1'])}" for one in found)])
+    return as_markdown(rows)
 
 
 def hyperpartisan(folder: Path) -> str:
@@ -226,6 +242,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "slots": slots,
     "hypermixer_search": hypermixer_search,
     "pnlp_tables": pnlp_tables,
+    "languages": languages,
     "hyperpartisan": hyperpartisan,
     "fashion_mnist": fashion_mnist,
     "qnli": qnli,
@@ -242,7 +259,7 @@ def written(document: str, folder: Path = ROOT) -> str:
     Args:
         folder: the repository's.
     """
-    return _MARKED.sub(lambda found: f"{found[1]}{found[2]}{TABLES[found[1]](folder)}", document)
+    return _MARKED.sub(lambda found: f"{found[1]} -->\n\n{TABLES[found[1]](folder)}\n", document)
 
 
 def as_markdown(rows: Sequence[Sequence[str]]) -> str:
