@@ -315,6 +315,17 @@ def test_dropout_is_on_probabilities_in_training_only() -> None:
     assert not torch.allclose(mixer(x, mask), torch.ones(1, 4, DIM, dtype=torch.float64))
 
 
+def test_the_form_with_dropout_and_that_of_training_on_a_gpu_is_the_kernel_s() -> None:
+    """A rate that drops nothing takes the form that training on a GPU takes without dropout."""
+    found = []
+    for rate in (0.0, 1e-9):
+        mixer, (x, mask) = built(dropout=rate, positions=EVERY_DISTANCE).train(), drawn([5, 3])
+        x.requires_grad_()
+        y = mixer(x, mask)
+        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *mixer.parameters()])))
+    torch.testing.assert_close(found[1], found[0])
+
+
 def test_steps_keep_keys_and_values_and_cross_steps_the_context() -> None:
     mixer = built(causal=True)
     x, _ = drawn([3, 3])
