@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mixling import ConfigError, TextConfig, Vocabulary
 from mixling.config import parse
 from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, Projector, SimHash, Ternary, Tsp, tsp_features
-from mixling.text.fingerprint import Bags, hash_family, hash_strings, ngrams
+from mixling.text.fingerprint import Bags, ngrams
+from mixling.text.hashes import hash_family, hash_strings
 
 VOCABULARY = Vocabulary.parse("vocab.txt", "[UNK]\nbring\n##ing\n##s\nfing\n##erp\n##rint\na\nof\nthe\n")
 SPELLINGS = [

@@ -23,6 +23,8 @@ from pydantic import Field, model_validator
 
 from mixling.arrays import UInt32
 from mixling.config import Config
+from mixling.text.char_ngrams import char_ngram_features
+from mixling.text.hashes import hash_family, hash_strings
 from mixling.text.tsp import tsp_features
 from mixling.text.vocabulary import CONTINUATION, Vocabulary
 
@@ -203,7 +205,12 @@ class Projector:
             case SimHash():
                 return _from_dense(_simhash(subwords, config))
             case CharNgrams():
-                return _ragged(_char_ngrams(words, config), mean=True)
+                return Bags(
+                    *char_ngram_features(
+                        words, num_features=config.num_features, min_n=config.min_n, max_n=config.max_n,
+                        most=config.max_ngrams, seed=config.seed,
+                    )
+                )  # fmt: skip
             case Tsp():
                 return _from_dense(tsp_features(words, config.num_features))
             case AveragedEmbedding() | SubwordEmbedding():
@@ -237,32 +244,6 @@ class Projector:
         return self._fingerprints[index], _starts(subwords)
 
 
-def hash_strings(strings: Sequence[str]) -> UInt32:
-    """Return the 32-bit FNV-1a hash (S,) of each string's UTF-8 bytes."""
-    encoded = [string.encode() for string in strings]
-    lengths = np.array([len(data) for data in encoded])
-    width = int(lengths.max(initial=1))
-    data = np.frombuffer(b"".join(item.ljust(width, b"\0") for item in encoded), np.uint8).reshape(-1, width)
-    out = np.full(len(strings), 2166136261, np.uint32)
-    for column in range(width):
-        stepped = (out ^ data[:, column]) * np.uint32(16777619)
-        out = np.where(column < lengths, stepped, out)
-    return out
-
-
-def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
-    """Return hashes (S, n), `mix(base xor mix(seed + (i + 1) * golden))`, of strings with FNV-1a hashes `base` (S,)."""
-    keys = np.uint32(seed) + np.arange(1, num_hashes + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)
-    return mix(base[:, None] ^ mix(keys))
-
-
-def mix(x: UInt32) -> UInt32:
-    """Apply MurmurHash3's 32-bit finalizer, a permutation whose output bits each depend on all input bits."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return x ^ (x >> np.uint32(16))
-
-
 def ngrams(subword: str) -> list[str]:
     """Return a subword's trigrams of code points, or the subword itself if it is short or a continuation."""
     if len(subword) <= NGRAM or subword.startswith(CONTINUATION):
@@ -293,28 +274,6 @@ def _ternary(bits: UInt32) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]
 
 def _subword_hashes(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:
     return hash_family(hash_strings(subwords), num_hashes, seed)
-
-
-def _char_ngrams(words: Sequence[str], config: CharNgrams) -> list[npt.NDArray[np.int32]]:
-    """Return the feature indices of each word: itself, then its n-grams ordered by hash."""
-    marked = [f"<{word}>" for word in words]
-    grams = [
-        [
-            word[i : i + n]
-            for n in range(config.min_n, min(config.max_n, len(word) - 1) + 1)
-            for i in range(n == 1, len(word) - n + (n > 1))  # a mark alone carries no information
-        ]
-        for word in marked
-    ]
-    number = {gram: i for i, gram in enumerate(dict.fromkeys(gram for of_word in grams for gram in of_word))}
-    hashes = hash_family(hash_strings(list(number)), 1, config.seed)[:, 0]
-    itself = hash_family(hash_strings(marked), 1, config.seed)
-    features = np.uint32(config.num_features)
-    return [
-        (np.append(word, np.unique(hashes[[number[gram] for gram in of_word]])[: config.max_ngrams - 1]) % features)
-        .astype(np.int32)
-        for word, of_word in zip(itself, grams, strict=True)
-    ]  # fmt: skip
 
 
 def _simhash(subwords: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[np.int8]:

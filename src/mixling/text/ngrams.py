@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Int32, Int64, UInt32
-from mixling.text.fingerprint import hash_strings, mix
+from mixling.text.hashes import hash_strings, mix
 from mixling.text.table import FIRST, WordTable
 
 _CHARS = 1 << 20  # whose n-grams are hashed at a time
