@@ -8,8 +8,9 @@ GLUE has none: their validation split is the test here, and 5% of the training r
 rows are at hand: a fifth of their questions is the test, and a tenth of the others choose. gmlp-512 and fnet-512 have
 the other models' feed-forward, as in the paper, where FNet is smaller; gmlp has no feed-forward and fnet a wider one.
 ConjNLI's two epochs are too few to order models by (README.md beside this file); --epochs has more, as a result of its
-own, with the best epoch of each training. Where HyperMixer is among the models, the others' results have how far it is
-ahead of them on test, with a 95% interval over the examples, each with its mean over the seeds.
+own, with the best epoch of each training; --overlap marks the words that both texts of a pair have, which no model has
+to find then. Where HyperMixer is among the models, the others' results have how far it is ahead of them on test, with a
+95% interval over the examples, each with its mean over the seeds.
 
     python experiments/mixer_family.py --data ../shared/data             # about 3 hours of one core
     python experiments/mixer_family.py conjnli --data ../shared/data --epochs 8 --models transformer hypermixer \
@@ -147,6 +148,9 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         (data, load(task.validation)) if task.validation else split_validation(data, fraction=task.fraction, seed=0)
     )
     models = {model: matched(model, task.max_len) for model in options.models}
+    if options.overlap:
+        text = {model: config.text.model_copy(update={"overlap": True}) for model, config in models.items()}
+        models = {model: config.model_copy(update={"text": text[model]}) for model, config in models.items()}
     runs = options.runs / called(name, options)
     report: dict[str, Any] = {}
     for model, config in models.items():
@@ -192,8 +196,9 @@ def task_of(name: str, options: argparse.Namespace) -> Task:
 
 
 def called(name: str, options: argparse.Namespace) -> str:
-    """The name of a task's results and folder: one of its own for each number of epochs."""
-    return name if options.epochs is None else f"{name}, {options.epochs} epochs"
+    """The name of a task's results and folder: one of its own for each number of epochs, and with marks of overlap."""
+    name = name if options.epochs is None else f"{name}, {options.epochs} epochs"
+    return f"{name}, overlap" if options.overlap else name
 
 
 def as_table(report: dict[str, Any]) -> str:
@@ -217,6 +222,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=FREE, default=list(FREE))
     parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1.5e-3, 4e-3], help="the grid, for all models")
     parser.add_argument("--epochs", type=int, help="in place of the task's own number; a result of its own")
+    parser.add_argument("--overlap", action="store_true", help="mark the words that both texts of a pair have")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/mixer_family"))

@@ -111,6 +111,7 @@ def test_a_question_of_qnli_is_in_one_part_only(
             return [SimpleNamespace(words=["w"]) for _ in texts]
 
     def train(model: Any, epochs: int, data: tuple[Any, Any], rate: float, folder: Path) -> float:
+        assert model.text.overlap == folder.is_relative_to(tmp_path / "qnli, overlap")
         seen.update(
             {name: {text[0] for text in part.texts} for name, part in zip(("train", "choose"), data, strict=True)}
         )
@@ -118,10 +119,15 @@ def test_a_question_of_qnli_is_in_one_part_only(
 
     monkeypatch.setattr(experiment, "train", train)
     monkeypatch.setattr(experiment, "Predictor", Asked)
-    options = argparse.Namespace(data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path, epochs=None)
+    options = argparse.Namespace(
+        data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path, epochs=None, overlap=False
+    )
     (row,) = experiment.run("qnli", options).values()
     assert row["test"] == [0.5]
     assert sum(map(len, seen.values())) == len(set.union(*seen.values())) == 100
     assert {name: len(part) for name, part in seen.items()} == pytest.approx(
         {"train": 72, "choose": 8, "test": 20}, abs=1
     )
+    options.overlap = True
+    assert experiment.called("qnli", options) == "qnli, overlap"
+    experiment.run("qnli", options)
