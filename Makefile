@@ -3,13 +3,17 @@ PYTHON ?= python
 # that a test starts would compile all files again.
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile
 
-.PHONY: check docs notebooks pages test-fast format picture native native-asan wasm
-check: native  ## what CI runs: format, lint, types, layers, tests
+MAKEFLAGS += --jobs=2  # the engine is built while the types are checked
+
+.PHONY: check docs notebooks pages static test-fast format picture native native-asan wasm
+check: native static  ## what CI runs: format, lint, types, layers, tests
+	$(PYTEST)
+
+static:  ## format, lint, types and layers, without the tests
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	lint-imports
-	$(PYTEST)
 
 test-fast:  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
