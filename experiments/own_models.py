@@ -39,6 +39,7 @@ import torch
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
 from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
+from mixling.comparison.baselines import Tried
 from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
 from mixling.cost import provenance
@@ -145,13 +146,7 @@ def baselines(
 def baseline(kind: BaselineKind, train: Rows, validation: Rows, test: Rows, task: Task) -> dict[str, Any]:
     """Return the results of one baseline."""
     began = time.perf_counter()
-
-    def accuracy(one: Baseline) -> float:
-        return task.score(validation.targets, one.predict(validation.texts)).numbers["accuracy"]
-
-    best, tried = choose(kind.fit(type(task), train.texts, train.targets, seed=0), accuracy)
-    texts, targets = train.texts + validation.texts, train.targets + validation.targets
-    whole = next(kind.fit(type(task), texts, targets, seed=0, only=best.options))
+    best, tried, whole = chosen_baseline(kind, train, validation, task)
     seconds = time.perf_counter() - began
     found = task.score(test.targets, whole.predict(test.texts))
     return {
@@ -163,6 +158,19 @@ def baseline(kind: BaselineKind, train: Rows, validation: Rows, test: Rows, task
         "bytes": whole.size(),
         "hits": found.hits.tolist(),
     }
+
+
+def chosen_baseline(
+    kind: BaselineKind, train: Rows, validation: Rows, task: Task
+) -> tuple[Baseline, tuple[Tried, ...], Baseline]:
+    """Return the fit with the best accuracy on validation, all that were tried, and that one fitted on both parts."""
+
+    def accuracy(one: Baseline) -> float:
+        return task.score(validation.targets, one.predict(validation.texts)).numbers["accuracy"]
+
+    best, tried = choose(kind.fit(type(task), train.texts, train.targets, seed=0), accuracy)
+    texts, targets = train.texts + validation.texts, train.targets + validation.targets
+    return best, tried, next(kind.fit(type(task), texts, targets, seed=0, only=best.options))
 
 
 def rows_of(store: Dataset) -> Rows:

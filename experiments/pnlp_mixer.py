@@ -42,10 +42,11 @@ from typing import Any
 import numpy as np
 import torch
 from mixer_family import is_done
+from own_models import Rows, chosen_baseline
 from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
-from mixling.comparison import Baseline, choose, tfidf
+from mixling.comparison import Baseline, tfidf
 from mixling.config import merge, parse
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
@@ -171,19 +172,15 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
 
 def baseline(task: str, training: Dataset, validation: Dataset, test: Dataset) -> dict[str, Any]:
     """Metrics of TF-IDF and logistic regression: chosen on validation, then fitted on that and the training rows."""
-    kind = task_type(task)
-    own = kind(kind.label_set(training))
+    own = task_type(task)(task_type(task).label_set(training))
 
     def measured(model: Baseline, on: Dataset) -> dict[str, float]:
         truth, given = (own.targets(targets) for targets in (list(on.targets), model.predict(list(on.texts))))
         certain = np.eye(len(own.labels))[given]
         return numbers(classification_report(own.labels, np.asarray(truth), certain).to_dict())
 
-    texts, targets = list(training.texts), list(training.targets)
-    fits = tfidf.fit(kind, texts, targets, seed=0)
-    best, _ = choose(fits, lambda model: measured(model, validation)["accuracy"])
-    more = texts + list(validation.texts), targets + list(validation.targets)
-    whole = next(tfidf.fit(kind, *more, seed=0, only=best.options))
+    given = (Rows(list(part.texts), list(part.targets)) for part in (training, validation))
+    best, _, whole = chosen_baseline(tfidf, *given, own)
     return {"options": best.options, "validation": measured(best, validation), "test": measured(whole, test)}
 
 

@@ -86,6 +86,38 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
     ]
 
 
+def test_readings_of_exact_match_are_beside_what_is_printed(readme: ModuleType, tmp_path: Path) -> None:
+    def row(value: float, paper: float | None = None) -> dict[str, Any]:
+        names = ("span_f1", "word_accuracy_without_o", "sentence_accuracy", "word_accuracy")
+        return {"paper": paper, "mean": dict.fromkeys(names, value)}
+
+    results = {
+        "table 1, paper": {"MinHash": row(0.7, 80.0), "ours": row(0.1)},
+        "table 2, paper": {"Mixer": row(0.7, 80.0), "LSTM": row(0.8, 76.0)},
+        "table 8, ours": {
+            "vocabulary en, rows th": row(0.06),
+            "vocabulary th, rows th": row(0.5),
+            "vocabulary M, rows hi": row(0.6),
+            "vocabulary en, rows de": row(0.7),
+        },
+    }
+    write(tmp_path, "pnlp_mixer", results)
+    lines = readme.TABLES["exact_match"](tmp_path).splitlines()
+    assert lines[2] == "| span f1 | -10.0 to +4.0 | -3.0 | 6.0 to 6.0 |"
+
+
+def test_perplexities_are_in_descending_order(readme: ModuleType, tmp_path: Path) -> None:
+    def row(*perplexities: float, paper: float | None) -> dict[str, Any]:
+        return {"body": 1000, "perplexity": perplexities, "mean": sum(perplexities) / len(perplexities), "paper": paper}
+
+    models = {"gMLP": row(100.0, 104.0, paper=4.35), "MLP-Mixer": row(444.44, paper=None)}
+    write(tmp_path, "gmlp_ablation", {"models": models})
+    assert readme.TABLES["gmlp_ablation"](tmp_path).splitlines()[2:] == [
+        "| MLP-Mixer | 1,000 | 444.4 |  |",
+        "| gMLP | 1,000 | 102.0 (100.0, 104.0) | 4.35 |",
+    ]
+
+
 def test_folds_have_their_mean_and_languages_their_vocabularies(readme: ModuleType, tmp_path: Path) -> None:
     def fold(value: float) -> dict[str, Any]:
         mean = {"accuracy": value, "macro_f1": value, "f1_false": 0.8, "f1_true": 0.4}
