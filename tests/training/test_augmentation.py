@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from mixling.errors import ConfigError
 from mixling.runs import LABELS, MASKED_LM, resolve
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
-from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData
+from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData, augmentation
 from mixling.training.augmentation import MILD_AUGMENTATION
 
 TEXTS = ["please book a table for dinner", "play some modern music", "what is the weather tomorrow"] * 20
@@ -89,6 +91,42 @@ def test_texts_that_are_encoded_already_change_in_the_same_way(split: bool) -> N
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
     bags, own = made.encoder.bags(rows[0]).features, known.bags(rows[0]).features
     assert bags.tolist() == own.tolist()
+
+
+@pytest.mark.parametrize("marks", [{}, {"segments": True, "overlap": True}])
+@pytest.mark.parametrize("config", [AugmentationConfig(pseudo_words=0.3, typos=0.3), ALL_PSEUDO, NO_AUGMENTATION])
+@pytest.mark.parametrize("kept", [True, False])
+def test_pairs_change_together_as_they_do_one_by_one(
+    marks: dict[str, bool], config: AugmentationConfig, kept: bool
+) -> None:
+    texts: list[Text] = [("", ""), ("Play it", ""), *zip(TEXTS, [*TEXTS[1:], "Play WHAT " * 12], strict=True)]
+    known, whole = encoder(**marks), np.arange(len(texts))
+    if kept:
+        known.encode(texts)
+    expected = Augmenter.of_texts(config, encoder(**marks), TEXTS)
+    made = Augmenter.of_texts(config, encoder(**marks), TEXTS)
+    for step in (4, 5):
+        changed = made.change_pairs(texts, known, whole, len(texts), seed=0, step=step)
+        wanted = expected.encode(texts, whole, len(texts), seed=0, step=step)
+        keys = [[0, 1, 2, *one.encoder.table_keys()] for one in (made, expected)]
+        for found, item in zip(changed, wanted, strict=True):
+            assert [keys[0][row] for row in found] == [keys[1][row] for row in item.words]
+    again = made.change_pairs(texts[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
+    assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
+
+
+def test_a_table_that_is_full_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(augmentation, "_TABLE_WORDS", 64)
+    known, pairs, whole = encoder(overlap=True), list(itertools.pairwise(TEXTS)), np.arange(len(TEXTS) - 1)
+    known.encode(pairs)
+    made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
+    tables = set()
+    for step in range(6):
+        made.change_pairs(pairs, known, whole, len(pairs), seed=0, step=step)
+        tables.add(id(made.encoder))
+        bags = made.encoder.bags(np.arange(len(made.encoder)))
+        assert len(bags.features) == len(made.encoder)
+    assert len(tables) > 1
 
 
 def test_each_step_draws_anew_and_a_step_always_the_same() -> None:

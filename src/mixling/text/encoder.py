@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
+from mixling.text.pairs import LoweredWords, join_pairs
 from mixling.text.splitting import SplitTexts, StringSplitter, split_in_order
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
 from mixling.text.unicode import lower
@@ -69,10 +70,19 @@ class TextSplitter:
 
     def __call__(self, texts: Sequence[Text]) -> SplitTexts:
         """Return the words of texts."""
-        config = self.config
         if are_strings(texts):
-            return StringSplitter(config.contractions, config.max_chars, config.max_len, config.max_word_chars)(texts)
+            return self.split_strings(texts)
+        if are_pairs(texts):
+            split = self.split_strings(list(itertools.chain.from_iterable(texts)))
+            joined = join_pairs(split.index, split.lengths, LoweredWords().of(split.words), self.config)
+            return joined.split(split.words, split.cut[0::2] | split.cut[1::2])
         return SplitTexts.of((words, cut) for words, _, cut in (self._split(text, False) for text in texts))
+
+    @property
+    def split_strings(self) -> StringSplitter:
+        """What splits single texts, or each text of a pair."""
+        config = self.config
+        return StringSplitter(config.contractions, config.max_chars, config.max_len, config.max_word_chars)
 
     def keep_splits(self, max_words: int) -> None:
         """Remember the words of texts that are encoded again and again, up to `max_words` in all."""
@@ -161,7 +171,13 @@ class TextEncoder(WordTable, TextSplitter):
             changes: applied to the words of each text; to those of a pair, one text after the other.
         """
         by_words = self.config.tokens == "words"
-        if by_words and not offsets and changes is None and len(texts) >= _MANY and are_strings(texts):
+        if (
+            by_words
+            and not offsets
+            and changes is None
+            and len(texts) >= _MANY
+            and (are_strings(texts) or are_pairs(texts))
+        ):
             return self._encode_split(texts, self(texts))
         full = self._make_room()
         split = [
@@ -241,6 +257,11 @@ class TextEncoder(WordTable, TextSplitter):
 def are_strings(texts: Sequence[Text]) -> TypeGuard[Sequence[str]]:
     """Return whether all texts are strings."""
     return all(isinstance(text, str) for text in texts)
+
+
+def are_pairs(texts: Sequence[Text]) -> TypeGuard[Sequence[tuple[str, str]]]:
+    """Return whether all texts are pairs."""
+    return all(isinstance(text, tuple) for text in texts)
 
 
 def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:

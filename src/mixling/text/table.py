@@ -82,7 +82,7 @@ class WordTable:
         out._weights = None if self._weights is None else self._weights[: self._size].copy()
         return out
 
-    def rows(self, words: Sequence[str]) -> list[int]:
+    def rows(self, words: Sequence[Word]) -> list[int]:
         """Return the rows of words, added where they are new; tokens must be words."""
         try:
             return [self._ids[word] for word in words]
@@ -110,7 +110,11 @@ class WordTable:
 
     def table_words(self) -> list[str]:
         """Return the words (or subwords) after the special ones, in the order of their rows, without marks."""
-        return [plain_word(word) for word in list(self._ids)[FIRST:]]
+        return [plain_word(word) for word in self.table_keys()]
+
+    def table_keys(self) -> list[Word]:
+        """Return what `table_words` does, with marks."""
+        return list(self._ids)[FIRST:]
 
     def words_from(self, first: int) -> tuple[list[str], npt.NDArray[np.int32]]:
         """Return the normalized words of the rows from `first` on, and their marks (R,), 0 where there are none."""

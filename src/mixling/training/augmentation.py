@@ -7,6 +7,7 @@ resembles. Training with random words, the label unchanged, teaches it not to.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Annotated, Literal
@@ -18,8 +19,10 @@ from pydantic import Field, model_validator
 from mixling.config import Config
 from mixling.data.batches import Indices, real_tokens, split_like
 from mixling.text.encoder import Encoded, Text, TextEncoder
-from mixling.text.noise import NOISES, WordNumbers, blend, blendable, misspell
+from mixling.text.noise import NOISES, WordNumbers, blend, blendable
+from mixling.text.pairs import join_pairs
 from mixling.text.table import FIRST
+from mixling.training.changed_words import ChangedWords
 
 TypoKind = Literal["swap", "delete", "insert", "keyboard", "ocr"]
 _TABLE_WORDS = 1 << 17  # words in the table of the encoder, changed ones included
@@ -114,45 +117,54 @@ class Augmenter:
         step: int,
     ) -> list[npt.NDArray[np.int32]]:
         """Return what `encode` does for single texts whose tokens are words, given as rows of another encoder."""
-        assert encoder.config.tokens == "words", "subwords have no row for each word"
-        if self._copied != encoder.generation or self.encoder.is_full:
-            self._copy(encoder)
+        words = self._changed_words(encoder)
         read = real_tokens(texts)
-        flat, numbers = np.concatenate(texts), self._draw(chosen, size, read.shape[1], seed, step)[read]
-        changed = ((numbers < self.config.rate) & (flat >= FIRST)).nonzero()[0]
-        flat[changed] = self._changed_rows(flat[changed], numbers[changed])
+        flat, drawn = np.concatenate(texts), self._draw(chosen, size, read.shape[1], seed, step)[read]
+        at = ((drawn < self.config.rate) & (flat >= FIRST)).nonzero()[0]
+        flat[at] = words.rows(self._change(words, words.of_rows[flat[at]], drawn[at]))
         return split_like(flat, texts)
 
-    def _copy(self, encoder: TextEncoder) -> None:
-        """Copy the word table of an encoder, and forget the rows of changed words in the old one."""
-        self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
-        self._keys = encoder.table_words()
-        self._is_alpha = np.array([word[0].isalpha() for word in self._keys], bool)
-        # The rows of typos of each word, and of pseudo-words; -1 where they were not made yet.
-        self._typo_rows = np.full((len(self._keys), self._spellings * len(self._kinds)), -1, np.int32)
-        self._pseudo_rows = np.full(_PSEUDO_WORDS, -1, np.int32)
+    def change_pairs(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        encoder: TextEncoder,
+        chosen: Indices,
+        size: int,
+        *,
+        seed: int,
+        step: int,
+    ) -> list[npt.NDArray[np.int32]]:
+        """Return what `encode` does for pairs of texts whose tokens are words; rows of `encoder` are known already."""
+        words = self._changed_words(encoder)
+        split = encoder.split_strings(list(itertools.chain.from_iterable(pairs)))
+        lengths = split.lengths.reshape(-1, 2).sum(1)
+        read = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        flat, drawn = words.add(split.words)[split.index], self._draw(chosen, size, read.shape[1], seed, step)[read]
+        at = (drawn < self.config.rate).nonzero()[0]
+        flat[at] = self._change(words, flat[at], drawn[at])
+        joined = join_pairs(flat, split.lengths, words.lowered, encoder.config)
+        return np.split(words.rows(joined.index, joined.marks), np.cumsum(joined.lengths)[:-1])
 
-    def _changed_rows(self, rows: npt.NDArray[np.int32], drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-        """Return the rows of what `_changed` makes of the words in some rows of the table."""
-        out, pseudo = rows.copy(), self.config.pseudo_words
+    def _changed_words(self, encoder: TextEncoder) -> ChangedWords:
+        """Return the words that are known; all changed ones are forgotten where the table of an encoder is emptied."""
+        if self._copied != encoder.generation or self.encoder.is_full:
+            self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
+            self._known = ChangedWords(self.encoder, self.config.typo_kinds, self._spellings, _PSEUDO_WORDS)
+        return self._known
+
+    def _change(
+        self, known: ChangedWords, words: npt.NDArray[np.int32], drawn: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int32]:
+        """Return what `_changed` makes of words, by number."""
+        out, pseudo, typos = words.copy(), self.config.pseudo_words, self._spellings * len(self._kinds)
         is_typo = drawn >= pseudo
         at = is_typo.nonzero()[0]
-        words = rows[at] - FIRST
-        numbers = ((drawn[at] - pseudo) / (self.config.typos or 1) * self._typo_rows.shape[1]).astype(np.int64)
-        numbers = np.minimum(numbers, self._typo_rows.shape[1] - 1)
-        new = (self._typo_rows[words, numbers] < 0).nonzero()[0]
-        of_kind, kinds = np.divmod(numbers[new], len(self._kinds))
-        changed = [self._keys[i] for i in words[new].tolist()]
-        made = misspell(changed, [self.config.typo_kinds[kind] for kind in kinds.tolist()], of_kind)
-        self._typo_rows[words[new], numbers[new]] = self.encoder.rows(made)
-        out[at] = self._typo_rows[words, numbers]
+        numbers = ((drawn[at] - pseudo) / (self.config.typos or 1) * typos).astype(np.int64)
+        out[at] = known.typos(words[at], np.minimum(numbers, typos - 1))
         if self._words:
-            at = (~is_typo & self._is_alpha[rows - FIRST]).nonzero()[0]
-            numbers = np.minimum((drawn[at] / pseudo * _PSEUDO_WORDS).astype(np.int64), _PSEUDO_WORDS - 1)
-            new = (self._pseudo_rows[numbers] < 0).nonzero()[0]
-            made = [self._pseudo_word(int(number)) for number in numbers[new]]
-            self._pseudo_rows[numbers[new]] = self.encoder.rows(made)
-            out[at] = self._pseudo_rows[numbers]
+            at = (~is_typo & known.is_alpha(words)).nonzero()[0]
+            numbers = np.minimum((drawn[at] / (pseudo or 1) * _PSEUDO_WORDS).astype(np.int64), _PSEUDO_WORDS - 1)
+            out[at] = known.pseudo_words(numbers, self._pseudo_word)
         return out
 
     def _draw(self, chosen: Indices, size: int, width: int, seed: int, step: int) -> npt.NDArray[np.float64]:

@@ -118,10 +118,13 @@ class LabeledData(TrainingData):
         """Return training texts as rows of an encoder's word table, and the first tokens of words where they count."""
         if self.augmenter is None:
             return self.train.words(mine), self.train.starts(mine)
-        if self.train.is_kept and self.train.encoder.config.tokens == "words" and not self.train.dataset.schema.pairs:
+        encoder, pairs = self.train.encoder, self.train.dataset.schema.pairs
+        if self.train.is_kept and encoder.config.tokens == "words" and not pairs:
             words = self.train.words(mine)
-            return self.augmenter.change(words, self.train.encoder, chosen, size, seed=seed, step=step), None
+            return self.augmenter.change(words, encoder, chosen, size, seed=seed, step=step), None
         texts = [self.train.dataset.texts[i] for i in mine]
+        if pairs and encoder.config.tokens == "words":
+            return self.augmenter.change_pairs(texts, encoder, chosen, size, seed=seed, step=step), None
         encoded = self.augmenter.encode(texts, chosen, size, seed=seed, step=step)
         starts = [item.starts for item in encoded if item.starts is not None]
         return [item.words for item in encoded], starts or None
