@@ -73,6 +73,8 @@ def test_words_and_offsets(export: Callable[..., bytes], texts: list[str], prese
         {},
         {"text": {"lowercase": False, "max_word_chars": 5}},
         {"text": {"projection": {"num_features": 1000, "num_hashes": 7, "word_hashes": 3, "seed": 4_000_000_000}}},
+        {"text": {"projection": {"num_hashes": 7, "letter_hashes": 4}}},
+        {"text": {"projection": {"num_hashes": 7, "word_hashes": 3, "letter_hashes": 64}}},
     ],
 )
 def test_features(export: Callable[..., bytes], texts: list[str], changes: dict) -> None:
@@ -124,11 +126,12 @@ def test_final_sigmas(export: Callable[..., bytes]) -> None:
                 assert np.array_equal(np.frombuffer(model.features(word), np.uint32), expected), ascii(word)
 
 
-@pytest.mark.parametrize("word_hashes", [0, 3])
-def test_words_of_odd_forms_have_their_features_together(word_hashes: int) -> None:
+@pytest.mark.parametrize(("word_hashes", "letter_hashes"), [(0, 0), (3, 0), (3, 2)])
+def test_words_of_odd_forms_have_their_features_together(word_hashes: int, letter_hashes: int) -> None:
     """Empty ones, those that no vocabulary spells, and longer and longer ones."""
     vocabulary = train_vocabulary(["the cat sat on the mat"] * 3, TextConfig(vocabulary_size=100))
-    projection = MinHash(num_features=500, num_hashes=9, word_hashes=word_hashes, seed=7)
+    hashes = {"num_hashes": 9, "word_hashes": word_hashes, "letter_hashes": letter_hashes}
+    projection = MinHash(num_features=500, seed=7, **hashes)
     words = ["", "a", "##", "##s", "##cat", "cats", "京都", "a" * 99, "é" * 101, "the" * 500, "x" * 1001, "ᄀ" * 7000]
     for given in (words, words[::-1]):
         projector = Projector(projection, vocabulary)
@@ -143,10 +146,11 @@ def test_words_of_odd_forms_have_their_features_together(word_hashes: int) -> No
 
 def test_a_hasher_refuses_what_it_cannot_hash() -> None:
     with pytest.raises(ValueError, match="UNK"):
-        Hasher("the\ncat\n", 10, 2, 0, 0)
-    with pytest.raises(ValueError, match="out of range"):
-        Hasher("[UNK]\n", 10, 0, 0, 0)
-    hasher = Hasher("[UNK]\nthe\n", 10, 2, 0, 0)
+        Hasher("the\ncat\n", 10, 2, 0, 0, 0)
+    for numbers in ((0, 0, 0), (2, -1, 0), (2, 0, -1), (2, 0, 2**40)):
+        with pytest.raises(ValueError, match="out of range"):
+            Hasher("[UNK]\n", 10, *numbers, 0)
+    hasher = Hasher("[UNK]\nthe\n", 10, 2, 0, 0, 0)
     with pytest.raises(TypeError):
         hasher.features(["the", 1])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="too long"):

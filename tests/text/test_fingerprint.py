@@ -191,6 +191,23 @@ def test_hashes_of_the_whole_word_follow_those_of_its_trigrams(number: int) -> N
     np.testing.assert_array_equal(more.features[:, 9:], expected)
 
 
+@pytest.mark.parametrize(("words", "number"), [(0, 1), (2, 5)])
+def test_hashes_of_the_letters_come_last(words: int, number: int) -> None:
+    config = MinHash(num_features=900, num_hashes=9, word_hashes=words, seed=3)
+    plain, more = (project(config.model_copy(update={"letter_hashes": k}), SPELLINGS) for k in (0, number))
+    np.testing.assert_array_equal(more.features[:, : 9 + words], plain.features)
+    for found, subwords in zip(more.features[:, 9 + words :], SPELLINGS, strict=True):
+        letters = sum(fmix32(ord(char)) for char in "".join(subwords)) % 2**32
+        family = [fmix32(letters ^ fmix32((3 + (10 + words + i) * 0x9E3779B9) % 2**32)) for i in range(number)]
+        assert found.tolist() == [value % 900 for value in family]
+
+
+def test_words_with_the_same_letters_have_them_in_common() -> None:
+    bags = project(MinHash(num_features=2**20, num_hashes=4, letter_hashes=3), [["weather"], ["waether"], ["weathar"]])
+    assert bags.features[0, 4:].tolist() == bags.features[1, 4:].tolist()
+    assert not set(bags.features[0, 4:]) & set(bags.features[2, 4:])
+
+
 @pytest.mark.parametrize(("m", "n", "seed"), [(1024, 64, 0), (7, 3, 12345)])
 def test_binary(m: int, n: int, seed: int) -> None:
     bags = project(Binary(num_features=m, num_hashes=n, seed=seed), SPELLINGS)

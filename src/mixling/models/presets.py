@@ -71,12 +71,17 @@ def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> 
 def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None = None, **options: Any) -> ModelConfig:
     """Return mixling's own small model: hashed words, a factorized window, channel MLPs, three pools.
 
+    A quarter of a word's hashes are of its letters in any order, which a word keeps where two of them are swapped.
     To label texts it has one layer without token mixing, which lowers accuracy with few examples; to label words, and
     pairs of texts with many examples, it needs two layers with token mixing (experiments/README.md).
     """
     mixers = () if mixer is None else (mixer,)
     return ModelConfig(
-        text=TextConfig(projection=MinHash(num_features=num_features), max_len=128, contractions=True),
+        text=TextConfig(
+            projection=MinHash(num_features=num_features, num_hashes=48, letter_hashes=16),
+            max_len=128,
+            contractions=True,
+        ),
         embedding=EmbeddingConfig(window=1, window_type="factorized"),
         dim=dim,
         layers=(BlockConfig(mixers=mixers, feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)),),

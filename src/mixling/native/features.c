@@ -167,10 +167,18 @@ static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_
     }
     size_t size = 0;
     for (; size < model->num_hashes; size++) out[size] = scratch->lowest[size] % model->num_features;
+    const uint32_t *keys = model->keys + size;
+    uint32_t bytes = n ? scratch->ends[n - 1] : 0, letters = 0, point;
     if (model->word_hashes) {
-        uint32_t whole = fnv(FNV_START, scratch->text, n ? scratch->ends[n - 1] : 0);
+        uint32_t whole = fnv(FNV_START, scratch->text, bytes);
         for (uint32_t i = 0; i < model->word_hashes; i++)
-            out[size++] = hash_mix(whole ^ model->keys[model->num_hashes + i]) % model->num_features;
+            out[size++] = hash_mix(whole ^ *keys++) % model->num_features;
+    }
+    if (model->letter_hashes) {
+        for (size_t at = 0; at < bytes; letters += hash_mix(point))
+            at += utf8_read(scratch->text + at, bytes - at, &point);
+        for (uint32_t i = 0; i < model->letter_hashes; i++)
+            out[size++] = hash_mix(letters ^ *keys++) % model->num_features;
     }
     return size;
 }

@@ -93,7 +93,7 @@ INLINE void NAME(tile)(
 INLINE void NAME(band)(
     const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
     NAME(edge) edge) {
-    const int columns = rows == 1 ? 8 : rows <= 3 ? 4 : 2;
+    const int columns = rows == 1 && WIDTH > 4 ? 8 : rows <= 3 ? 4 : 2; /* the code for browsers is small */
     const size_t step = edge.bias && !edge.step ? WIDTH : 0;
     size_t j = 0;
     for (; j + columns * WIDTH <= n; j += columns * WIDTH, edge.bias += columns * step)

@@ -47,12 +47,15 @@ mixling_model *model_new(size_t budget) {
     return model;
 }
 
-int model_take_keys(mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t seed) {
+int model_take_keys(
+    mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t letter_hashes, uint32_t seed) {
+    uint32_t number = hashes + word_hashes + letter_hashes;
     model->num_hashes = hashes;
     model->word_hashes = word_hashes;
-    model->keys = model_take(model, (size_t)hashes + word_hashes, sizeof *model->keys);
+    model->letter_hashes = letter_hashes;
+    model->keys = model_take(model, number, sizeof *model->keys);
     if (!model->keys) return MIXLING_MEMORY;
-    for (uint32_t i = 0; i < hashes + word_hashes; i++) model->keys[i] = hash_mix(seed + (i + 1) * 0x9E3779B9u);
+    for (uint32_t i = 0; i < number; i++) model->keys[i] = hash_mix(seed + (i + 1) * 0x9E3779B9u);
     return MIXLING_OK;
 }
 
@@ -131,10 +134,12 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     int64_t max_word_chars = json_integer(metadata, json_get(metadata, text, "max_word_chars"), MAX_WORD_CHARS);
     if (max_len < 1 || max_word_chars < 1) return MIXLING_UNSUPPORTED;
     int64_t features = json_integer(metadata, json_get(metadata, projection, "num_features"), MAX_FEATURES);
-    int64_t hashes = 1, word_hashes = 0, seed = 0;
+    int64_t hashes = 1, word_hashes = 0, letter_hashes = 0, seed = 0;
     if (!model->subwords && !model->ternary) {
         hashes = json_integer(metadata, json_get(metadata, projection, "num_hashes"), MAX_HASHES);
         word_hashes = json_integer(metadata, json_get(metadata, projection, "word_hashes"), MAX_WORD_HASHES);
+        uint32_t letters = json_get(metadata, projection, "letter_hashes"); /* earlier files have none */
+        if (letters != JSON_NONE) letter_hashes = json_integer(metadata, letters, MAX_WORD_HASHES);
         seed = json_integer(metadata, json_get(metadata, projection, "seed"), UINT32_MAX);
     }
     model->lowercase = json_boolean(metadata, json_get(metadata, text, "lowercase"));
@@ -142,8 +147,8 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->segments = json_boolean(metadata, json_get(metadata, text, "segments"));
     model->overlap = json_boolean(metadata, json_get(metadata, text, "overlap"));
     *reason = "its metadata does not say how texts are read";
-    if (features < 2 || hashes < 1 || word_hashes < 0 || seed < 0 || model->lowercase < 0 || model->contractions < 0 ||
-        model->segments < 0 || model->overlap < 0)
+    if (features < 2 || hashes < 1 || word_hashes < 0 || letter_hashes < 0 || seed < 0 || model->lowercase < 0 ||
+        model->contractions < 0 || model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
     model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
     uint32_t threshold = json_get(metadata, 0, "threshold"), conformal = json_get(metadata, 0, "conformal");
@@ -152,10 +157,11 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
-    model->max_features = (model->ternary ? (size_t)features : (size_t)(hashes + word_hashes)) + 2;
+    model->max_features = (model->ternary ? (size_t)features : (size_t)(hashes + word_hashes + letter_hashes)) + 2;
     model->num_rows = model->num_features + 2 * (uint32_t)(model->segments + model->overlap);
     *reason = "out of memory";
-    if (model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, (uint32_t)seed)) return MIXLING_MEMORY;
+    if (model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, (uint32_t)letter_hashes, (uint32_t)seed))
+        return MIXLING_MEMORY;
     if (unicode_open(&model->unicode)) return MIXLING_MEMORY;
     for (uint32_t code = 0; code < 128; code++)
         model->ascii[code] = (uint8_t)(code ? unicode_class(&model->unicode, code) : CLASS_SPACE);

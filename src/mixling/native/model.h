@@ -60,7 +60,7 @@ struct mixling_model {
     int lowercase, contractions, segments, overlap, pairs, abstains;
     int ternary;  /* a word's features count 1 or -1, two bits of its hash each; else MinHash */
     int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
-    uint32_t num_features, num_hashes, word_hashes, num_rows;
+    uint32_t num_features, num_hashes, word_hashes, letter_hashes, num_rows;
     size_t max_features; /* of a word */
     uint32_t *keys; /* of the hash family */
     unicode_tables unicode;
@@ -118,7 +118,8 @@ struct mixling_model {
 mixling_model *model_new(size_t budget);
 
 /* Take the keys of the hash family; a status of mixling.h. */
-int model_take_keys(mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t seed);
+int model_take_keys(
+    mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t letter_hashes, uint32_t seed);
 
 /* Take zeroed memory that counts as the model's; NULL beyond its budget. */
 void *model_take(mixling_model *model, size_t number, size_t size);

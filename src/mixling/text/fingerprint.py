@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from mixling.arrays import UInt32
 from mixling.config import Config
 from mixling.text.char_ngrams import char_ngram_features
-from mixling.text.hashes import hash_family, hash_strings
+from mixling.text.hashes import hash_family, hash_letters, hash_strings
 from mixling.text.tsp import tsp_features
 from mixling.text.vocabulary import CONTINUATION, Vocabulary
 
@@ -48,7 +48,9 @@ class ProjectionConfig(Config):
 class MinHash(ProjectionConfig):
     """Each of `num_hashes` hashes has the feature index `minimum over the word's trigrams mod m`.
 
-    Added here: `word_hashes` more indices from hashes of the whole word, to distinguish words with the same trigrams.
+    Added here: `word_hashes` more indices from hashes of the whole word, to distinguish words with the same trigrams,
+    and `letter_hashes` more from hashes of its characters in any order, which a word keeps where two of them have
+    changed places.
     """
 
     weighted = False
@@ -56,6 +58,9 @@ class MinHash(ProjectionConfig):
     num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of features")
     num_hashes: int = Field(64, ge=1, le=4096, description="n")
     word_hashes: int = Field(0, ge=0, le=64, description="further indices, from hashes of the whole word")
+    letter_hashes: int = Field(
+        0, ge=0, le=64, description="further indices, from hashes of its characters in any order"
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
@@ -189,10 +194,11 @@ class Projector:
             case MinHash():
                 rows, starts = self._rows(subwords)
                 hashes = np.minimum.reduceat(rows, starts, axis=0)
-                if config.word_hashes:  # they follow those of the trigrams in the same family
-                    number = config.num_hashes + config.word_hashes
-                    whole = hash_family(hash_strings(words), number, config.seed)[:, config.num_hashes :]
-                    hashes = np.concatenate([hashes, whole], axis=1)
+                for number, base in ((config.word_hashes, hash_strings), (config.letter_hashes, hash_letters)):
+                    if number:  # they follow the others in the same family
+                        before = hashes.shape[1]
+                        more = hash_family(base(words), before + number, config.seed)[:, before:]
+                        hashes = np.concatenate([hashes, more], axis=1)
                 return Bags((hashes % np.uint32(config.num_features)).astype(np.int32), None)
             case Binary():
                 rows, starts = self._rows(subwords)
@@ -228,7 +234,8 @@ class Projector:
         try:
             from mixling.native._core import Hasher
 
-            return Hasher(content, config.num_features, config.num_hashes, config.word_hashes, config.seed)
+            numbers = config.num_hashes, config.word_hashes, config.letter_hashes
+            return Hasher(content, config.num_features, *numbers, config.seed)
         except (ImportError, ValueError, NotImplementedError):  # subwords with a line feed
             return None
 

@@ -34,6 +34,14 @@ def hash_parts(data: UInt8, starts: Int64, lengths: Int64) -> UInt32:
     return out
 
 
+def hash_letters(strings: Sequence[str]) -> UInt32:
+    """Return a hash (S,) of each string's code points in any order: the sum of their `mix`."""
+    points = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
+    sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(mix(points), dtype=np.uint32)])
+    ends = np.cumsum([0, *map(len, strings)])
+    return sums[ends[1:]] - sums[ends[:-1]]
+
+
 def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:
     """Return hashes (S, n), `mix(base xor mix(seed + (i + 1) * golden))`, of strings with FNV-1a hashes `base` (S,)."""
     keys = np.uint32(seed) + np.arange(1, num_hashes + 1, dtype=np.uint32) * np.uint32(0x9E3779B9)

@@ -52,7 +52,9 @@ static int make_room(Hasher *self, Py_ssize_t longest) {
 static PyObject *features(Hasher *self, PyObject *given) {
     PyObject *words = PySequence_Tuple(given), *out = NULL;
     if (!words) return NULL;
-    Py_ssize_t number = PyTuple_Size(words), size, width = (Py_ssize_t)self->model->num_hashes + self->model->word_hashes;
+    const mixling_model *model = self->model;
+    Py_ssize_t number = PyTuple_Size(words), size;
+    Py_ssize_t width = (Py_ssize_t)(model->num_hashes + model->word_hashes + model->letter_hashes);
     if (make_room(self, longest_of(words))) goto done;
     if (number > PY_SSIZE_T_MAX / (Py_ssize_t)sizeof(uint32_t) / width) {
         PyErr_NoMemory();
@@ -66,7 +68,7 @@ static PyObject *features(Hasher *self, PyObject *given) {
         if (!word || PyBytes_AsStringAndSize(word, &data, &size))
             Py_CLEAR(out);
         else
-            features_of(self->model, &self->scratch, (const uint8_t *)data, (size_t)size, 0, rows + i * width);
+            features_of(model, &self->scratch, (const uint8_t *)data, (size_t)size, 0, rows + i * width);
         Py_XDECREF(word);
     }
 done:
@@ -82,11 +84,12 @@ static void free_hasher(Hasher *self) {
     Py_DECREF(type);
 }
 
-static int open_model(Hasher *self, bytes vocabulary, Py_ssize_t hashes, Py_ssize_t word_hashes, unsigned seed) {
+static int open_model(Hasher *self, bytes vocabulary, const Py_ssize_t hashes[3], unsigned seed) {
     const char *reason = "out of memory";
     mixling_model *model = self->model =
         model_new(VOCABULARY_COPIES * vocabulary.size + MAX_HASHES * sizeof(uint32_t) + ((size_t)1 << 20));
-    int status = model ? model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, seed) : MIXLING_MEMORY;
+    int status = MIXLING_MEMORY;
+    if (model) status = model_take_keys(model, (uint32_t)hashes[0], (uint32_t)hashes[1], (uint32_t)hashes[2], seed);
     if (status == MIXLING_OK && unicode_open(&model->unicode)) status = MIXLING_MEMORY;
     if (status == MIXLING_OK) status = vocabulary_open(model, vocabulary, &reason);
     if (status != MIXLING_OK) raise_status(status, reason);
@@ -94,21 +97,21 @@ static int open_model(Hasher *self, bytes vocabulary, Py_ssize_t hashes, Py_ssiz
 }
 
 static PyObject *new_hasher(PyTypeObject *type, PyObject *arguments, PyObject *named) {
-    static char *names[] = {"vocabulary", "num_features", "num_hashes", "word_hashes", "seed", NULL};
-    Py_ssize_t size, num_features, num_hashes, word_hashes;
+    static char *names[] = {"vocabulary", "num_features", "num_hashes", "word_hashes", "letter_hashes", "seed", NULL};
+    Py_ssize_t size, num_features, hashes[3];
     const char *vocabulary;
     unsigned seed;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, named, "s#nnnI", names, &vocabulary, &size, &num_features, &num_hashes, &word_hashes, &seed))
+            arguments, named, "s#nnnnI", names, &vocabulary, &size, &num_features, hashes, hashes + 1, hashes + 2, &seed))
         return NULL;
-    if (num_features < 1 || num_features > MAX_FEATURES || num_hashes < 1 || word_hashes < 0 ||
-        num_hashes + word_hashes > MAX_HASHES || size > INT32_MAX) {
+    if (num_features < 1 || num_features > MAX_FEATURES || hashes[0] < 1 || hashes[0] > MAX_HASHES || hashes[1] < 0 ||
+        hashes[1] > MAX_HASHES || hashes[2] < 0 || hashes[0] + hashes[1] + hashes[2] > MAX_HASHES || size > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "a number is out of range");
         return NULL;
     }
     Hasher *self = (Hasher *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) return NULL;
-    if (open_model(self, (bytes){(const uint8_t *)vocabulary, (size_t)size}, num_hashes, word_hashes, seed)) {
+    if (open_model(self, (bytes){(const uint8_t *)vocabulary, (size_t)size}, hashes, seed)) {
         Py_DECREF(self);
         return NULL;
     }
