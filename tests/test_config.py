@@ -120,6 +120,8 @@ def test_no_near_miss_is_invented() -> None:
         ({"title": 5}, ["title: got 5", "string"]),
         ({"shape": {"radius": -1.0, "type": "circle"}}, ["shape.radius: got -1.0", "greater than 0"]),
         ({"shape": {"radius": float("nan"), "type": "circle"}}, ["shape.radius: got nan"]),
+        ({"shape": "square"}, ["shape: got 'square'", '{ type = "square" }', "types: circle, square"]),
+        ({"shape": ["circel"]}, ["shape: got ['circel']", '{ type = "circle" }']),
         ({"shape": {"type": "circel"}}, ["shape: unknown type 'circel'", "did you mean 'circle'?", "circle, square"]),
         ({"shape": "circle"}, ["shape: got 'circle'"]),
         ({"title": "forbidden"}, ["picture.toml: a title may not be forbidden"]),

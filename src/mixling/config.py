@@ -203,6 +203,12 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             got = str(item.get("ctx", {}).get("tag"))
             tags = str(item.get("ctx", {}).get("expected_tags", "")).replace("'", "").split(", ")
             lines.append(f"{dotted}: unknown type {shown(got)}; {near_miss(got, tags)}")
+        elif item["type"] == "model_attributes_type" and (tags := _tags(_follow(kind, item["loc"])[1])):
+            one = item["input"] if item["input"] in tags else tags[0]
+            lines.append(
+                f'{dotted}: got {shown(item["input"])}; allowed: a table with a type, such as {{ type = "{one}" }}; '
+                f"types: {', '.join(tags)}"
+            )
         elif item["type"] == "value_error":
             lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
         else:
@@ -226,6 +232,11 @@ def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str]
             continue
         keys.append(str(part))
     return keys, models
+
+
+def _tags(models: Sequence[type[BaseModel]]) -> list[str]:
+    """Return the values of `type` that distinguish the classes of a union."""
+    return [str(tag) for model in models for tag in get_args(_annotation(model, "type"))]
 
 
 def _nested_keys(model: type[BaseModel]) -> list[list[str]]:
