@@ -2,13 +2,14 @@
 
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search    # 4 hours of one core, estimated
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-0.1 --fractions 0.1   # 20 minutes
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-snips --task snips --trials 5
 
 Paper: with 10 to 100% of the data HyperMixer is the further ahead of MLP-Mixer the less there is (Figure 3); of 20
 random draws of learning rate and dropout, the expected best validation performance of HyperMixer is as high as the
 Transformer's, and reached after fewer trials (Figure 4). Here: the models of equal size of mixer_family.py on SST-2,
-whose validation split is the one that trials are compared on. Each model has the same random trials at each size of the
-data (`mixling tune`): the rate is drawn from 5e-4 to 8e-3, uniformly in its logarithm, dropout from 0 to 0.3. Smaller
-training sets are the first of the larger ones, in a random order.
+SNIPS or ConjNLI, whose validation split is the one that trials are compared on. Each model has the same random trials
+at each size of the data (`mixling tune`): the rate is drawn from 5e-4 to 8e-3, uniformly in its logarithm, dropout from
+0 to 0.3. Smaller training sets are the first of the larger ones, in a random order.
 
 Results have the expected best of n trials with its standard deviation, of each model and size, and a picture beside
 them; sizes that are not named keep what they have. Searches that are finished in --runs are not repeated, and others
@@ -39,7 +40,7 @@ from mixling.storage import read_json, write_json
 from mixling.tuning import expected_best
 
 MODELS = ("transformer", "mlp-mixer", "hypermixer")
-TASK = "sst2_glue"
+TRIED = ("sst2_glue", "snips", "conjnli")
 SPACE = {
     "train.optim.lr": {"low": 5e-4, "high": 8e-3, "log": True},
     "model.layers.0.dropout": {"low": 0.0, "high": 0.3},
@@ -107,15 +108,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--task", choices=TRIED, default=TRIED[0])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--fractions", nargs="+", type=float, default=[0.1, 0.25, 0.5, 1.0])
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "hypermixer_search.json")
+    parser.add_argument("--out", type=Path, help="by default results/hypermixer_search.json, -TASK.json but for SST-2")
     options = parser.parse_args()
     made = provenance(seed=0)
-    task = TASKS[TASK]
-    with gzip.open(options.data / TASK / f"{task.train}.jsonl.gz", "rt", encoding="utf-8") as file:
+    task, data = TASKS[options.task], options.data / options.task
+    suffix = "" if options.task == TRIED[0] else f"-{options.task}"
+    out: Path = options.out or Path(__file__).parent / "results" / f"hypermixer_search{suffix}.json"
+    with gzip.open(data / f"{task.train}.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [line.strip() for line in file if line.strip()]
     options.runs.mkdir(parents=True, exist_ok=True)
     space = options.runs / "space.toml"
@@ -123,11 +127,12 @@ def main() -> None:
     files = [options.runs / f"{name}.toml" for name in options.models]
     for name, path in zip(options.models, files, strict=True):
         path.write_text(as_toml(matched(name, task.max_len)), "utf-8")
-    sizes: dict[str, Any] = read_json(options.out)["fractions"] if options.out.exists() else {}
+    sizes: dict[str, Any] = read_json(out)["fractions"] if out.exists() else {}
     for fraction in options.fractions:
         train = options.runs / f"train-{fraction:g}.jsonl"
         count = write_part(rows, fraction, train)
-        given = [str(train), "--validation", str(options.data / TASK / f"{task.test}.jsonl.gz")]
+        given = [str(train), "--validation", str(data / f"{task.validation or task.test}.jsonl.gz")]
+        given += [part for key, name in task.columns.items() for part in ("--set", f"data.columns.{key}={name}")]
         given += [part for path in files for part in ("--model", str(path))]
         given += ["--space", str(space), "--trials", str(options.trials), "--jobs", str(options.jobs)]
         given += ["--set", f"train.epochs={task.epochs}", "--set", "precision=float32"]
@@ -137,9 +142,9 @@ def main() -> None:
         for name, found in sizes[f"{fraction:g}"]["models"].items():
             best = f"{found['expected'][-1]:.4f} ({found['deviation'][-1]:.4f})"
             print(f"{fraction:.0%}, {count:,} examples, {name}: expected best of {options.trials}: {best}", flush=True)
-    settings = {"task": TASK, "epochs": task.epochs, "trials": options.trials, "space": SPACE}
-    write_json(options.out, {"settings": settings, "fractions": dict(sorted(sizes.items(), key=_fraction))})
-    draw(sizes, options.out.with_suffix(".png"))
+    settings = {"task": options.task, "epochs": task.epochs, "trials": options.trials, "space": SPACE}
+    write_json(out, {"settings": settings, "fractions": dict(sorted(sizes.items(), key=_fraction))})
+    draw(sizes, out.with_suffix(".png"))
 
 
 def _fraction(item: tuple[str, Any]) -> float:

@@ -52,6 +52,7 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
     experiment.main()
     found = json.loads(out.read_text())["fractions"]
     assert {name: item["examples"] for name, item in found.items()} == {"0.25": 10, "1": 40}
+    assert str(tmp_path / "sst2_glue" / "dev.jsonl.gz") in given["search-0.25"]
     for model, values in ACCURACIES.items():
         rng = np.random.default_rng(0)
         draws = rng.choice(values, (100_000, 2)).max(1)
@@ -76,3 +77,11 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
     monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), "--fractions", "0.5", "--out", str(out)])
     experiment.main()
     assert list(json.loads(out.read_text())["fractions"]) == ["0.25", "0.5", "1"]  # the others are kept
+    data.rename(tmp_path / "snips")
+    monkeypatch.setattr(experiment, "__file__", str(tmp_path / "search.py"))
+    (tmp_path / "results").mkdir()
+    changed = ["--task", "snips", "--runs", str(tmp_path / "other"), "--fractions", "1"]
+    monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), *changed])
+    experiment.main()
+    assert json.loads((tmp_path / "results" / "hypermixer_search-snips.json").read_text())["settings"]["epochs"] == 6
+    assert {"data.columns.text=tokens", "data.columns.label=intent"} < set(given["search-1"])
