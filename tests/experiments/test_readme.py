@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
+
 
 @pytest.fixture(scope="module")
-def readme(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("experiments/readme.py")
+def readme(load_script: Callable[[str], ModuleType]) -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXPERIMENTS)
+        yield load_script("experiments/readme.py")
 
 
 def write(folder: Path, name: str, content: Any) -> None:

@@ -1,0 +1,38 @@
+"""How results are read, and how numbers and rows of a table are written."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+NO_RESULTS = "*There is no results file yet.*"
+
+
+def read_results(folder: Path, name: str, of: str = "experiments") -> Any:
+    """Return the contents of a results file of the repository's folder, of `experiments` or `benchmarks`."""
+    return json.loads((folder / of / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, whose first row is the heading."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|{'---|' * len(rows[0])}", *lines[1:]])
+
+
+def fraction(value: float, digits: int = 3) -> str:
+    """.817 for 0.817."""
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation of at least three seeds."""
+    assert len(values) >= 3, values
+    return f"{fraction(statistics.mean(values))} ± {fraction(statistics.stdev(values))}"
+
+
+def interval(difference: float, low: float, high: float) -> str:
+    """+1.4 [+0.2, +2.6], in points, for .014 and the ends of its interval."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"

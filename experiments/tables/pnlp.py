@@ -1,0 +1,110 @@
+"""Tables of pNLP-Mixer."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread
+
+
+def exact_match(folder: Path) -> str:
+    """What pNLP-Mixer's "exact match" may be: our metrics less the printed figures, trained as the paper did."""
+    results = read_results(folder, "pnlp_mixer")
+    both = results.get("table 1, paper", {}) | results.get("table 2, paper", {})
+    printed = [row for label, row in both.items() if row["paper"] and label != "Mixer"]  # which is MinHash again
+    if not printed:
+        return NO_RESULTS
+    foreign = [
+        row["mean"]
+        for label, row in results.get("table 8, ours", {}).items()
+        if label.split()[-1] in ("hi", "th") and label.split()[1] not in (f"{label.split()[-1]},", "M,")
+    ]
+    rows = [
+        ["our metric less the printed figure, in points", "Tables 1 and 2", "mean", "Table 8, wrong script, in percent"]
+    ]
+    for metric in ("span_f1", "word_accuracy_without_o", "sentence_accuracy", "word_accuracy"):
+        apart = [100 * row["mean"][metric] - row["paper"] for row in printed]
+        low, high = (100 * extreme(row[metric] for row in foreign) for extreme in (min, max))
+        rows.append([metric.replace("_", " "), f"{min(apart):+.1f} to {max(apart):+.1f}"])
+        rows[-1] += [f"{statistics.mean(apart):+.1f}", f"{low:.1f} to {high:.1f}"]
+    return as_markdown(rows)
+
+
+def pnlp_tables(folder: Path) -> str:
+    """pNLP-Mixer's Tables 1 to 4 as far as they are run: validation, and differences between neighbors."""
+    results = read_results(folder, "pnlp_mixer")
+    parts = []
+    for key, table in results.items():
+        if not key.startswith("table"):
+            continue
+        found = {label: row for label, row in table.items() if _of_validation(key, len(row["seeds"]))}
+        if not found:
+            continue
+        if key.startswith(("table 3", "table 4")):
+            parts.append(_varied(key, found, results))
+            continue
+        rows = [["model", "parameters", "word accuracy", "span F1", "sentence accuracy", "ahead of the next", "paper"]]
+        differences = results.get(key.replace("table", "differences"), [])
+        ahead = {line["first"]: interval(line["difference"], line["low"], line["high"]) for line in differences}
+        for label, row in sorted(found.items(), key=lambda item: -(item[1]["paper"] or 0)):
+            seeds = [seed["validation"] for seed in row["seeds"]]
+            tested = [spread([seed[metric] for seed in seeds]) for metric in ("word_accuracy", "span_f1")]
+            tested.append(spread([seed["sentence_accuracy"] for seed in seeds]))
+            size = f"{row['seeds'][0]['parameters']:,}"
+            rows.append([label, size, *tested, ahead.get(label, ""), f"{row['paper'] or ''}"])
+        commit = next(iter(found.values()))["provenance"]["commit"][:7]
+        parts.append(f"{key[0].upper()}{key[1:]}, {len(seeds)} seeds, commit {commit}:\n\n{as_markdown(rows)}")
+    return "\n\n".join(parts) or NO_RESULTS
+
+
+def _varied(key: str, found: dict[str, Any], results: dict[str, Any]) -> str:
+    """BASE with one size changed, one seed each, beside all seeds of BASE itself."""
+    rows = [["BASE, with", "parameters", "word accuracy", "span F1", "sentence accuracy"]]
+    metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
+    own = results.get(f"table 1, {key.partition(', ')[2]}", {}).get("MinHash")
+    if own is not None:
+        tested = [spread([seed["validation"][metric] for seed in own["seeds"]]) for metric in metrics]
+        rows.append(["no change (three seeds)", f"{own['seeds'][0]['parameters']:,}", *tested])
+    for label, row in found.items():
+        rows.append([label.replace("1 layers", "1 layer"), f"{row['seeds'][0]['parameters']:,}"])
+        rows[-1] += [fraction(row["mean"][metric]) for metric in metrics]
+    commit = next(iter(found.values()))["provenance"]["commit"][:7]
+    return f"{key[0].upper()}{key[1:]}, one seed, commit {commit}:\n\n{as_markdown(rows)}"
+
+
+def _of_validation(key: str, seeds: int) -> bool:
+    return re.match(r"table [34]," if seeds < 3 else r"table [1-4],", key) is not None
+
+
+def languages(folder: Path) -> str:
+    """BASE on the rows of six languages, by what spells the words: the rows' own subwords, then Table 8's."""
+    results = read_results(folder, "pnlp_mixer")
+    tables = results.get("table 5, ours", {}) | results.get("table 8, ours", {})
+    names = list(dict.fromkeys(label.split()[-1] for label in tables if label.startswith("vocabulary")))
+    sources = list(dict.fromkeys(label.split()[1].rstrip(",") for label in tables if label.startswith("vocabulary")))
+    if not names:
+        return NO_RESULTS
+    rows = [["rows", "own subwords", *sources[:-1], "multilingual BERT's"]]
+    for name in names:
+        labels = [f"BASE, {name}, 859 rows", *(f"vocabulary {source}, rows {name}" for source in sources)]
+        found = [tables[label]["mean"] for label in labels]
+        rows.append([name, *(f"{fraction(one['sentence_accuracy'])}, {fraction(one['span_f1'])}" for one in found)])
+    return as_markdown(rows)
+
+
+def hyperpartisan(folder: Path) -> str:
+    """Table 7's second half: means over the five folds of Hyperpartisan, with their standard deviation."""
+    results = read_results(folder, "pnlp_mixer")
+    folds: dict[str, list[dict[str, Any]]] = {}
+    for label, row in results.get("table 7, ours", {}).items():
+        if label.startswith("Hyperpartisan, "):
+            folds.setdefault(label.split(", ")[1], []).append(row)
+    rows = [["model", "folds", "accuracy", "macro F1", 'F1 of "false"', 'F1 of "true"', "paper's F1", "commit"]]
+    for model, found in folds.items():
+        first = found[0]
+        means = [spread([row["mean"][key] for row in found]) for key in ("accuracy", "macro_f1", "f1_false", "f1_true")]
+        rows.append([model, str(len(found)), *means, f"{first['paper'] or ''}", first["provenance"]["commit"][:7]])
+    return as_markdown(rows) if folds else NO_RESULTS
