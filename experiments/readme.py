@@ -21,10 +21,16 @@ DOCUMENTS = (ROOT / "experiments" / "README.md", ROOT / "docs" / "benchmarks.md"
 _MARKED = re.compile(r"(?<=<!-- table: )(\w+) -->\n(?:(?!<!-- table: ).)*?(?=\n<!-- end of table -->)", re.DOTALL)
 
 TABLES: dict[str, Callable[[Path], str]] = {
+    "pairs_of_shapes": hypermixer.pairs_of_shapes,
+    "mixer_family": hypermixer.mixer_family,
+    "mixer_family_sizes": hypermixer.mixer_family_sizes,
     "qnli": hypermixer.qnli,
     "conjnli": hypermixer.conjnli,
     "hypermixer_search": hypermixer.hypermixer_search,
     "gmlp_ablation": gmlp.gmlp_ablation,
+    "gmlp_filters": gmlp.gmlp_filters,
+    "gmlp_scaling": gmlp.gmlp_scaling,
+    "pretraining": gmlp.pretraining,
     "fashion_mnist": gmlp.fashion_mnist,
     "remixer_cost": text_to_text.remixer_cost,
     "slots": own.slots,

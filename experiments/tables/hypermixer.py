@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
-from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread
+from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, percent, read_results, spread
+
+NAMES = {"mlp-mixer": "MLP-Mixer", "hypermixer": "HyperMixer"}
+FAMILY = {"sst2_glue": "SST-2", "conjnli": "ConjNLI"}
+
+
+def pairs_of_shapes(folder: Path) -> str:
+    """Figure 5: the error on test, median and range of the seeds, by the number of signals to train on."""
+    results = read_results(folder, "hypermixer_shapes")["test_mse"]
+    sizes = list(next(iter(results.values())))
+    rows = [["model", *(f"{int(size):,}" for size in sizes)]]
+    for model, found in results.items():
+        rows.append([NAMES.get(model, model), *(_median_and_range(found[size]) for size in sizes)])
+    return as_markdown(rows)
+
+
+def _median_and_range(found: Mapping[str, float]) -> str:
+    median, low, high = (
+        f"{value:.2f}" if value >= 1 else f"{value:#.2g}".removeprefix("0")
+        for value in (found["median"], found["min"], found["max"])
+    )
+    return f"{median} ({low}–{high})"
+
+
+def mixer_family(folder: Path) -> str:
+    """Table 1 in small: accuracies of all models on SST-2 and ConjNLI, in percent."""
+    rows = [["model"]]
+    found = [read_results(folder, "mixer_family")[task]["models"] for task in FAMILY]
+    for title in FAMILY.values():
+        rows[0] += [f"{title} validation", "test (sd)", "lr", "ms"]
+    for model in found[0]:
+        rows.append([model])
+        for row in (task[model] for task in found):
+            tested = f"{percent(statistics.mean(row['test']))} ({percent(statistics.stdev(row['test']))})"
+            rows[-1] += [percent(statistics.mean(row["validation"])), tested, f"{row['rate']:g}"]
+            rows[-1].append(f"{row['milliseconds']:.2f}")
+    return as_markdown(rows)
+
+
+def mixer_family_sizes(folder: Path) -> str:
+    """Parameters and operations of the same models."""
+    sst2, conjnli = (read_results(folder, "mixer_family")[task]["models"] for task in FAMILY)
+    tokens = [next(iter(models.values()))["tokens"] for models in (sst2, conjnli)]
+    rows = [["model", "body (SST-2)", f"MFLOPs at {tokens[0]} / {tokens[1]} tokens"]]
+    for model, row in sst2.items():
+        operations = f"{row['flops'] / 1e6:.1f} / {conjnli[model]['flops'] / 1e6:.1f}"
+        rows.append([model, f"{row['body']:,}", operations])
+    return as_markdown(rows)
 
 
 def qnli(folder: Path) -> str:
@@ -44,6 +93,6 @@ def hypermixer_search(folder: Path) -> str:
             rows.append([f"{size['examples']:,}", model, str(count)])
             for number in (1, 5, 10, count):
                 best, deviation = found["expected"][number - 1], found["deviation"][number - 1]
-                rows[-1].append(f"{100 * best:.1f} ± {100 * deviation:.1f}")
+                rows[-1].append(f"{percent(best)} ± {percent(deviation)}")
             rows[-1].append(size["provenance"]["commit"][:7])
     return as_markdown(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,21 @@ def as_markdown(rows: Sequence[Sequence[str]]) -> str:
 def fraction(value: float, digits: int = 3) -> str:
     """.817 for 0.817."""
     return f"{value:.{digits}f}".removeprefix("0")
+
+
+def percent(value: float) -> str:
+    """81.7 for 0.817."""
+    return f"{100 * value:.1f}"
+
+
+def percents(values: Iterable[float]) -> str:
+    """81.7, 82.3 for 0.817 and 0.823."""
+    return ", ".join(map(percent, values))
+
+
+def mean_and_seeds(values: Sequence[float]) -> str:
+    """The mean in percent, with each seed."""
+    return f"{percent(statistics.mean(values))} ({percents(values)})"
 
 
 def spread(values: Sequence[float]) -> str:

@@ -106,22 +106,6 @@ def test_baselines_of_the_papers_models() -> None:
         assert f"| {fraction(sets[name]['test_accuracy'])} |" in row
 
 
-def test_the_matched_family() -> None:
-    results = read("experiments/results/mixer_family.json")
-    for model in results["conjnli"]["models"]:
-        cells = [model]
-        for found in (results[name]["models"][model] for name in ("snips", "sst2_glue", "conjnli") if name in results):
-            validation, test = (100 * statistics.mean(found[split]) for split in ("validation", "test"))
-            deviation = 100 * statistics.stdev(found["test"])
-            cells += [
-                f"{validation:.1f}",
-                f"{test:.1f} ({deviation:.1f})",
-                f"{found['rate']:g}",
-                f"{found['milliseconds']:.2f}",
-            ]
-        assert f"| {' | '.join(cells)} |" in EXPERIMENTS, model
-
-
 def test_accuracies_in_guides() -> None:
     """README and guides quote the means of three seeds and their deviations."""
     lines = read("experiments/results/own_models.json")
