@@ -32,6 +32,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gmlp_scaling": gmlp.gmlp_scaling,
     "pretraining": gmlp.pretraining,
     "fashion_mnist": gmlp.fashion_mnist,
+    "parsing": text_to_text.parsing,
+    "span_corruption": text_to_text.span_corruption,
     "remixer_cost": text_to_text.remixer_cost,
     "slots": own.slots,
     "fine_tuned": own.fine_tuned,

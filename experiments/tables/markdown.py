@@ -42,6 +42,12 @@ def mean_and_seeds(values: Sequence[float]) -> str:
     return f"{percent(statistics.mean(values))} ({percents(values)})"
 
 
+def percent_spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation in percent, 81.7 ± 0.2; of one value itself."""
+    mean = percent(statistics.mean(values))
+    return f"{mean} ± {percent(statistics.stdev(values))}" if len(values) > 1 else mean
+
+
 def spread(values: Sequence[float]) -> str:
     """Mean and standard deviation of at least three seeds."""
     assert len(values) >= 3, values
