@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from tables.markdown import as_markdown, interval, percent, percent_spread, percents
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
 from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
@@ -284,42 +285,29 @@ def tables(lines: list[dict[str, Any]]) -> str:
         costs = [
             f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
             f"{statistics.median(one['seconds'] for one in seeds):.0f}",
-            f"{100 * min(1.0 if one['agreement'] is None else one['agreement'] for one in seeds):.1f}",
+            percent(min(1.0 if one["agreement"] is None else one["agreement"] for one in seeds)),
         ]
         if line["measure"] == "word_accuracy":
-            metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
-            slots.append([*name, *(mean_and_deviation(seeds, metric) for metric in metrics), *costs])
+            for metric in ("word_accuracy", "span_f1", "sentence_accuracy"):
+                name.append(percent_spread([one["test"][metric] for one in seeds]))
+            slots.append([*name, *costs])
             continue
         start = "reviews" if line["start"] or line["teacher"] else "rows"
-        each = ", ".join(f"{100 * one['test']['accuracy']:.1f}" for one in seeds)
-        found = f"{mean_and_deviation(seeds, 'accuracy')} ({each})"
-        beside = [
-            f"{100 * line['baselines'][one]['test']:.1f}" if one in line["baselines"] else "" for one in BASELINES
-        ]
-        apart = {key: 100 * value for key, value in best_of(line["baselines"])["difference"].items()}
-        ahead = f"{apart['mean']:+.1f} [{apart['low']:+.1f}, {apart['high']:+.1f}]"
+        accuracies = [one["test"]["accuracy"] for one in seeds]
+        found = f"{percent_spread(accuracies)} ({percents(accuracies)})"
+        baselines = line["baselines"]
+        beside = [percent(baselines[one]["test"]) if one in baselines else "" for one in BASELINES]
+        apart = best_of(baselines)["difference"]
+        ahead = interval(apart["mean"], apart["low"], apart["high"])
         errors = [one["test"]["calibration_error"] for one in seeds if "calibration_error" in one["test"]]
         error = f"{statistics.mean(errors):.3f}" if errors else ""
         texts.append([*name, start, line["teacher"] or "", found, *beside, ahead, error, *costs])
-    return "\n\n".join(_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
+    return "\n\n".join(as_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
 
 
 def best_of(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the results of the best of those baselines that need no pretrained model, chosen by validation."""
     return max((found[name] for name in LEXICAL if name in found), key=lambda one: float(one["validation"]))
-
-
-def mean_and_deviation(seeds: list[dict[str, Any]], metric: str) -> str:
-    """Return mean and standard deviation of a metric on test over the seeds, in percent; of one seed its value."""
-    values = [100 * one["test"][metric] for one in seeds]
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
-
-
-def _markdown(rows: list[list[str]]) -> str:
-    head, *body = rows
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body])
 
 
 def main() -> None:

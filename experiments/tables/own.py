@@ -1,14 +1,40 @@
-"""Tables of mixling's own models."""
+"""Tables of mixling's own models, beside baselines and with other settings."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from tables.markdown import as_markdown, fraction, read_results, spread
+from own_models import tables
+
+from tables.markdown import as_markdown, fraction, interval, percent, percents, read_results, spread
 
 SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
+BRANCH = (
+    "network, accuracy",
+    "network and n-gram branch, accuracy",
+    "seeds",
+    "log-loss of the network, and with the branch",
+    "calibration error before calibration, after, with the branch",
+    "beside TF-IDF over words",
+    "beside TF-IDF over words and characters",
+    "file",
+    "seconds of CPU, network and branch",
+)
+SYSTEMS = {
+    "default": "`mixling train`",
+    "tfidf": "TF-IDF + logistic regression",
+    "encoder": "all-MiniLM-L6-v2 + logistic regression",
+    "student": "`mixling distill --teacher encoder:DIR --unlabeled FILE`",
+}
+TITLES = {"snips": "SNIPS", "cola": "CoLA", "clinc150": "CLINC150", "sst2": "SST-2"}
+
+
+def own_models(folder: Path) -> str:
+    """Classifiers beside the baselines of `mixling compare`."""
+    return tables([line for line in read_results(folder, "own_models") if line["measure"] == "accuracy"])
 
 
 def slots(folder: Path) -> str:
@@ -77,3 +103,97 @@ def patience(folder: Path) -> str:
         kind = "a better one or a lower loss" if rule["either"] else "a better one"
         rows.append([kind, str(rule["patience"]), f"{100 * rule['saved']:.0f}%", str(len(rule["too_early"]))])
     return as_markdown(rows)
+
+
+def ngram_powers(folder: Path) -> str:
+    """The n-gram branch by how much less is regularized what distinguishes labels: means on validation."""
+    lines = {found["set"]: found["lines"] for found in read_results(folder, "ngrams") if found["part"] == "ratios"}
+    rows = [["power", "SST-2: loss, accuracy", "CoLA", "SNIPS", "CPU seconds (SST-2, CoLA, SNIPS)"]]
+    for power in (0, 0.5, 1, None):
+        found = [[line for line in lines[name] if line["power"] == power] for name in ("sst2", "cola", "snips")]
+        rows.append(["chosen" if power is None else f"{power:g}"])
+        for seeds in found:
+            loss = fraction(_mean(seeds, "mixture_loss"), 4)
+            rows[-1].append(f"{loss}, {percent(_mean(seeds, 'accuracy'))}%")
+        rows[-1].append(", ".join(f"{_mean(seeds, 'seconds'):.1f}" for seeds in found))
+    return as_markdown(rows)
+
+
+def ngram_branch(folder: Path) -> str:
+    """Models without the n-gram branch and with it, on test."""
+    found = {one["set"]: one for one in read_results(folder, "ngrams") if one["part"] == "test"}
+    columns = [["", *BRANCH], *([TITLES[name], *_with_branch(found[name])] for name in ("clinc150", "snips", "sst2"))]
+    return as_markdown(list(zip(*columns, strict=True)))
+
+
+def _with_branch(found: dict[str, Any]) -> list[str]:
+    """A column of BRANCH."""
+    seeds, baselines = found["lines"], {one["features"]: one["difference"] for one in found["baselines"]}
+    network, both, raw = ([seed[key] for seed in seeds] for key in ("network", "with_branch", "uncalibrated"))
+    column = [f"{100 * _mean(model, 'accuracy'):.2f}%" for model in (network, both)]
+    column.append(", ".join(f"{100 * seed['accuracy']:.2f}" for seed in both))
+    column.append(", ".join(fraction(_mean(model, "log_loss")) for model in (network, both)))
+    column.append(", ".join(fraction(_mean(model, "calibration_error")) for model in (raw, network, both)))
+    for features in ("word", "word+char"):
+        apart = baselines.get(features)
+        column.append(interval(apart["mean"], apart["low"], apart["high"]) if apart else "not measured")
+    column.append(f"{max(seed['bytes'] for seed in seeds) / 1e6:.2f} MB")
+    return [*column, ", ".join(f"{_mean(seeds, f'seconds_{part}'):.2g}" for part in ("network", "branch"))]
+
+
+def batch_size(folder: Path) -> str:
+    """Validation accuracy and CPU seconds by examples per step."""
+    lines = read_results(folder, "batch_size")["results"]
+    rows = [["examples per step, rate", *TITLES.values(), "CPU seconds"]]
+    for setting, name in (("64", "64, 0.002"), ("256+train.optim.lr=3e-3", "256, 0.003")):
+        found = [[line for line in lines if (line["set"], line["batch_size"]) == (set_, setting)] for set_ in TITLES]
+        rows.append([name])
+        for set_, seeds in zip(TITLES, found, strict=True):
+            deviation = 100 * statistics.stdev(seed["val_accuracy"] for seed in seeds)
+            digits = 1 if set_ == "sst2" else 2
+            mean = f"{100 * _mean(seeds, 'val_accuracy'):.{digits}f}"
+            rows[-1].append(f"{mean} ± {fraction(deviation, digits)}")
+        rows[-1].append(", ".join(f"{_mean(seeds, 'cpu_s'):.0f}" for seeds in found))
+    return as_markdown(rows)
+
+
+def refit(folder: Path) -> str:
+    """What a refit on all labeled examples brings, in percent."""
+    lines = read_results(folder, "refit")
+    rows = [["examples", "`mixling train`", "with `--refit`"]]
+    for set_, examples in dict.fromkeys((line["set"], line["examples"]) for line in lines):
+        found = [line for line in lines if (line["set"], line["examples"]) == (set_, examples)]
+        means = [percent(_mean([line[kind] for line in found], "accuracy")) for kind in ("plain", "refit")]
+        rows.append([f"{TITLES[set_]}, {examples}", *means])
+    return as_markdown(rows)
+
+
+def few_labels(folder: Path) -> str:
+    """SNIPS by the number of examples per label."""
+    lines = read_results(folder, "few_labels")
+    rows = [["examples per label", "`mixling train`, mean", "seeds 0, 1, 2", "TF-IDF, mean", "seeds 0, 1, 2"]]
+    for count in sorted({line["count"] for line in lines if line["set"] == "snips"}):
+        accuracies = [_mean_beside_seeds(lines, "snips", count, system) for system in ("default", "tfidf")]
+        rows.append([str(count), *accuracies[0], *accuracies[1]])
+    return as_markdown(rows)
+
+
+def few_labels_systems(folder: Path) -> str:
+    """All systems with ten examples per label."""
+    lines = read_results(folder, "few_labels")
+    rows = [["system", "SNIPS, mean", "seeds 0, 1, 2", "CLINC150, mean", "seeds 0, 1, 2"]]
+    for system, name in SYSTEMS.items():
+        accuracies = [_mean_beside_seeds(lines, set_, 10, system) for set_ in ("snips", "clinc150")]
+        rows.append([name, *accuracies[0], *accuracies[1]])
+    return as_markdown(rows)
+
+
+def _mean_beside_seeds(lines: list[dict[str, Any]], set_: str, count: int, system: str) -> list[str]:
+    """Accuracy on test, in percent: the mean, and each seed; empty where there are fewer than three."""
+    found = [line for line in lines if (line["set"], line["count"], line["split"]) == (set_, count, "test")]
+    values = [line[system]["accuracy"] for line in found if system in line]
+    return [percent(statistics.mean(values)), percents(values)] if len(values) >= 3 else ["", ""]
+
+
+def _mean(lines: Iterable[Mapping[str, Any]], key: str) -> float:
+    return statistics.mean(line[key] for line in lines)

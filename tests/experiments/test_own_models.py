@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -15,8 +15,10 @@ SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "own_models.py"
 
 
 @pytest.fixture(scope="module")
-def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("experiments/own_models.py")
+def experiment(load_script: Callable[[str], ModuleType]) -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)
+        yield load_script("experiments/own_models.py")
 
 
 def write(path: Path, rows: list[dict]) -> None:
