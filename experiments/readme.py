@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import gmlp, hypermixer, own, pnlp, text_to_text
+from tables import gmlp, hypermixer, own, pnlp, text_to_text, use
 from tables.markdown import NO_RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +42,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "refit": own.refit,
     "few_labels": own.few_labels,
     "few_labels_systems": own.few_labels_systems,
+    "explanations": use.explanations,
+    "label_errors": use.label_errors,
+    "suggestions": use.suggestions,
+    "late_labels": use.late_labels,
+    "trust": use.trust,
+    "conformal_sets": use.conformal_sets,
     "slots": own.slots,
     "fine_tuned": own.fine_tuned,
     "noise": own.noise,

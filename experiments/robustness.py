@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 from own_models import load
+from tables.markdown import as_markdown, percent
 
 from mixling import Dataset, Predictor, fit
 from mixling.comparison import LinearBaseline, TfidfFeatures
@@ -138,13 +139,13 @@ def lines_of(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
 def table(lines: Sequence[Mapping[str, Any]], split: str) -> str:
     """Return the means over the seeds, in percent, as a markdown table."""
     columns = ("clean", *(f"{noise} 0.3" for noise in NOISES))
-    rows = [["set", "model", "seeds", *columns], ["---"] * (3 + len(columns))]
+    rows = [["set", "model", "seeds", *columns]]
     for name, variant in dict.fromkeys((line["set"], line["variant"]) for line in lines):
         found = [line for line in lines if (line["set"], line["variant"]) == (name, variant) and split in line]
         if found:
-            means = [100 * sum(line[split][column] for line in found) / len(found) for column in columns]
-            rows.append([name, variant, str(len(found)), *(f"{mean:.1f}" for mean in means)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+            means = [sum(line[split][column] for line in found) / len(found) for column in columns]
+            rows.append([name, variant, str(len(found)), *map(percent, means)])
+    return as_markdown(rows)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tables.markdown import as_markdown, fraction
 
 from mixling import Dataset, Predictor, fit
 from mixling.cost import provenance
@@ -150,37 +151,38 @@ def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     return out
 
 
-def tables(lines: list[dict[str, Any]]) -> str:
-    """Return the tables of README.md: means over the seeds of each set."""
-
-    def mean(values: Iterable[float]) -> str:
-        return f"{statistics.mean(values):.3f}".replace("0.", ".", 1)
-
-    sets = list(dict.fromkeys(line["set"] for line in lines))
-    of = {name: [line for line in lines if line["set"] == name] for name in sets}
-    first = [
-        "| set (seeds) | accuracy | calibration error |" + "".join(f" wanted {w:g}: answered, right |" for w in WANTED)
-    ]
-    first.append("|---|---|---|" + "---|" * len(WANTED))
-    second = ["| set | method |" + "".join(f" wanted {c:g}: covered, labels |" for c in COVERAGES)]
-    second.append("|---|---|" + "---|" * len(COVERAGES))
-    for name, found in of.items():
-        cells = [mean(line["accuracy"] for line in found), mean(line["calibration_error"] for line in found)]
+def accuracies(lines: list[dict[str, Any]]) -> str:
+    """Return the table of accuracy, calibration and abstention: means over the seeds of each set."""
+    rows = [["set (seeds)", "accuracy", "calibration error", *(f"wanted {w:g}: answered, right" for w in WANTED)]]
+    for name, found in _by_set(lines).items():
+        rows.append([f"{name} ({len(found)})", _mean(found, "accuracy"), _mean(found, "calibration_error")])
         for number in range(len(WANTED)):
             chosen = [line["abstention"][number] for line in found]
-            cells.append(f"{mean(item['coverage'] for item in chosen)}, {mean(item['accuracy'] for item in chosen)}")
-        first.append(f"| {name} ({len(found)}) | {' | '.join(cells)} |")
+            rows[-1].append(f"{_mean(chosen, 'coverage')}, {_mean(chosen, 'accuracy')}")
+    return as_markdown(rows)
+
+
+def coverages(lines: list[dict[str, Any]]) -> str:
+    """Return the table of conformal sets: means over the seeds of each set."""
+    rows = [["set", "method", *(f"wanted {c:g}: covered, labels" for c in COVERAGES)]]
+    for name, found in _by_set(lines).items():
+        items = [item for line in found for item in line["conformal"]]
         for method in METHODS:
-            cells = []
+            rows.append([name, method.upper()])
             for coverage in COVERAGES:
-                items = [
-                    c for line in found for c in line["conformal"] if (c["method"], c["wanted"]) == (method, coverage)
-                ]
-                cells.append(
-                    f"{mean(c['mean_coverage'] for c in items)}, {statistics.mean(c['mean_size'] for c in items):.2f}"
-                )
-            second.append(f"| {name} | {method.upper()} | {' | '.join(cells)} |")
-    return "\n".join(first) + "\n\n" + "\n".join(second)
+                fitted = [item for item in items if (item["method"], item["wanted"]) == (method, coverage)]
+                size = statistics.mean(item["mean_size"] for item in fitted)
+                rows[-1].append(f"{_mean(fitted, 'mean_coverage')}, {size:.2f}")
+    return as_markdown(rows)
+
+
+def _by_set(lines: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    sets = dict.fromkeys(line["set"] for line in lines)
+    return {name: [line for line in lines if line["set"] == name] for name in sets}
+
+
+def _mean(lines: Iterable[Mapping[str, float]], key: str) -> str:
+    return fraction(statistics.mean(line[key] for line in lines))
 
 
 def main() -> None:
@@ -193,7 +195,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     if options.table:
-        print(tables(json.loads(options.out.read_text())))
+        lines = json.loads(options.out.read_text())
+        print(f"{accuracies(lines)}\n\n{coverages(lines)}")
         return
     torch.set_num_threads(1)
     for name in options.sets:

@@ -27,6 +27,11 @@ def fraction(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
+def fractions(values: Iterable[float]) -> str:
+    """.817, .823 for 0.817 and 0.823."""
+    return ", ".join(map(fraction, values))
+
+
 def percent(value: float) -> str:
     """81.7 for 0.817."""
     return f"{100 * value:.1f}"

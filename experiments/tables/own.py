@@ -87,7 +87,7 @@ def noise(folder: Path) -> str:
     for set_, variant in sorted({(line["set"], line["variant"]): None for line in lines}, key=_default_first):
         found = [line["test"] for line in lines if (line["set"], line["variant"]) == (set_, variant)]
         means = [statistics.mean(one[column] for one in found) for column in columns]
-        rows.append([set_, names.get(variant, variant), *(f"{100 * mean:.1f}" for mean in means)])
+        rows.append([set_, names.get(variant, variant), *map(percent, means)])
     return as_markdown(rows)
 
 

@@ -80,12 +80,6 @@ def slots(seeds: list[dict[str, Any]]) -> str:
     return " | ".join(spread([one["test"][metric] for one in seeds]) for metric in SLOTS)
 
 
-def test_tables_of_relied_on_probabilities(load_script: Callable[[str], ModuleType]) -> None:
-    tables = load_script("experiments/trust.py").tables(read("experiments/results/trust.json"))
-    for table in tables.split("\n\n"):
-        assert table in EXPERIMENTS, "python experiments/trust.py --table prints the tables"
-
-
 def test_accuracies_of_the_papers_models() -> None:
     lines = read("benchmarks/results/accuracy.json")
     for run in sorted({line["run"] for line in lines}):
