@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import gmlp, hypermixer, own, pnlp, text_to_text, use
+from tables import benchmarks, gmlp, hypermixer, own, pnlp, text_to_text, use
 from tables.markdown import NO_RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +52,11 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "fine_tuned": own.fine_tuned,
     "noise": own.noise,
     "patience": own.patience,
+    "speed": benchmarks.speed,
+    "native_profile": benchmarks.native_profile,
+    "papers_models": benchmarks.papers_models,
+    "training_steps": benchmarks.training_steps,
+    "trainings": benchmarks.trainings,
     "pnlp_tables": pnlp.pnlp_tables,
     "exact_match": pnlp.exact_match,
     "languages": pnlp.languages,

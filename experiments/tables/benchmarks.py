@@ -1,0 +1,101 @@
+"""Tables of docs/benchmarks.md whose results are under benchmarks/results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tables.markdown import as_markdown, fraction, read_results, spread
+
+SYSTEMS = {
+    "native": "mixling, native engine",
+    "native, AVX2": "the same without AVX-512",
+    "onnx": "mixling, ONNX Runtime",
+    "tf-idf + lr": "TF-IDF + LR (scikit-learn)",
+    "fasttext, split as for its training": "fastText, text split as for its training",
+    "fasttext, raw lines": "fastText, raw lines",
+}
+PARTS = {
+    "split": "words found",
+    "word table": "words looked up",
+    "hidden layer from the products of words": "hidden layer from what is kept of words",
+    "products with integers": "second product, integers",
+    "products with floats, GELU": "other products, GELU",
+    "norms, pools, output": "norms, pools, output",
+    "n-gram branch": "n-gram branch",
+    "Python objects": "Python: strings in, predictions out",
+}
+PAPERS = {  # for each run its set, and what the table calls set and model
+    "snips:x-small": ("snips", "SNIPS, 7 intents", "X-SMALL"),
+    "clinc150:x-small+model.frontend.window=1": ("clinc150", "CLINC150, 150 intents", "X-SMALL, window of one word"),
+}
+STEPS = {
+    "mixling": "mixling",
+    "mixling, with changes of texts": "mixling, with typos and pseudo-words, as it trains",
+    "embedding bag": "textbook, embedding bag",
+    "dense counters": "textbook, dense counters",
+}
+TRAININGS = {
+    "snips": "SNIPS, 13,084 texts, 13 epochs",
+    "imdb": "IMDB, 25,000 reviews, one epoch",
+    "million": "1,000,000 texts, 50 steps",
+}
+
+
+def speed(folder: Path) -> str:
+    """Microseconds of one text, median and 90th percentile, and texts per second, with warm and cold caches."""
+    results = read_results(folder, "native", "benchmarks")["results"]
+    rows = [["", "SNIPS, one text", "SNIPS, many", "IMDB, one text", "IMDB, many"]]
+    for key, name in SYSTEMS.items():
+        rows.append([name])
+        for set_ in ("snips", "imdb"):
+            found = results[set_]["systems"][key]
+            rows[-1].append(f"{found['p50_us']:.0f}, {found['p90_us']:.0f}")
+            rows[-1].append(f"{found['warm_texts_per_second']:,}, {found['cold_texts_per_second']:,}")
+    return as_markdown(rows)
+
+
+def native_profile(folder: Path) -> str:
+    """Where the native engine's time goes."""
+    results = read_results(folder, "native_profile", "benchmarks")["results"]
+    found = [results[name] for name in ("snips", "imdb", "snips, X-SMALL")]
+    rows = [["microseconds a text", "SNIPS", "IMDB", "SNIPS, X-SMALL"]]
+    rows.append(["all", *(f"{one['us_per_text']:.1f}" for one in found)])
+    for part, name in PARTS.items():
+        rows.append([name, *(f"{one['us_per_text'] * one['fractions'].get(part, 0):.1f}" for one in found)])
+    others = [sum(value for part, value in one["fractions"].items() if part not in PARTS) for one in found]
+    rows.append(["other"])
+    rows[-1] += [f"{one['us_per_text'] * other:.1f}" for one, other in zip(found, others, strict=True)]
+    return as_markdown(rows)
+
+
+def papers_models(folder: Path) -> str:
+    """Classifiers of the papers on test, beside TF-IDF."""
+    lines = read_results(folder, "accuracy", "benchmarks")
+    baselines = read_results(folder, "baselines", "benchmarks")["sets"]
+    rows = [["test set", "model", "test", "TF-IDF + LR", "commit, date"]]
+    for run, (set_, title, model) in PAPERS.items():
+        found = [line for line in lines if line["run"] == run]
+        accuracies = [spread([line["test"]["accuracy"] for line in found]), fraction(baselines[set_]["test_accuracy"])]
+        made = found[0]["provenance"]
+        rows.append([title, model, *accuracies, f"{made['commit'][:7]}, {made['date'][:10]}"])
+    return as_markdown(rows)
+
+
+def training_steps(folder: Path) -> str:
+    """Milliseconds of a training step."""
+    steps = read_results(folder, "training", "benchmarks")["steps"]
+    rows = [["texts in a batch", "64", "256, the default from 5,000 texts on"]]
+    for key, name in STEPS.items():
+        rows.append([name, *(f"{steps[size]['ms'][key]:.2f}" for size in ("64", "256"))])
+    return as_markdown(rows)
+
+
+def trainings(folder: Path) -> str:
+    """Time and memory of whole trainings."""
+    results = read_results(folder, "training", "benchmarks")
+    rows = [["", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
+    for key, name in TRAININGS.items():
+        found = results[key]
+        rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] / 1000:.2f}"])
+        rows[-1] += [f"{found['phases_wall_s'][part]:.0f}" for part in ("steps and evaluations", "n-gram branch")]
+    return as_markdown(rows)
