@@ -30,6 +30,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gmlp_ablation": gmlp.gmlp_ablation,
     "gmlp_filters": gmlp.gmlp_filters,
     "gmlp_scaling": gmlp.gmlp_scaling,
+    "gmlp_data": gmlp.gmlp_data,
     "pretraining": gmlp.pretraining,
     "fashion_mnist": gmlp.fashion_mnist,
     "parsing": text_to_text.parsing,

@@ -45,6 +45,17 @@ def gmlp_scaling(folder: Path) -> str:
     return as_markdown(rows)
 
 
+def gmlp_data(folder: Path) -> str:
+    """Figure 7's axis of data: perplexities by the part of the text that models of the middle depth are trained on."""
+    points = read_results(folder, "gmlp_scaling")["data"]["points"]
+    parts = next(iter(points.values()))
+    rows = [["model", *(f"{part['fraction']:.0%}, {part['tokens'] / 1e6:.2g} M subwords" for part in parts)]]
+    for model, found in points.items():
+        name = f"{NAMES[model]} ({found[0]['layers']} layers)"
+        rows.append([name, *(f"{point['perplexity']:.1f}" for point in found)])
+    return as_markdown(rows)
+
+
 def pretraining(folder: Path) -> str:
     """Section 4.4: perplexities of masked language models, and accuracies on pairs after fine-tuning, in percent."""
     results = read_results(folder, "pretraining")
