@@ -13,6 +13,7 @@ from mixling.errors import ConfigError
 from mixling.runs import LABELS, MASKED_LM, resolve
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
+from mixling.text.table import SEPARATOR
 from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData, augmentation
 from mixling.training.augmentation import MILD_AUGMENTATION
 
@@ -113,6 +114,13 @@ def test_pairs_change_together_as_they_do_one_by_one(
             assert [keys[0][row] for row in found] == [keys[1][row] for row in item.words]
     again = made.change_pairs(texts[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
+
+
+def test_pairs_without_words_are_separators() -> None:
+    known = encoder(overlap=True)
+    made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
+    changed = made.change_pairs([("", ""), (" ", "")], known, np.arange(2), 2, seed=0, step=0)
+    assert [item.tolist() for item in changed] == [[SEPARATOR], [SEPARATOR]]
 
 
 def test_a_table_that_is_full_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:

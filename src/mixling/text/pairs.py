@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mixling.text.config import TextConfig
 from mixling.text.splitting import SplitTexts
-from mixling.text.table import SECOND, SEPARATOR, SHARED, SPECIAL, Word
+from mixling.text.table import MARKS, SECOND, SEPARATOR, SHARED, SPECIAL, Word
 from mixling.text.unicode import lower
 
 
@@ -32,12 +32,12 @@ class JoinedPairs:
 
     def split(self, words: Sequence[str], cut: npt.NDArray[np.bool_]) -> SplitTexts:
         """Return the pairs as texts of words with marks, given what the numbers stand for and which texts were cut."""
-        keys = self.index.astype(np.int64) * (1 << 2) + self.marks
+        keys = self.index.astype(np.int64) * MARKS + self.marks
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(first)
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order))
-        found = [_word(words, *divmod(key, 1 << 2)) for key in distinct[order].tolist()]
+        found = [_word(words, *divmod(key, MARKS)) for key in distinct[order].tolist()]
         return SplitTexts(found, rank[inverse], self.lengths, cut | self.shortened)
 
 

@@ -20,6 +20,7 @@ from mixling.text.vocabulary import Vocabulary
 # A word, or (word, marks) where the texts of a pair, or the words they share, are marked.
 Word = str | tuple[str, int]
 SECOND, SHARED = 1, 2
+MARKS = (SECOND | SHARED) + 1  # the number of values that marks have
 
 PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
 # Fields for the origin of the vocabulary; only its content matters.

@@ -11,10 +11,9 @@ from mixling.arrays import Int32, Int64
 from mixling.text.encoder import TextEncoder
 from mixling.text.noise import misspell
 from mixling.text.pairs import LoweredWords
-from mixling.text.table import FIRST, SECOND, SEPARATOR, SHARED, plain_word
+from mixling.text.table import FIRST, MARKS, SEPARATOR, plain_word
 
 PseudoWord = Callable[[int], str]
-_MARKS = (SECOND | SHARED) + 1
 
 
 class ChangedWords:
@@ -34,10 +33,11 @@ class ChangedWords:
         self._in_lower_case = LoweredWords()
         # By word: its typos, its row for each value of marks (-1: not made yet), and whether it begins with a letter.
         self._typos = np.zeros((0, len(kinds) * spellings), np.int32)
-        self._rows = np.zeros((0, _MARKS), np.int32)
+        self._rows = np.zeros((0, MARKS), np.int32)
         self._lowered = np.zeros(0, np.int64)  # of the first words; the others are not needed yet
         self._is_alpha = np.zeros(0, bool)
         self._pseudo_words = np.full(pseudo_words, -1, np.int32)
+        self._grow(1)  # separators are found where there are no words, too
         keys = encoder.table_keys()
         self.of_rows = np.concatenate([np.zeros(FIRST, np.int32), self.add([plain_word(key) for key in keys])])
         marks = [0 if isinstance(key, str) else key[1] for key in keys]
