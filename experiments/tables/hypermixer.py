@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, percent, read_results, spread
@@ -85,13 +85,23 @@ def _family(folder: Path, key: str) -> str:
 
 def hypermixer_search(folder: Path) -> str:
     """HyperMixer's Figures 3 and 4: the expected best of n random trials, by model and size of the data."""
-    results = read_results(folder, "hypermixer_search")
-    rows = [["examples", "model", "trials", "one trial", "best of 5", "best of 10", "best of all", "commit"]]
-    for size in results["fractions"].values():
+    return _search(folder, "hypermixer_search", (5, 10))
+
+
+def hypermixer_search_snips(folder: Path) -> str:
+    """Figure 3 on SNIPS, with fewer trials."""
+    return _search(folder, "hypermixer_search-snips", ())
+
+
+def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
+    """The expected best of one trial, of some numbers of them and of all."""
+    best_of = [f"best of {number}" for number in numbers]
+    rows = [["examples", "model", "trials", "one trial", *best_of, "best of all", "commit"]]
+    for size in read_results(folder, name)["fractions"].values():
         for model, found in size["models"].items():
             count = len(found["expected"])
             rows.append([f"{size['examples']:,}", model, str(count)])
-            for number in (1, 5, 10, count):
+            for number in (1, *numbers, count):
                 best, deviation = found["expected"][number - 1], found["deviation"][number - 1]
                 rows[-1].append(f"{percent(best)} ± {percent(deviation)}")
             rows[-1].append(size["provenance"]["commit"][:7])
