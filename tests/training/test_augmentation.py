@@ -13,7 +13,6 @@ from mixling.errors import ConfigError
 from mixling.runs import LABELS, MASKED_LM, resolve
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
-from mixling.text.table import SEPARATOR
 from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData, augmentation
 from mixling.training.augmentation import MILD_AUGMENTATION
 
@@ -120,7 +119,7 @@ def test_pairs_without_words_are_separators() -> None:
     known = encoder(overlap=True)
     made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
     changed = made.change_pairs([("", ""), (" ", "")], known, np.arange(2), 2, seed=0, step=0)
-    assert [item.tolist() for item in changed] == [[SEPARATOR], [SEPARATOR]]
+    assert [[["[PAD]", "[SEP]"][row] for row in item] for item in changed] == [["[SEP]"], ["[SEP]"]]
 
 
 def test_a_table_that_is_full_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
