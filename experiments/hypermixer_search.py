@@ -2,7 +2,7 @@
 
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search    # 4 hours of one core, estimated
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-0.1 --fractions 0.1   # 20 minutes
-    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-snips --task snips --trials 5
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-snips --task snips --trials 3
 
 Paper: with 10 to 100% of the data HyperMixer is the further ahead of MLP-Mixer the less there is (Figure 3); of 20
 random draws of learning rate and dropout, the expected best validation performance of HyperMixer is as high as the

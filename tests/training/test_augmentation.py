@@ -13,7 +13,7 @@ from mixling.errors import ConfigError
 from mixling.runs import LABELS, MASKED_LM, resolve
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import LabelSet, MinHash, Text, train_vocabulary
-from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, LabeledData, augmentation
+from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, LabeledData, augmentation
 from mixling.training.augmentation import MILD_AUGMENTATION
 
 TEXTS = ["please book a table for dinner", "play some modern music", "what is the weather tomorrow"] * 20
@@ -31,7 +31,7 @@ def augmenter(config: AugmentationConfig, **options: object) -> Augmenter:
 
 
 def words_of(made: Augmenter, texts: list[Text], *, step: int = 0) -> list[list[str]]:
-    encoded = made.encode(texts, np.arange(len(texts)), len(texts), seed=0, step=step)
+    encoded = made.encode(texts, BatchPart(np.arange(len(texts)), len(texts), 0, step))
     words = ["[PAD]", "[SEP]", "[EMPTY]", *made.encoder.table_words()]
     return [[words[row] for row in item.words] for item in encoded]
 
@@ -84,10 +84,10 @@ def test_texts_that_are_encoded_already_change_in_the_same_way(split: bool) -> N
     expected = words_of(Augmenter.of_texts(config, encoder(), TEXTS), texts, step=5)
     made = Augmenter.of_texts(config, encoder(), TEXTS)
     for step in (4, 5):
-        changed = made.change(rows, known, whole, len(texts), seed=0, step=step)
+        changed = made.change(rows, known, BatchPart(whole, len(texts), 0, step))
     words = ["[PAD]", "[SEP]", "[EMPTY]", *made.encoder.table_words()]
     assert [[words[row] for row in item] for item in changed] == expected
-    again = made.change(rows[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
+    again = made.change(rows[3:5], known, BatchPart(np.array([3, 4]), len(texts), 0, 5))
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
     bags, own = made.encoder.bags(rows[0]).features, known.bags(rows[0]).features
     assert bags.tolist() == own.tolist()
@@ -106,19 +106,19 @@ def test_pairs_change_together_as_they_do_one_by_one(
     expected = Augmenter.of_texts(config, encoder(**marks), TEXTS)
     made = Augmenter.of_texts(config, encoder(**marks), TEXTS)
     for step in (4, 5):
-        changed = made.change_pairs(texts, known, whole, len(texts), seed=0, step=step)
-        wanted = expected.encode(texts, whole, len(texts), seed=0, step=step)
+        changed = made.change_pairs(texts, known, BatchPart(whole, len(texts), 0, step))
+        wanted = expected.encode(texts, BatchPart(whole, len(texts), 0, step))
         keys = [[0, 1, 2, *one.encoder.table_keys()] for one in (made, expected)]
         for found, item in zip(changed, wanted, strict=True):
             assert [keys[0][row] for row in found] == [keys[1][row] for row in item.words]
-    again = made.change_pairs(texts[3:5], known, np.array([3, 4]), len(texts), seed=0, step=5)
+    again = made.change_pairs(texts[3:5], known, BatchPart(np.array([3, 4]), len(texts), 0, 5))
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
 
 
 def test_pairs_without_words_are_separators() -> None:
     known = encoder(overlap=True)
     made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
-    changed = made.change_pairs([("", ""), (" ", "")], known, np.arange(2), 2, seed=0, step=0)
+    changed = made.change_pairs([("", ""), (" ", "")], known, BatchPart(np.arange(2), 2, 0, 0))
     assert [[["[PAD]", "[SEP]"][row] for row in item] for item in changed] == [["[SEP]"], ["[SEP]"]]
 
 
@@ -129,7 +129,7 @@ def test_a_table_that_is_full_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> 
     made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
     tables = set()
     for step in range(6):
-        made.change_pairs(pairs, known, whole, len(pairs), seed=0, step=step)
+        made.change_pairs(pairs, known, BatchPart(whole, len(pairs), 0, step))
         tables.add(id(made.encoder))
         bags = made.encoder.bags(np.arange(len(made.encoder)))
         assert len(bags.features) == len(made.encoder)
@@ -174,11 +174,11 @@ def test_tags_stay_with_their_words(tokens: str) -> None:
 def test_a_changed_word_is_no_longer_shared_by_a_pair() -> None:
     made = augmenter(ALL_TYPOS, overlap=True)
     pair = ("weather tomorrow", "weather tomorrow")
-    bags = made.encoder.bags(made.encode([pair], np.arange(1), 1, seed=0, step=0)[0].words)
+    bags = made.encoder.bags(made.encode([pair], BatchPart(np.arange(1), 1, 0, 0))[0].words)
     shared = made.encoder.config.num_rows - 1
     assert not (bags.features == shared).any()
     unchanged = augmenter(NO_AUGMENTATION, overlap=True)
-    bags = unchanged.encoder.bags(unchanged.encode([pair], np.arange(1), 1, seed=0, step=0)[0].words)
+    bags = unchanged.encoder.bags(unchanged.encode([pair], BatchPart(np.arange(1), 1, 0, 0))[0].words)
     assert (bags.features == shared).any(1).sum() == 4
 
 

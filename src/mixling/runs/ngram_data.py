@@ -20,7 +20,7 @@ from mixling.text.encoder import Encoded, Text, TextEncoder
 from mixling.text.long_texts import text_windows
 from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, TypoKind
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, TypoKind
 
 TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
@@ -127,7 +127,7 @@ def _misspell(
         return encoder, encode_rows(encoder, mixed_noise(texts, kinds, TYPOS))
     config = AugmentationConfig(pseudo_words=0, typos=TYPOS, typo_kinds=tuple(kinds))
     augmenter = Augmenter(config, encoder, (), spellings=_SPELLINGS)
-    changed = augmenter.change(rows, encoder, np.arange(len(rows)), len(rows), seed=0, step=0)
+    changed = augmenter.change(rows, encoder, BatchPart(np.arange(len(rows)), len(rows), seed=0, step=0))
     return augmenter.encoder.copy(max_table=_TABLE_WORDS, keep=True), changed
 
 

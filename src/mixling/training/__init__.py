@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter
+    from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart
     from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.checkpoint import load_checkpoint, save_checkpoint
     from mixling.training.config import NgramConfig

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,24 @@ MILD_AUGMENTATION = AugmentationConfig(pseudo_words=0.1, typos=0.1, typo_kinds=(
 NO_AUGMENTATION = AugmentationConfig(pseudo_words=0.0, typos=0.0)
 
 
+class BatchPart(NamedTuple):
+    """Which texts of a batch are read, on which alone their changes depend.
+
+    Attributes:
+        chosen: the indices of the texts in the batch.
+        size: number of texts in the complete batch.
+    """
+
+    chosen: Indices
+    size: int
+    seed: int
+    step: int
+
+    def draw(self, width: int) -> npt.NDArray[np.float64]:
+        """Return a number from 0 to below 1 for each of the first `width` words of the texts, whatever the width."""
+        return np.random.default_rng([self.seed, 2, self.step]).random((width, self.size))[:, self.chosen].T
+
+
 class Augmenter:
     """Encodes texts with some of their words changed.
 
@@ -95,51 +113,32 @@ class Augmenter:
         """Return an augmenter whose pseudo-words are made from the words of texts."""
         return cls(config, encoder, encoder.normal_words(texts))
 
-    def encode(self, texts: Sequence[Text], chosen: Indices, size: int, *, seed: int, step: int) -> list[Encoded]:
-        """Encode texts of a batch as rows of the augmenter's own encoder, which are valid until the next call.
-
-        Args:
-            chosen: the indices of the texts in the batch.
-            size: number of texts in the complete batch.
-        """
+    def encode(self, texts: Sequence[Text], part: BatchPart) -> list[Encoded]:
+        """Encode texts of a batch as rows of the augmenter's own encoder, which are valid until the next call."""
         width = self.encoder.config.max_len * (1 + any(isinstance(text, tuple) for text in texts))
-        drawn = self._draw(chosen, size, width, seed, step)
-        return self.encoder.encode(texts, changes=[_Change(self._changed, self.config.rate, row) for row in drawn])
+        changes = [_Change(self._changed, self.config.rate, row) for row in part.draw(width)]
+        return self.encoder.encode(texts, changes=changes)
 
     def change(
-        self,
-        texts: Sequence[npt.NDArray[np.int32]],
-        encoder: TextEncoder,
-        chosen: Indices,
-        size: int,
-        *,
-        seed: int,
-        step: int,
+        self, texts: Sequence[npt.NDArray[np.int32]], encoder: TextEncoder, part: BatchPart
     ) -> list[npt.NDArray[np.int32]]:
         """Return what `encode` does for single texts whose tokens are words, given as rows of another encoder."""
         words = self._changed_words(encoder)
         read = real_tokens(texts)
-        flat, drawn = np.concatenate(texts), self._draw(chosen, size, read.shape[1], seed, step)[read]
+        flat, drawn = np.concatenate(texts), part.draw(read.shape[1])[read]
         at = ((drawn < self.config.rate) & (flat >= FIRST)).nonzero()[0]
         flat[at] = words.rows(self._change(words, words.of_rows[flat[at]], drawn[at]))
         return split_like(flat, texts)
 
     def change_pairs(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        encoder: TextEncoder,
-        chosen: Indices,
-        size: int,
-        *,
-        seed: int,
-        step: int,
+        self, pairs: Sequence[tuple[str, str]], encoder: TextEncoder, part: BatchPart
     ) -> list[npt.NDArray[np.int32]]:
         """Return what `encode` does for pairs of texts whose tokens are words; rows of `encoder` are known already."""
         words = self._changed_words(encoder)
         split = encoder.split_strings(list(itertools.chain.from_iterable(pairs)))
         lengths = split.lengths.reshape(-1, 2).sum(1)
         read = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        flat, drawn = words.add(split.words)[split.index], self._draw(chosen, size, read.shape[1], seed, step)[read]
+        flat, drawn = words.add(split.words)[split.index], part.draw(read.shape[1])[read]
         at = (drawn < self.config.rate).nonzero()[0]
         flat[at] = self._change(words, flat[at], drawn[at])
         joined = join_pairs(flat, split.lengths, words.lowered, encoder.config)
@@ -166,13 +165,6 @@ class Augmenter:
             numbers = np.minimum((drawn[at] / (pseudo or 1) * _PSEUDO_WORDS).astype(np.int64), _PSEUDO_WORDS - 1)
             out[at] = known.pseudo_words(numbers, self._pseudo_word)
         return out
-
-    def _draw(self, chosen: Indices, size: int, width: int, seed: int, step: int) -> npt.NDArray[np.float64]:
-        """Return a number for each of the first `width` words of the chosen texts, whatever the width.
-
-        Below `rate` a word changes, as the number determines.
-        """
-        return np.random.default_rng([seed, 2, step]).random((width, size))[:, chosen].T
 
     def _changed(self, word: str, drawn: float) -> str:
         """Return the word as a number below `rate` changes it."""

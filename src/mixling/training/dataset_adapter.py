@@ -21,7 +21,7 @@ from mixling.tasks.base import Task
 from mixling.tasks.objective import Objective
 from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
-from mixling.training.augmentation import Augmenter
+from mixling.training.augmentation import Augmenter, BatchPart
 from mixling.training.long_texts import LongTexts, find_long_texts
 from mixling.training.memory import release
 from mixling.training.state import gather
@@ -119,13 +119,14 @@ class LabeledData(TrainingData):
         if self.augmenter is None:
             return self.train.words(mine), self.train.starts(mine)
         encoder, pairs = self.train.encoder, self.train.dataset.schema.pairs
+        part = BatchPart(chosen, size, seed, step)
         if self.train.is_kept and encoder.config.tokens == "words" and not pairs:
             words = self.train.words(mine)
-            return self.augmenter.change(words, encoder, chosen, size, seed=seed, step=step), None
+            return self.augmenter.change(words, encoder, part), None
         texts = [self.train.dataset.texts[i] for i in mine]
         if pairs and encoder.config.tokens == "words":
-            return self.augmenter.change_pairs(texts, encoder, chosen, size, seed=seed, step=step), None
-        encoded = self.augmenter.encode(texts, chosen, size, seed=seed, step=step)
+            return self.augmenter.change_pairs(texts, encoder, part), None
+        encoded = self.augmenter.encode(texts, part)
         starts = [item.starts for item in encoded if item.starts is not None]
         return [item.words for item in encoded], starts or None
 
