@@ -32,7 +32,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
-from mixer_family import TASKS, matched
+from mixer_family import matched, task_of
 
 from mixling.cost import provenance
 from mixling.runs import as_toml
@@ -112,11 +112,12 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--fractions", nargs="+", type=float, default=[0.1, 0.25, 0.5, 1.0])
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--epochs", type=int, help="instead of the task's own number")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="by default results/hypermixer_search.json, -TASK.json but for SST-2")
     options = parser.parse_args()
     made = provenance(seed=0)
-    task, data = TASKS[options.task], options.data / options.task
+    task, data = task_of(options.task, options), options.data / options.task
     suffix = "" if options.task == TRIED[0] else f"-{options.task}"
     out: Path = options.out or Path(__file__).parent / "results" / f"hypermixer_search{suffix}.json"
     with gzip.open(data / f"{task.train}.jsonl.gz", "rt", encoding="utf-8") as file:

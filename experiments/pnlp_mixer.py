@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from mixer_family import is_done
 from own_models import Rows, chosen_baseline
-from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, Row, mbert, rows_of
+from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, TEACHER, Row, mbert, rows_of
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
 from mixling.comparison import Baseline, tfidf
@@ -120,6 +120,8 @@ def configure(row: Row, task: str, seed: int, options: argparse.Namespace) -> Ru
         training["epochs"] = options.epochs
     training["seed"] = seed
     values = {"task": task, "model": merge(row.model.to_dict(), {"text": text}), "train": training}
+    if row.taught:
+        values["distill"] = {"teacher": str(options.teacher), "fine_tune": True, "tuning": TEACHER}
     return parse(RunConfig, values, where=row.label)
 
 
@@ -240,6 +242,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", nargs="+", metavar="LABEL", help="these rows of the tables alone")
     parser.add_argument("--embeddings", type=Path, help="Table 1: .npy with a row for each subword of mBERT")
+    parser.add_argument("--teacher", type=Path, help="Table 2: folder of transformers, fine-tuned for two more rows")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="200 rows and one epoch; nothing is written")
     parser.add_argument("--runs", type=Path, default=Path("runs/pnlp_mixer"))
