@@ -2,7 +2,8 @@
 
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search    # 4 hours of one core, estimated
     python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-0.1 --fractions 0.1   # 20 minutes
-    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-snips --task snips --trials 3
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/search-snips --task snips     # 8 hours
+    python experiments/hypermixer_search.py --data ../shared/data --runs runs/p --task conjnli --epochs 8 --trials 10
 
 Paper: with 10 to 100% of the data HyperMixer is the further ahead of MLP-Mixer the less there is (Figure 3); of 20
 random draws of learning rate and dropout, the expected best validation performance of HyperMixer is as high as the
@@ -13,7 +14,7 @@ at each size of the data (`mixling tune`): the rate is drawn from 5e-4 to 8e-3, 
 
 Results have the expected best of n trials with its standard deviation, of each model and size, and a picture beside
 them; sizes that are not named keep what they have. Searches that are finished in --runs are not repeated, and others
-are resumed. On a GPU (an H200 and 16 cores), the four sizes side by side take 8 minutes.
+are resumed. On a GPU (an H200 and 16 cores), the four sizes of a task side by side take about 8 minutes.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "conjnli": hypermixer.conjnli,
     "hypermixer_search": hypermixer.hypermixer_search,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
+    "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,
     "gmlp_ablation": gmlp.gmlp_ablation,
     "gmlp_filters": gmlp.gmlp_filters,
     "gmlp_scaling": gmlp.gmlp_scaling,

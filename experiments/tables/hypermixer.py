@@ -89,8 +89,13 @@ def hypermixer_search(folder: Path) -> str:
 
 
 def hypermixer_search_snips(folder: Path) -> str:
-    """Figure 3 on SNIPS, with fewer trials."""
-    return _search(folder, "hypermixer_search-snips", ())
+    """Figure 3 on SNIPS."""
+    return _search(folder, "hypermixer_search-snips", (10,))
+
+
+def hypermixer_search_conjnli(folder: Path) -> str:
+    """Figure 3 on ConjNLI."""
+    return _search(folder, "hypermixer_search-conjnli", ())
 
 
 def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
@@ -101,8 +106,8 @@ def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
         for model, found in size["models"].items():
             count = len(found["expected"])
             rows.append([f"{size['examples']:,}", model, str(count)])
-            for number in (1, *numbers, count):
-                best, deviation = found["expected"][number - 1], found["deviation"][number - 1]
-                rows[-1].append(f"{percent(best)} ± {percent(deviation)}")
+            best = zip(found["expected"], found["deviation"], strict=True)
+            cells = [f"{percent(value)} ± {percent(deviation)}" for value, deviation in best]
+            rows[-1] += [cells[number - 1] if number <= count else "" for number in (1, *numbers, count)]
             rows[-1].append(size["provenance"]["commit"][:7])
     return as_markdown(rows)

@@ -153,7 +153,7 @@ def open_teacher(
         if config.fine_tune:
             if folder is None:
                 raise ConfigError("fine-tuning a teacher needs a folder: use `mixling distill`")
-            return _tuned(name, config, train, validation, task, folder=folder, log=log)
+            name = _tuned(name, config, train, validation, task, seed=seed, folder=folder, log=log)
         return TransformerTeacher(name, task=type(task), max_len=config.max_len)
     if _kind(path) == "saved":
         return SavedTeacher(path)
@@ -161,21 +161,26 @@ def open_teacher(
 
 
 def _tuned(
-    base: str, config: DistillConfig, train: Dataset, validation: Dataset, task: Task, *, folder: Path, log: Log
-) -> Teacher:
-    """Return the mean of the fine-tuned models, of which those that do not exist yet are trained."""
-    members, tuning = [], config.tuning
-    for number, seed in enumerate(tuning.seeds, 1):
-        model = folder / ("model" if number == 1 else f"model-{number}")
-        content = [_content(base), tuning.to_dict() | {"seeds": None}, task.labels.to_dict(), seed]
-        with _once(folder / f"fine-tuned-{number}.json", content, train, validation, result=model) as made:
-            if made:
-                log(f"teacher: reusing {model}, fine-tuned before")
-            else:
-                log(f"teacher: fine-tuning {base} on {len(train):,} examples, seed {seed}")
-                fine_tune(base, train, validation, task, folder=model, config=tuning, seed=seed, log=log)
-        members.append(TransformerTeacher(str(model), task=type(task), max_len=config.max_len))
-    return EnsembleTeacher(members)
+    base: str,
+    config: DistillConfig,
+    train: Dataset,
+    validation: Dataset,
+    task: Task,
+    *,
+    seed: int,
+    folder: Path,
+    log: Log,
+) -> str:
+    """Return the folder of the fine-tuned teacher, which is trained if it does not exist yet."""
+    model = folder / "model"
+    content = [_content(base), config.tuning.to_dict(), task.labels.to_dict(), seed]
+    with _once(folder / "fine-tuned.json", content, train, validation, result=model) as made:
+        if made:
+            log(f"teacher: reusing {model}, fine-tuned before")
+        else:
+            log(f"teacher: fine-tuning {base} on {len(train):,} examples")
+            fine_tune(base, train, validation, task, folder=model, config=config.tuning, seed=seed, log=log)
+    return str(model)
 
 
 def _ensemble(

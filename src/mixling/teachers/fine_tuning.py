@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,12 +31,6 @@ class FineTuneConfig(Config):
     warmup: float = Field(0.1, ge=0, lt=1, description="fraction of the steps")
     weight_decay: float = Field(0.01, ge=0, description="weight decay of AdamW")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability that is spread over all labels")
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(
-        (0,),
-        min_length=1,
-        description="of the new head and the order of the examples, whatever the student's seed; with several, the "
-        "teacher is the mean of a model for each",
-    )
 
 
 def fine_tune(
