@@ -62,6 +62,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "trainings": benchmarks.trainings,
     "pnlp_tables": pnlp.pnlp_tables,
     "exact_match": pnlp.exact_match,
+    "pnlp_sizes": pnlp.sizes,
+    "pnlp_distilled": pnlp.distilled,
     "languages": pnlp.languages,
     "hyperpartisan": pnlp.hyperpartisan,
 }

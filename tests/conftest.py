@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,6 +29,15 @@ if SHAPES:
 
 # Where shapes are checked: these tests call all that is checked. In trainings the checks took half of the time.
 SHAPES_CHECKED = ("contract", "layers", "mixers", "models")
+
+# Where trainings draw their two plots, which elsewhere are empty files: they take half the time of a tiny training.
+PLOTS_DRAWN = ("test_images.py", "test_plots.py", "test_questions.py")
+DRAWN = pytest.StashKey[bool]()
+PLOTS = {
+    "mixling.runs.run": "training_curves",
+    "mixling.runs.labeled": "plot_confusion",
+    "mixling.vision.run": "plot_confusion",
+}
 
 # The same examples in every run, however busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -53,9 +65,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Check shapes in some folders only, fixtures included."""
+    """Check shapes and draw plots for some tests only, fixtures included."""
+    item.config.stash[DRAWN] = item.path.name in PLOTS_DRAWN
     if SHAPES:
         jaxtyping.config.update("jaxtyping_disable", item.path.parent.name not in SHAPES_CHECKED)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def plots_where_they_are_looked_at(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Replace the plots of trainings by empty files, but for the tests of PLOTS_DRAWN."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module, name in PLOTS.items() if SHAPES else ():
+            draw = getattr(importlib.import_module(module), name)
+            patched.setattr(f"{module}.{name}", functools.partial(_draw_or_touch, request.session, draw))
+        yield
+
+
+def _draw_or_touch(session: pytest.Session, draw: Callable[[Any, Path], None], values: Any, path: Path) -> None:
+    if session.config.stash[DRAWN]:
+        draw(values, path)
+    else:
+        path.touch()
 
 
 def pytest_collection_finish() -> None:

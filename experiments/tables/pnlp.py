@@ -9,6 +9,9 @@ from typing import Any
 
 from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread
 
+METRICS = ("word_accuracy", "span_f1", "sentence_accuracy")
+TITLES = ("word accuracy", "span F1", "sentence accuracy")
+
 
 def exact_match(folder: Path) -> str:
     """What pNLP-Mixer's "exact match" may be: our metrics less the printed figures, trained as the paper did."""
@@ -40,13 +43,13 @@ def pnlp_tables(folder: Path) -> str:
     for key, table in results.items():
         if not key.startswith("table"):
             continue
-        found = {label: row for label, row in table.items() if _of_validation(key, len(row["seeds"]))}
+        found = {label: row for label, row in table.items() if _of_validation(key, label, len(row["seeds"]))}
         if not found:
             continue
         if key.startswith(("table 3", "table 4")):
             parts.append(_varied(key, found, results))
             continue
-        rows = [["model", "parameters", "word accuracy", "span F1", "sentence accuracy", "ahead of the next", "paper"]]
+        rows = [["model", "parameters", *TITLES, "ahead of the next", "paper"]]
         differences = results.get(key.replace("table", "differences"), [])
         ahead = {line["first"]: interval(line["difference"], line["low"], line["high"]) for line in differences}
         for label, row in sorted(found.items(), key=lambda item: -(item[1]["paper"] or 0)):
@@ -62,21 +65,21 @@ def pnlp_tables(folder: Path) -> str:
 
 def _varied(key: str, found: dict[str, Any], results: dict[str, Any]) -> str:
     """BASE with one size changed, one seed each, beside all seeds of BASE itself."""
-    rows = [["BASE, with", "parameters", "word accuracy", "span F1", "sentence accuracy"]]
-    metrics = ("word_accuracy", "span_f1", "sentence_accuracy")
+    rows = [["BASE, with", "parameters", *TITLES]]
     own = results.get(f"table 1, {key.partition(', ')[2]}", {}).get("MinHash")
     if own is not None:
-        tested = [spread([seed["validation"][metric] for seed in own["seeds"]]) for metric in metrics]
+        tested = [spread([seed["validation"][metric] for seed in own["seeds"]]) for metric in METRICS]
         rows.append(["no change (three seeds)", f"{own['seeds'][0]['parameters']:,}", *tested])
     for label, row in found.items():
         rows.append([label.replace("1 layers", "1 layer"), f"{row['seeds'][0]['parameters']:,}"])
-        rows[-1] += [fraction(row["mean"][metric]) for metric in metrics]
+        rows[-1] += [fraction(row["mean"][metric]) for metric in METRICS]
     commit = next(iter(found.values()))["provenance"]["commit"][:7]
     return f"{key[0].upper()}{key[1:]}, one seed, commit {commit}:\n\n{as_markdown(rows)}"
 
 
-def _of_validation(key: str, seeds: int) -> bool:
-    return re.match(r"table [34]," if seeds < 3 else r"table [1-4],", key) is not None
+def _of_validation(key: str, label: str, seeds: int) -> bool:
+    wanted = r"table [34]," if seeds < 3 or label.endswith(", distilled") else r"table [1-4],"
+    return re.match(wanted, key) is not None
 
 
 def languages(folder: Path) -> str:
@@ -93,6 +96,34 @@ def languages(folder: Path) -> str:
         found = [tables[label]["mean"] for label in labels]
         rows.append([name, *(f"{fraction(one['sentence_accuracy'])}, {fraction(one['span_f1'])}" for one in found)])
     return as_markdown(rows)
+
+
+def sizes(folder: Path) -> str:
+    """Table 5 on English: all sizes on test, from the largest, and the two with transitions."""
+    rows = [["model", "parameters", "seeds", *TITLES, "paper", "commit"]]
+    found = read_results(folder, "pnlp_mixer").get("table 5, ours", {})
+    for label, row in sorted(found.items(), key=lambda item: (-(item[1]["paper"] or 0), item[0])):
+        if "rows" not in label:
+            rows.append([label, *_tested(row, "test"), f"{row['paper']}", row["provenance"]["commit"][:7]])
+    return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
+
+
+def distilled(folder: Path) -> str:
+    """Models of Table 2 trained on labels alone and as students, on validation."""
+    found = read_results(folder, "pnlp_mixer").get("table 2, paper", {})
+    rows = [["model", "parameters", "seeds", *TITLES, "commit"]]
+    for taught in (label for label in found if label.endswith(", distilled")):
+        for label in (taught.removesuffix(", distilled"), taught):
+            rows.append([label, *_tested(found[label], "validation"), found[label]["provenance"]["commit"][:7]])
+    return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
+
+
+def _tested(row: dict[str, Any], part: str) -> list[str]:
+    """Parameters, seeds, and the mean of the metrics, of three seeds and more with their standard deviation."""
+    seeds = row["seeds"]
+    show = spread if len(seeds) > 2 else lambda values: fraction(statistics.mean(values))
+    values = [show([seed[part][metric] for seed in seeds]) for metric in METRICS]
+    return [f"{seeds[0]['parameters']:,}", str(len(seeds)), *values]
 
 
 def hyperpartisan(folder: Path) -> str:

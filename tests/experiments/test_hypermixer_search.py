@@ -85,7 +85,8 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
     experiment.main()
     assert json.loads((tmp_path / "results" / "hypermixer_search-snips.json").read_text())["settings"]["epochs"] == 6
     assert {"data.columns.text=tokens", "data.columns.label=intent", "train.epochs=6"} < set(given["search-1"])
-    monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), *changed, "--epochs", "8"])
+    changed = ["--task", "snips", "--runs", str(tmp_path / "third"), "--fractions", "1", "--epochs", "8"]
+    monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), *changed])
     experiment.main()
     assert json.loads((tmp_path / "results" / "hypermixer_search-snips.json").read_text())["settings"]["epochs"] == 8
     assert "train.epochs=8" in given["search-1"]

@@ -29,8 +29,9 @@ def options(tmp_path: Path) -> argparse.Namespace:
     vocabulary.parent.mkdir(exist_ok=True)
     vocabulary.write_text("[UNK]\nplay\nsome\n##s\n", "utf-8")
     return argparse.Namespace(
-        data=tmp_path, runs=tmp_path / "runs", embeddings=None, training="ours", size="base", examples=None, epochs=None
-    )
+        data=tmp_path, runs=tmp_path / "runs", training="ours", size="base",
+        embeddings=None, examples=None, epochs=None, teacher=None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("table", "rows"), [("1", 6), ("2", 6), ("3", 10), ("4", 4), ("5", 13)])
@@ -113,6 +114,15 @@ def test_the_papers_recipe_or_ours(experiment: ModuleType, tmp_path: Path) -> No
     paper = experiment.configure(row, "tagging", 3, given)
     assert (paper.train.epochs, paper.train.batch_size, paper.train.optim.lr) == (80, 256, 5e-4)
     assert str(paper.model.text.vocabulary).endswith("bert-base-multilingual-cased.txt")
+
+
+def test_with_a_teacher_table_2_has_students(experiment: ModuleType, tmp_path: Path) -> None:
+    given = options(tmp_path)
+    given.teacher = tmp_path / "encoder"
+    students = {row.label: row for row in experiment.TABLES["2"](given) if row.taught}
+    assert list(students) == ["pQRNN, distilled", "Mixer, distilled"]
+    found = experiment.configure(students["pQRNN, distilled"], "tagging", 1, given).distill
+    assert (found.teacher, found.fine_tune, found.tuning.epochs) == (str(tmp_path / "encoder"), True, 10)
 
 
 def test_a_small_run_is_written_and_not_repeated(

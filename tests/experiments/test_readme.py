@@ -66,12 +66,14 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
     results = {
         "table 1, ours": {"TSP": second, "MinHash": first, "of one seed": row(0.9)},
         "differences 1, ours": [difference],
-        "table 2, paper": {"Mixer": row(0.7)},
+        "table 2, paper": {"Mixer": row(0.7), "Mixer, distilled": row(0.7, 0.8, 0.9)},
         "table 3, ours": {
             "w = 4": {**row(0.55), "mean": {"word_accuracy": 0.5, "span_f1": 0.2, "sentence_accuracy": 0.55}}
         },
-        "table 5, ours": {"BASE": first},
-    }
+        "table 5, ours": {
+            "SMALL": row(0.6, paper=79.9), "BASE": row(0.4, 0.5, 0.6, paper=81.8), "BASE, th, 859 rows": first,
+        },
+    }  # fmt: skip
     write(tmp_path, "pnlp_mixer", results)
     assert readme.TABLES["pnlp_tables"](tmp_path).splitlines() == [
         "Table 1, ours, 3 seeds, commit ccccccc:",
@@ -87,6 +89,14 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
         "|---|---|---|---|---|",
         "| no change (three seeds) | 2,000 | .500 ± .000 | .250 ± .000 | .500 ± .100 |",
         "| w = 4 | 2,000 | .500 | .200 | .550 |",
+    ]
+    assert readme.TABLES["pnlp_sizes"](tmp_path).splitlines()[2:] == [
+        "| BASE | 2,000 | 3 | .500 ± .000 | .250 ± .000 | .500 ± .100 | 81.8 | ccccccc |",
+        "| SMALL | 2,000 | 1 | .500 | .250 | .600 | 79.9 | ccccccc |",
+    ]
+    assert readme.TABLES["pnlp_distilled"](tmp_path).splitlines()[2:] == [
+        "| Mixer | 2,000 | 1 | .500 | .250 | .700 | ccccccc |",
+        "| Mixer, distilled | 2,000 | 3 | .500 ± .000 | .250 ± .000 | .800 ± .100 | ccccccc |",
     ]
 
 

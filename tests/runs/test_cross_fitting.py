@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 
 from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TrainConfig, fit, model_config
 from mixling.config import parse
-from mixling.runs import LABELS, LinearData, fit_ngrams, resolve
+from mixling.runs import LABELS, LinearData, fit_ngrams, labeled, resolve
 from mixling.runs.cross_fitting import OutOfFold, choose_folds
 from mixling.runs.ngrams import Fitted
 from mixling.tasks import task_type
@@ -111,6 +112,32 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
     guessing = fit(config(train={"epochs": 30}), *noise, folder=tmp_path / "noise")
     assert guessing is not None
     assert guessing.report["ngrams"]["mixture_alone"] > 0.65
+
+
+@pytest.mark.slow
+def test_a_network_that_hardly_counts_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[dict[str, Any]] = []
+    evaluate = labeled.LabeledParts.evaluate
+
+    def noted(self: labeled.LabeledParts, *arguments: Any) -> Any:
+        evaluated.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(labeled.LabeledParts, "evaluate", noted)
+    for name, least, changes, refits in (
+        ("counts", -1, {}, True), ("hardly", 100, {}, False), ("asked", 100, {"refit": True}, True),
+    ):  # fmt: skip
+        evaluated.clear()
+        monkeypatch.setattr(labeled, "LEAST_WEIGHT", least)
+        lines: list[str] = []
+        run = fit(config(**changes), rows(60, 0), rows(20, 1), folder=tmp_path / name, log=lines.append)
+        assert run is not None
+        assert ("refit" in run.report) is refits
+        assert any(line.startswith("no refit: beside the n-gram branch") for line in lines) is not refits
+        first, second = evaluated
+        # The model that was measured is the one that is saved, calibrated once.
+        assert all(torch.equal(value, second[key]) for key, value in first.items()) is not refits
+        assert not (tmp_path / name / "refit").exists()
 
 
 def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() -> None:

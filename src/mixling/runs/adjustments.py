@@ -51,6 +51,11 @@ class Adjustments:
         self._held_out = 0
         self._thresholds: dict[str, LabelThreshold] | None = None
 
+    @property
+    def network_weight(self) -> float:
+        """The weight of the network's logits beside those of the n-gram branch, 1 without one."""
+        return 1.0 if self._branch is None else self._branch.metadata.network
+
     def calibrate(self, model: Model) -> None:
         """Fold the calibration into the last layer of a trained model."""
         if not self._task.calibrates:

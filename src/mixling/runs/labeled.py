@@ -50,6 +50,7 @@ from mixling.training.initialization import init_bottleneck
 from mixling.training.memory import release
 
 _VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
+LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
 
 class LabeledParts(Parts[Metrics]):
@@ -99,6 +100,15 @@ class LabeledParts(Parts[Metrics]):
             return None
         assert isinstance(self.data, LabeledData), "a configuration with refit has another task"
         return with_validation(self.data, self.examples.validation, self.examples.task)
+
+    def refit_matters(self) -> bool:
+        matters = self.config.refit or self.adjustments.network_weight > LEAST_WEIGHT
+        if not matters:
+            self._log(
+                f"no refit: beside the n-gram branch, which is fitted on all examples, the network has a weight of "
+                f"{self.adjustments.network_weight:.2g} (--refit trains it again in any case)"
+            )
+        return matters
 
     @property
     def pairs(self) -> bool:

@@ -86,6 +86,10 @@ class Parts(ABC, Generic[_M]):
         """Return the data of a second training, including the validation examples; None: there is none."""
         return None
 
+    def refit_matters(self) -> bool:
+        """Whether the second training can change what is predicted; asked after the first model was evaluated."""
+        return True
+
     @property
     def parameters(self) -> int:
         """The number of parameters, without those that only training needs."""

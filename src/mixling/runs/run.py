@@ -25,7 +25,7 @@ from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.state import weights_of
+from mixling.training.state import restore_weights, weights_of
 from mixling.training.tracking import track_model
 
 _M = TypeVar("_M")
@@ -160,11 +160,16 @@ class _Course:
         if again is None:
             return history, None
         parts.model.cpu()
-        best, found = best_evaluation(history), None
+        best, found, matters = best_evaluation(history), None, True
         if is_main:
+            trained = weights_of(parts.model)
             parts.calibrate()
             (folder / REFIT_FOLDER).mkdir(exist_ok=True)
             found = parts.evaluate(folder / REFIT_FOLDER, best, self.log)
+            restore_weights(parts.model, trained)  # not calibrated: that is done before they are saved
+            matters = parts.refit_matters()
+        if not self.distributed.broadcast([matters])[0]:
+            return history, None
         refitted = refit(
             parts, again,
             initial=initial, first=trainer, step=best["step"],
