@@ -164,7 +164,9 @@ def test_a_batch_gives_what_its_sources_give_alone(family: str, num_beams: int) 
         ]
         same(together, alone)
         ends.add(len({len(answer.subwords) for answer in together}))
-    assert max(ends) > 1  # rows left a batch at different times
+        if seed and max(ends) > 1:  # rows left a batch at different times
+            return
+    raise AssertionError("all rows of each batch ended together")
 
 
 def test_more_beams_and_patience_find_better_answers() -> None:

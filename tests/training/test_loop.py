@@ -104,8 +104,13 @@ def test_it_learns(trainer: MakeTrainer, tagged: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["classification", "pairs", "tagging"])
-@pytest.mark.parametrize("mixer", mixer_types())
+@pytest.mark.parametrize(
+    ("mixer", "task"),
+    [
+        *itertools.product(mixer_types(), ["pairs", "tagging"]),
+        ("hypermixing", "classification"),
+    ],  # as pairs, but one text
+)
 def test_every_mixer_learns_every_task(trainer: MakeTrainer, mixer: str, task: str) -> None:
     sizes = {key: 8 for key in ("hidden_dim", "ffn_dim") if key in config_class(mixer).model_fields}
     made = trainer(
