@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from mixling.errors import ConfigError, near_miss, shown
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 _C = TypeVar("_C", bound="Config")
 
@@ -211,11 +217,51 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
             )
         elif item["type"] == "value_error":
             lines.append(f"{dotted + ': ' if dotted else ''}{item['ctx']['error']}")
+        elif item["type"] == "missing":
+            lines.append(f"{dotted}: is missing")
         else:
-            toml_type = _TOML_TYPES.get(item["type"])
-            message = f"allowed: a {toml_type}" if toml_type else item["msg"][:1].lower() + item["msg"][1:]
-            lines.append(f"{dotted}: got {shown(item['input'])}; {message}")
+            lines.append(f"{dotted}: got {shown(item['input'])}; allowed: {_allowed(kind, item)}")
     return lines
+
+
+def _allowed(kind: type[BaseModel], item: ErrorDetails) -> str:
+    """Return what the value with an error may be."""
+    if item["type"] in _TOML_TYPES:
+        return f"a {_TOML_TYPES[item['type']]}"
+    if item["type"] == "too_short":
+        least = item["ctx"]["min_length"]
+        return "at least one item" if least == 1 else f"at least {least} items"
+    path = list(item["loc"])
+    while path and isinstance(path[-1], int):  # an item of a list, which has the type of its key
+        path.pop()
+    for model in _follow(kind, path[:-1])[1] if path else ():
+        if (field := model.model_fields.get(str(path[-1]))) is not None:
+            return ("finite " if item["type"] == "finite_number" else "") + describe_type(field)
+    return item["msg"][:1].lower() + item["msg"][1:]
+
+
+_NAMES = {bool: "true or false", int: "integer", float: "number", str: "text"}
+_LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def describe_type(field: FieldInfo) -> str:
+    """Return what the value of a key may be, with its limits: "integer >= 1"."""
+    limits = [f"{sign} {limit}" for item in field.metadata for name, sign in _LIMITS.items()
+              if (limit := getattr(item, name, None)) is not None]  # fmt: skip
+    return " ".join(filter(None, (_type(field.annotation), " and ".join(limits))))
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin is Literal:
+        return " | ".join(json.dumps(item, ensure_ascii=False) for item in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type(item) for item in arguments if item is not type(None))
+    if origin in (tuple, list):
+        return f"list of {_type(arguments[0])}"
+    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _follow(kind: type[BaseModel], path: Sequence[int | str]) -> tuple[list[str], list[type[BaseModel]]]:

@@ -199,3 +199,33 @@ def test_options_become_values_of_a_configuration() -> None:
     assert values["init"] == {"vectors": "v", "texts": None, "pretrained": None, "replay": None}
     assert values["train"] == {"epochs": 3, "time_budget": 120.0, "seed": None}
     assert PretrainOptions(out=Path("run"), steps=5).values()["train"]["steps"] == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        ("data=5", "data: got 5; allowed: a table"),
+        ("data.train=5", "train: got 5; allowed: a list"),
+        ("data.columns=5", "columns: got 5; allowed: a table"),
+        ("data.columns.text=4", "columns.text: got 4; allowed: text"),
+        ("train=5", "train: got 5; allowed: a table"),
+        ("train.epochs=-1", "train.epochs: got -1; allowed: integer >= 1"),
+        ("train.optim.name=sgd", 'train.optim.name: got \'sgd\'; allowed: "adamw" | "adafactor"'),
+        ("train.augmentation.typo_kinds=[]", "train.augmentation.typo_kinds: got []; allowed: at least one item"),
+        ("model=5", "model: got 5; allowed: a table"),
+    ],
+)
+def test_a_wrong_value_is_one_line_with_what_is_allowed(
+    given: str, reported: str, call: Call, reviews: Path, tmp_path: Path
+) -> None:
+    columns = ["--text", "review", "--label", "stars"]
+    done = call("train", reviews / "train.csv", *columns, "--set", given, "-o", tmp_path / "model")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].endswith(reported), done.err
+    key, _, value = given.partition("=")
+    if value == "5" and key != "data.columns":  # which the options replace
+        *tables, name = key.split(".")
+        (tmp_path / "run.toml").write_text("".join(f"[{part}]\n" for part in tables) + f"{name} = {value}\n")
+        files = [] if name == "train" else [reviews / "train.csv"]
+        done = call("train", *files, *columns, "--config", tmp_path / "run.toml", "-o", tmp_path / "model")
+        assert (done.code, done.err.splitlines()[-1].endswith(reported)) == (2, True), done.err

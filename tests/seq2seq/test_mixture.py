@@ -103,8 +103,8 @@ def test_what_cannot_be_mixed_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"'cogs' has 1 of 1001, which rounds to none of the 10 examples"):
         draws(MixingConfig(weights={"snips": 1000, "cogs": 1}), {"snips": 5, "cogs": 5})
     for values, reported in (
-        ({"limit": 0}, r"mixing: limit: got 0; .*greater than or equal to 1"),
-        ({"temperature": 0.5}, r"mixing: temperature: got 0\.5; .*greater than or equal to 1"),
+        ({"limit": 0}, r"mixing: limit: got 0; allowed: integer >= 1"),
+        ({"temperature": 0.5}, r"mixing: temperature: got 0\.5; allowed: number >= 1"),
         ({"temperature": math.inf}, "mixing: temperature: got inf; .*finite"),
         ({"weights": {"a": 0}}, r"mixing: weights\.a: got 0; .*greater than 0"),
         ({"weights": {"a": 1}, "limit": 5}, "mixing: weights exclude limit and temperature"),

@@ -187,7 +187,14 @@ def resolve(
     values = merge(values, given)
     name = values.pop("recipe", None)
     recipe = None if name is None else find_recipe(str(name), spec.kind)
+    origin = where or toml or "options"
+    for part in (file, changes):
+        # What is read before the whole is parsed: tables.
+        if wrong := {name: part[name] for name in ("data", "train") if not isinstance(part.get(name, {}), Mapping)}:
+            parse(spec.schema, wrong, where=origin)
     model_changes = changes.pop("model", {})
+    if not isinstance(model_changes, str | Mapping):
+        parse(spec.schema, {"model": model_changes}, where=origin)
     if isinstance(model_changes, str):
         model_changes = {"preset": model_changes}
     if "preset" in model_changes:  # replaces the file's model
@@ -196,7 +203,7 @@ def resolve(
     values = merge(merge(values, beside), changes)
     model = values.pop("model")
     if not isinstance(model, str | Mapping):
-        parse(spec.schema, {"model": model}, where=where or toml or "options")
+        parse(spec.schema, {"model": model}, where=origin)
     folder = spec.pretrained(values)
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
         raise ConfigError(f"--from {folder} already names the model; leave out --model")
@@ -207,7 +214,7 @@ def resolve(
         changes=model_changes,
         folder=folder,
         recipe=recipe,
-        where=where or toml or "options",
+        where=origin,
     )
     layers.model_values({})  # report errors in the options before errors in the files
     complete, remarks = spec.complete(values)

@@ -9,12 +9,12 @@ import textwrap
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from mixling.config import Config
+from mixling.config import Config, describe_type
 from mixling.runs.spec import Spec, resolve
 
 _WIDTH = 100
@@ -45,15 +45,11 @@ def describe_keys(kind: type[Config]) -> Iterator[Key]:
         default = None if tables else _default(field)
         yield Key(
             name=name,
-            type=("tables" if _several(field.annotation) else "table") if tables else _limited_type(field),
+            type=("tables" if _several(field.annotation) else "table") if tables else describe_type(field),
             default=None if default is None or default is PydanticUndefined else _value(default),
             description=field.description or (class_summary(tables[0]) if tables else _KIND if name == "type" else ""),
             tables=tables,
         )
-
-
-_NAMES = {bool: "true or false", int: "integer", float: "number", str: "text"}
-_LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 def default_toml(spec: Spec[Any], model: str | None = None) -> str:
@@ -104,15 +100,9 @@ def _below(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[str]
         yield from lines if item is not None else ("# " + line if line else "#" for line in lines)
 
 
-def _limited_type(field: FieldInfo) -> str:
-    limits = [f"{sign} {limit}" for item in field.metadata for name, sign in _LIMITS.items()
-              if (limit := getattr(item, name, None)) is not None]  # fmt: skip
-    return " ".join(filter(None, (_type(field.annotation), " and ".join(limits))))
-
-
 def _explained(field: FieldInfo) -> str:
     default = _default(field)
-    facts = [_limited_type(field)]
+    facts = [describe_type(field)]
     if default is not PydanticUndefined:
         facts.append("default " + ("none" if default is None else _value(default)))
     return f"{field.description or ''} ({', '.join(facts)})".strip()
@@ -129,19 +119,6 @@ def _comment(text: str) -> list[str]:
 
 def _default(field: FieldInfo) -> Any:
     return field.get_default(call_default_factory=True)
-
-
-def _type(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _type(arguments[0])
-    if origin is Literal:
-        return " | ".join(map(_value, arguments))
-    if origin in (Union, types.UnionType):
-        return " or ".join(_type(item) for item in arguments if item is not type(None))
-    if origin in (tuple, list):
-        return f"list of {_type(arguments[0])}"
-    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _configs(annotation: Any) -> list[type[Config]]:

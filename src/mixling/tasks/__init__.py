@@ -103,23 +103,25 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
         data: values of a `DataConfig`.
 
     Raises:
+        ConfigError: the options are not those of a `DataConfig`.
         DataError: the file cannot be read.
     """
     from itertools import islice
 
     from mixling.config import parse
-    from mixling.data.examples import ColumnsConfig
+    from mixling.data.examples import DataConfig
     from mixling.data.readers import OnBadRow, read_rows
     from mixling.tasks.base import Sample
 
-    named, files = data.get("columns", {}), data.get("train", ())
+    config = parse(DataConfig, dict(data), where="data")
+    named, files = data.get("columns", {}), config.train
     tasks = [task_type(name) for name in task_names()]
     for task in tasks:
         if found := sorted(task.own_columns & named.keys()):
             return task.name, f"columns of the task are named: {', '.join(found)}", ""
     if not files:
         return DEFAULT_TASK, "the default", ""
-    file_format, columns = data.get("file_format"), parse(ColumnsConfig, dict(named), where="data.columns")
+    file_format, columns = config.file_format, config.columns
     rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
     sample = Sample(
         path=files[0],
