@@ -3,17 +3,23 @@ PYTHON ?= python
 # that a test starts would compile all files again.
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile
 
-MAKEFLAGS += --jobs=2  # the engine is built while the types are checked
+MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: check docs notebooks pages static test-fast format picture native native-asan wasm
-check: native static  ## what CI runs: format, lint, types, layers, tests
+.PHONY: check docs lint notebooks pages static test-fast tests types format picture native native-asan wasm
+check: types tests  ## what CI runs: format, lint, types, layers, tests
+
+static: types  ## format, lint, types and layers, without the tests
+
+tests: native lint
 	$(PYTEST)
 
-static:  ## format, lint, types and layers, without the tests
-	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m ruff check .
+types: lint
 	$(PYTHON) -m mypy
 	lint-imports
+
+lint:
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
 
 test-fast:  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"

@@ -156,7 +156,7 @@ def test_t5_s_rate_of_pretraining_is_adafactor_s_constant_one() -> None:
     [
         ({"optim": {"name": "adafactor", "beta1": 0.8}}, r"optim: beta1 = 0.8 needs AdamW; leave it out, or set name"),
         ({"optim": {"name": "adafactor", "beta2": 0.99}}, "optim: beta2 = 0.99 needs AdamW"),
-        ({"optim": {"name": "adafacter"}}, "optim.name: got 'adafacter'; .*'adafactor'"),
+        ({"optim": {"name": "adafacter"}}, "optim.name: got 'adafacter'; .*\"adafactor\""),
         (
             {"optim": {"schedule": "constant", "final_lr": 0.1}},
             "final_lr = 0.1 has no effect with schedule = 'constant'",
