@@ -188,7 +188,10 @@ _TOML_TYPES = {"tuple_type": "list", "list_type": "list", "model_type": "table",
 
 def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
     lines = []
-    for item in error.errors(include_url=False):
+    errors = error.errors(include_url=False)
+    for item in errors:
+        if item["type"] == "too_short" and any(other["loc"][:-1] == item["loc"] for other in errors):
+            continue  # without its wrong items, which are reported
         if item["type"] == "extra_forbidden":
             *path, key = item["loc"]
             keys, models = _follow(kind, path)
@@ -232,11 +235,13 @@ def _allowed(kind: type[BaseModel], item: ErrorDetails) -> str:
         least = item["ctx"]["min_length"]
         return "at least one item" if least == 1 else f"at least {least} items"
     path = list(item["loc"])
-    while path and isinstance(path[-1], int):  # an item of a list, which has the type of its key
+    while path and isinstance(path[-1], int):  # an item of a list: the key has its type
         path.pop()
     for model in _follow(kind, path[:-1])[1] if path else ():
         if (field := model.model_fields.get(str(path[-1]))) is not None:
-            return ("finite " if item["type"] == "finite_number" else "") + describe_type(field)
+            described = describe_type(field)
+            described = described if len(path) == len(item["loc"]) else described.removeprefix("list of ")
+            return f"finite {described}" if item["type"] == "finite_number" else described
     return item["msg"][:1].lower() + item["msg"][1:]
 
 

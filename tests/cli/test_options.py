@@ -212,6 +212,10 @@ def test_options_become_values_of_a_configuration() -> None:
         ("train.epochs=-1", "train.epochs: got -1; allowed: integer >= 1"),
         ("train.optim.name=sgd", 'train.optim.name: got \'sgd\'; allowed: "adamw" | "adafactor"'),
         ("train.augmentation.typo_kinds=[]", "train.augmentation.typo_kinds: got []; allowed: at least one item"),
+        (
+            'train.augmentation.typo_kinds=["swop"]',
+            'typo_kinds.0: got \'swop\'; allowed: "swap" | "delete" | "insert" | "keyboard" | "ocr"',
+        ),
         ("model=5", "model: got 5; allowed: a table"),
     ],
 )
