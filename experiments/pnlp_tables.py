@@ -42,11 +42,8 @@ SIZES = ("x-large", "large", "base", "small", "x-small")
 FOLDS = 5
 LANGUAGES = ("en", "es", "fr", "de", "hi", "th")
 OURS: dict[str, Any] = {}  # mixling's defaults for taggers; less regularization is worse (results/mtop_choices.json)
-TEACHER = {
-    "epochs": 10,
-    "lr": 3e-4,
-    "max_len": 64,
-}  # of the fine-tuned encoder, which is small: a higher rate than BERT's
+# Of the fine-tuned encoder, which is small: a higher rate than BERT's.
+TEACHER = {"epochs": 10, "lr": 3e-4, "max_len": 64}
 # Beside OURS, one thing changed each: what sentence accuracy on validation is made of.
 CHOICES: dict[str, dict[str, Any]] = {
     "ours": {},

@@ -11,7 +11,6 @@ from own_models import tables
 
 from tables.markdown import as_markdown, fraction, interval, percent, percents, read_results, spread
 
-SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
 BRANCH = (
     "network, accuracy",
     "network and n-gram branch, accuracy",
@@ -35,30 +34,6 @@ TITLES = {"snips": "SNIPS", "cola": "CoLA", "clinc150": "CLINC150", "sst2": "SST
 def own_models(folder: Path) -> str:
     """Classifiers beside the baselines of `mixling compare`."""
     return tables([line for line in read_results(folder, "own_models") if line["measure"] == "accuracy"])
-
-
-def slots(folder: Path) -> str:
-    """Taggers of MTOP English: the papers' sizes and mixling's own, on the test split."""
-    rows = [["model", "word accuracy", "without O", "span F1", "sentence accuracy", "paper's exact match", "commit"]]
-    lines = read_results(folder, "accuracy", "benchmarks")
-    plain = [line for line in lines if line["run"] == "mtop_en:x-small"]
-    rows.append(["X-SMALL", *_metrics(line["test"] for line in plain), ".774", plain[0]["provenance"]["commit"][:7]])
-    results = read_results(folder, "pnlp_mixer")
-    for label, row in results.get("table 5, ours", {}).items():
-        if len(row["seeds"]) >= 3:
-            paper = "" if row["paper"] is None else fraction(row["paper"] / 100)
-            tested = _metrics(seed["test"] for seed in row["seeds"])
-            rows.append([label, *tested, paper, row["provenance"]["commit"][:7]])
-    for line in read_results(folder, "own_models"):
-        if line["set"] == "mtop_en":
-            tested = _metrics(seed["test"] for seed in line["seeds"])
-            rows.append([line["model"], *tested, "", line["provenance"]["commit"][:7]])
-    return as_markdown(rows)
-
-
-def _metrics(seeds: Iterable[dict[str, float]]) -> list[str]:
-    found = list(seeds)
-    return [spread([seed[metric] for seed in found]) for metric in SLOTS]
 
 
 def fine_tuned(folder: Path) -> str:

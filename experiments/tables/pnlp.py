@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread
 
 METRICS = ("word_accuracy", "span_f1", "sentence_accuracy")
+SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
 TITLES = ("word accuracy", "span F1", "sentence accuracy")
 
 
@@ -98,14 +100,18 @@ def languages(folder: Path) -> str:
     return as_markdown(rows)
 
 
-def sizes(folder: Path) -> str:
-    """Table 5 on English: all sizes on test, from the largest, and the two with transitions."""
-    rows = [["model", "parameters", "seeds", *TITLES, "paper", "commit"]]
+def slots(folder: Path) -> str:
+    """Taggers of MTOP English on test: all sizes of Table 5, two with transitions, and mixling's own."""
+    titles = (TITLES[0], "without O", *TITLES[1:])
+    rows = [["model", "parameters", "seeds", *titles, "paper's exact match", "commit"]]
     found = read_results(folder, "pnlp_mixer").get("table 5, ours", {})
-    for label, row in sorted(found.items(), key=lambda item: (-(item[1]["paper"] or 0), item[0])):
-        if "rows" not in label:
-            rows.append([label, *_tested(row, "test"), f"{row['paper']}", row["provenance"]["commit"][:7]])
-    return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
+    models = [(label, row) for label, row in found.items() if "rows" not in label]
+    models.sort(key=lambda item: -item[1]["paper"])
+    models += [(line["model"], line) for line in read_results(folder, "own_models") if line["set"] == "mtop_en"]
+    for label, row in models:
+        paper = fraction(row["paper"] / 100) if row.get("paper") else ""
+        rows.append([label, *_tested(row, "test", SLOTS), paper, row["provenance"]["commit"][:7]])
+    return as_markdown(rows)
 
 
 def distilled(folder: Path) -> str:
@@ -118,11 +124,11 @@ def distilled(folder: Path) -> str:
     return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
 
 
-def _tested(row: dict[str, Any], part: str) -> list[str]:
+def _tested(row: dict[str, Any], part: str, metrics: Sequence[str] = METRICS) -> list[str]:
     """Parameters, seeds, and the mean of the metrics, of three seeds and more with their standard deviation."""
     seeds = row["seeds"]
     show = spread if len(seeds) > 2 else lambda values: fraction(statistics.mean(values))
-    values = [show([seed[part][metric] for seed in seeds]) for metric in METRICS]
+    values = [show([seed[part][metric] for seed in seeds]) for metric in metrics]
     return [f"{seeds[0]['parameters']:,}", str(len(seeds)), *values]
 
 

@@ -57,7 +57,8 @@ def test_images_are_a_row_each(readme: ModuleType, tmp_path: Path) -> None:
 
 def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_path: Path) -> None:
     def row(*accuracies: float, paper: float | None = None) -> dict[str, Any]:
-        metrics = [{"word_accuracy": 0.5, "span_f1": 0.25, "sentence_accuracy": value} for value in accuracies]
+        same = {"word_accuracy": 0.5, "word_accuracy_without_o": 0.45, "span_f1": 0.25}
+        metrics = [{**same, "sentence_accuracy": value} for value in accuracies]
         seeds = [{"parameters": 2000, "validation": values, "test": values} for values in metrics]
         return {"paper": paper, "seeds": seeds, "provenance": {"commit": "c" * 40}}
 
@@ -90,9 +91,11 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
         "| no change (three seeds) | 2,000 | .500 ± .000 | .250 ± .000 | .500 ± .100 |",
         "| w = 4 | 2,000 | .500 | .200 | .550 |",
     ]
-    assert readme.TABLES["pnlp_sizes"](tmp_path).splitlines()[2:] == [
-        "| BASE | 2,000 | 3 | .500 ± .000 | .250 ± .000 | .500 ± .100 | 81.8 | ccccccc |",
-        "| SMALL | 2,000 | 1 | .500 | .250 | .600 | 79.9 | ccccccc |",
+    write(tmp_path, "own_models", [{"set": "mtop_en", "model": "mixling-mixer", **row(0.8)}])
+    assert readme.TABLES["slots"](tmp_path).splitlines()[2:] == [
+        "| BASE | 2,000 | 3 | .500 ± .000 | .450 ± .000 | .250 ± .000 | .500 ± .100 | .818 | ccccccc |",
+        "| SMALL | 2,000 | 1 | .500 | .450 | .250 | .600 | .799 | ccccccc |",
+        "| mixling-mixer | 2,000 | 1 | .500 | .450 | .250 | .800 |  | ccccccc |",
     ]
     assert readme.TABLES["pnlp_distilled"](tmp_path).splitlines()[2:] == [
         "| Mixer | 2,000 | 1 | .500 | .250 | .700 | ccccccc |",

@@ -155,6 +155,10 @@ class _Layers(Generic[_C]):
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
 
+# Keys that are read before the whole is parsed, and the types that they must have by then.
+_READ_FIRST = {"data": (Mapping,), "train": (Mapping,), "model": (str, Mapping)}
+
+
 def resolve(
     options: Mapping[str, Any],
     *,
@@ -188,13 +192,11 @@ def resolve(
     name = values.pop("recipe", None)
     recipe = None if name is None else find_recipe(str(name), spec.kind)
     origin = where or toml or "options"
-    for part in (file, changes):
-        # What is read before the whole is parsed: tables.
-        if wrong := {name: part[name] for name in ("data", "train") if not isinstance(part.get(name, {}), Mapping)}:
+    for part in (file, values, changes):
+        wrong = {name: part[name] for name, kinds in _READ_FIRST.items() if not isinstance(part.get(name, {}), kinds)}
+        if wrong:
             parse(spec.schema, wrong, where=origin)
     model_changes = changes.pop("model", {})
-    if not isinstance(model_changes, str | Mapping):
-        parse(spec.schema, {"model": model_changes}, where=origin)
     if isinstance(model_changes, str):
         model_changes = {"preset": model_changes}
     if "preset" in model_changes:  # replaces the file's model
@@ -202,8 +204,6 @@ def resolve(
     model_changes = merge(beside.pop("model", {}), model_changes)
     values = merge(merge(values, beside), changes)
     model = values.pop("model")
-    if not isinstance(model, str | Mapping):
-        parse(spec.schema, {"model": model}, where=origin)
     folder = spec.pretrained(values)
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
         raise ConfigError(f"--from {folder} already names the model; leave out --model")
