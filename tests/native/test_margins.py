@@ -96,6 +96,28 @@ def test_with_ratios_it_is_a_fit_of_multiplied_features(
         assert biases[label] == pytest.approx(bias, abs=1e-4)
 
 
+@pytest.mark.parametrize("ratio_power", [0.0, 0.5])
+@pytest.mark.parametrize("native", [True, False])
+def test_each_label_has_the_features_that_are_kept_for_it(
+    features: csr_array, ratio_power: float, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if native:
+        pytest.importorskip("mixling.native._margins")
+    else:
+        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+    marks, weights = marks_of(features), np.ones(60)
+    kept = np.random.default_rng(2).random((len(marks), features.shape[1])) < 0.5
+    wanted = {"tolerance": 1e-5, "passes": 1000}
+    slopes, biases = fit_margins(features, marks, weights, 1.0, ratio_power=ratio_power, kept=kept, **wanted)
+    assert not slopes[~kept].any()
+    if ratio_power == 0:
+        for label, mark in enumerate(marks):
+            alone = csr_array(features.toarray() * kept[label])
+            expected, bias = fit_margins(alone, mark[None], weights, 1.0, **wanted)
+            np.testing.assert_allclose(slopes[label], expected[0], atol=1e-4)
+            assert biases[label] == pytest.approx(bias[0], abs=1e-4)
+
+
 def test_without_the_native_module_scikit_learn_computes_the_same(
     features: csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,11 +52,8 @@ def test_what_is_configured_is_not_searched_for() -> None:
     assert fixed.tried == [(3.0, 1.0)]
 
 
-def test_greater_powers_are_tried_from_an_attempt_on_while_they_improve_it() -> None:
-    attempts = Attempts(3.0, 1.0)
-    start = attempts(3.0, 0.5)
-    assert ngram_search.raise_power(attempts, start, (0.5, 1.0)).ratio_power == 1.0
-    assert attempts.tried == [(3.0, 0.5), (3.0, 1.0)]
-    level = Attempts(3.0, 0.0)
-    assert ngram_search.raise_power(level, level(3.0, 0.0), (0.5, 1.0)).ratio_power == 0.0
-    assert level.tried == [(3.0, 0.0), (3.0, 0.5)]
+def test_a_search_goes_on_from_what_was_best_for_a_part_with_less_strength_first() -> None:
+    attempts = Attempts(1.0, 1.0)
+    best = ngram_search.search(attempts, NgramConfig(), (0.5, 1.0), found=Attempts(1.0, 1.0)(10.0, 0.5))
+    assert (best.strength, best.ratio_power) == (1.0, 1.0)
+    assert attempts.tried == [(10.0, 0.5), (3.0, 0.5), (1.0, 0.5), (0.3, 0.5), (1.0, 1.0), (0.3, 1.0)]

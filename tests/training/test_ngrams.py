@@ -18,7 +18,7 @@ from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
 from mixling.training import ngrams
 from mixling.training.ngram_mixture import fit_mixture
-from mixling.training.ngrams import Features, compress, fit_branch, make_features
+from mixling.training.ngrams import Features, compress, fit_branch, make_features, prune
 
 TEXTS = [
     "good film, good cast",
@@ -214,6 +214,36 @@ def test_pruning_keeps_the_heaviest_weights_and_to_its_bytes(outputs, room):
     assert np.square(used).mean() > 2 * np.square(unused).mean()
     if outputs == 1 and room < 8000:  # with more room weights stay that 8 bits round to zero
         assert used.min() >= unused.max()
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels):
+    task, encoder = make_task("classification", labels), make_encoder()
+    targets = np.arange(len(TEXTS)) % labels
+    features = features_of(encoder, TEXTS, 2, 3)
+    pruned = prune(task, features, targets, None, strength=1.0, max_bytes=600)
+    assert 10 < len(pruned.hashes) < 0.9 * len(features.hashes)
+    kept = np.ones((len(pruned.hashes), 1), bool) if labels == 2 else pruned.kept
+    assert kept.any(1).all()
+    branch = fit_branch(task, pruned, targets, None, strength=1.0, max_bytes=None)
+    row = {int(term): i for i, term in enumerate(branch.terms)}
+    dense = pruned.matrix.toarray()
+    for label in range(kept.shape[1]):
+        model = LinearSVC(C=1.0, tol=1e-6, max_iter=100_000)
+        model.fit(dense[:, kept[:, label]], targets == (1 if labels == 2 else label))
+        expected = np.zeros(len(kept))
+        expected[kept[:, label]] = model.coef_[0] * pruned.factors[kept[:, label]]
+        got = [
+            float(branch.weights[row[term], label] * branch.scale[label]) if term in row else 0.0
+            for term in pruned.hashes.tolist()
+        ]
+        np.testing.assert_allclose(got, expected, atol=0.05)
+
+
+def test_nothing_is_left_out_where_there_is_room():
+    task, encoder = make_task("classification", 3), make_encoder()
+    features = features_of(encoder, TEXTS, 2, 3)
+    assert prune(task, features, np.arange(len(TEXTS)) % 3, None, strength=1.0, max_bytes=100_000) is features
 
 
 def test_8_bits_are_off_by_half_a_step_at_most():

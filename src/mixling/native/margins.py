@@ -27,6 +27,7 @@ def fit_margins(
     *,
     ratio_power: float = 0.0,
     duals: Float32 | None = None,
+    kept: npt.NDArray[np.bool_] | None = None,
     tolerance: float = _TOLERANCE,
     passes: int = _PASSES,
     threads: int = 1,
@@ -47,6 +48,7 @@ def fit_margins(
             bigrams", section 2.3, has 1). Decided beyond the paper: the power, and features keep their mean square.
         duals: (B, K), where the fit begins and, in place, where it ends: zeros, or those of a fit of another strength
             or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.
+        kept: (K, F), the features that each label has; None: all.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
         passes: over the texts at most.
         threads: number of groups of labels that are fitted at the same time; the result does not depend on it.
@@ -61,6 +63,8 @@ def fit_margins(
     found[:, -1] = np.where(has, 1, -1)
     labels = np.flatnonzero(has & lacks)
     scale = None if ratio_power == 0 else _scales(features, marks, weights, 2 * ratio_power)
+    if kept is not None:
+        scale = np.where(kept, np.float32(1) if scale is None else scale, np.float32(0))
     if native is None:
         for label in labels:
             costs = strength * np.broadcast_to(weights, marks.shape)[label].astype(np.float64)

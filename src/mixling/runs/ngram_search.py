@@ -12,8 +12,9 @@ from mixling.text.ngram_branch import NgramBranch
 from mixling.training.config import NgramConfig
 from mixling.training.ngram_mixture import Mixture
 
-BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+FIRST_STRENGTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +28,36 @@ class Attempt:
     mixture: Mixture
 
 
-def search(attempt: Callable[[float, float], Attempt], config: NgramConfig, ratio_powers: Sequence[float]) -> Attempt:
+def search(
+    attempt: Callable[[float, float], Attempt],
+    config: NgramConfig,
+    ratio_powers: Sequence[float],
+    *,
+    found: Attempt | None = None,
+) -> Attempt:
     """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
     they improve it, each with the strength that is best with it, or a lower one: with a greater power, the features
-    that count are larger."""
-    best = attempt(1.0 if config.strength is None else config.strength, config.ratio_power or 0.0)
+    that count are larger.
+
+    Args:
+        ratio_powers: ascending.
+        found: what was best for a part of the texts; the search begins there. For more texts, less strength is enough.
+    """
+    start = found and (found.strength, found.ratio_power)
+    best = attempt(*(start or (config.strength or FIRST_STRENGTH, config.ratio_power or 0.0)))
 
     def climbed(start: Attempt, steps: Sequence[int]) -> Attempt:
         if config.strength is not None:
             return start
         return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
 
-    best = climbed(best, (1, -1))
-    return raise_power(attempt, best, ratio_powers, then=lambda one: climbed(one, (-1,)))
-
-
-def raise_power(
-    attempt: Callable[[float, float], Attempt],
-    best: Attempt,
-    ratio_powers: Sequence[float],
-    *,
-    then: Callable[[Attempt], Attempt] = lambda attempt: attempt,
-) -> Attempt:
-    """Return the attempt with the lowest loss, from `best` on with greater powers while they improve it.
-
-    Args:
-        ratio_powers: ascending; those up to that of `best` are skipped.
-        then: what else is tried with each that improves it.
-    """
+    best = climbed(best, (-1, 1) if found else (1, -1))
     for power in ratio_powers:
         if power > best.ratio_power:
             other = attempt(best.strength, power)
             if other.mixture.loss >= best.mixture.loss:
                 break
-            best = then(other)
+            best = climbed(other, (-1,))
     return best
 
 

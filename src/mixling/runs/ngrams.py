@@ -4,12 +4,13 @@ Where the network was trained on misspelled words, so is the branch: each exampl
 training and in validation, unless the texts are very many. A branch that knows correct words only would be preferred to
 a network that knows typos as well.
 
-The network's logits for the validation examples are fixed. For each regularization - its strength, and how much less it
-is for terms that are more frequent with one label than with others - a branch is fitted on the training examples alone,
-pruned, stored in 8 bits, and added to the network with the weights and biases that minimize the validation loss; the
-best of these sums is compared with the network alone, whose logits are scaled and shifted as well. The exported branch
-is fitted on training and validation examples together, with the regularization, the weights and the biases kept. The
-features are the same in all fits: documents are counted with those of validation.
+The network's logits for the validation examples are fixed. A first fit shows which terms a branch has room for; all
+others are fits of these alone. For each regularization - its strength, and how much less it is for terms that are more
+frequent with one label than with others - a branch is fitted on the training examples, stored in 8 bits, and added to
+the network with the weights and biases that minimize the validation loss; the best of these sums is compared with the
+network alone, whose logits are scaled and shifted as well. The exported branch is fitted on training and validation
+examples together, with the regularization, the weights and the biases kept. The features are the same in all fits:
+documents are counted with those of validation.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mixling.runs.ngram_data import (
     to_the_end,
     training_texts,
 )
-from mixling.runs.ngram_search import FEW_STRENGTHS, Attempt, climb, raise_power, search
+from mixling.runs.ngram_search import FEW_STRENGTHS, FIRST_STRENGTH, Attempt, climb, search
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
@@ -43,7 +44,7 @@ from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.training.config import NgramConfig
 from mixling.training.ngram_mixture import fit_mixture
-from mixling.training.ngrams import Features, fit_branch, make_features
+from mixling.training.ngrams import Features, fit_branch, make_features, prune
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
@@ -127,6 +128,11 @@ def fit_ngrams(
     # The validation examples have features, but no weight until the strength is chosen.
     weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
+    # Which terms a branch has room for hardly depends on the regularization; later fits have these alone.
+    strength, ratio_power = config.strength or FIRST_STRENGTH, config.ratio_power or 0.0
+    features = prune(
+        task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
+    )
 
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
         return fit_branch(
@@ -142,17 +148,14 @@ def fit_ngrams(
 
     searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
     powers = task.ratio_powers if config.ratio_power is None else ()
-    fixed = config.strength is not None and not powers
-    if fixed or features.matrix.nnz <= searched:
-        best = search(attempt, config, powers)
-    else:
-        log("n-gram branch: choosing its regularization on a part of the texts, then fitting it on all")
+    found = None
+    if features.matrix.nnz > searched and (config.strength is None or powers):
+        log("n-gram branch: choosing its regularization on a part of the texts, then on all")
         part = features.sample(searched)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
         found = search(partial(attempt, part=part, duals=zeros), config, powers)
-        best = attempt(found.strength, found.ratio_power)
-        del part, found
-        best = raise_power(attempt, best, powers)  # of more texts, ratios are known better
+        del part
+    best = search(attempt, config, powers, found=found)
     scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "

@@ -84,6 +84,7 @@ class Baselines(ABC):
         ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
+        kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
 
@@ -96,6 +97,7 @@ class Baselines(ABC):
             few: whether the texts are few, for which a slower model may be better.
             duals: (B, K), of a fit before, with another strength or of some of the texts; zeros of the first. A task
                 that has such begins with them, and leaves its own in their place.
+            kept: (K, F), the weights to fit, all others being 0; None: all. It is not heeded where texts are `few`.
         """
         raise NotImplementedError(f"{self.name} has no scores")
 

@@ -198,6 +198,7 @@ class Classification(Task):
         ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
+        kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low.
 
@@ -224,6 +225,7 @@ class Classification(Task):
             strength,
             ratio_power=ratio_power,
             duals=duals,
+            kept=kept,
             threads=threads,
         )
 

@@ -192,6 +192,7 @@ class MultiLabel(Task):
         ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
+        kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
         import torch
@@ -201,7 +202,14 @@ class MultiLabel(Task):
         if self.class_weights is not None:
             fractions = np.where(marks, fractions * np.asarray(self.class_weights)[:, None], fractions)
         return fit_margins(
-            features, marks, fractions, strength, ratio_power=ratio_power, duals=duals, threads=torch.get_num_threads()
+            features,
+            marks,
+            fractions,
+            strength,
+            ratio_power=ratio_power,
+            duals=duals,
+            kept=kept,
+            threads=torch.get_num_threads(),
         )
 
     def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:

@@ -254,6 +254,7 @@ class Regression(Task):
         ratio_power: float = 0.0,
         few: bool = False,
         duals: Float32 | None = None,
+        kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
         from sklearn.linear_model import Ridge

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +34,12 @@ class Features:
     """The features of training texts.
 
     Attributes:
-        hashes: (F,) of the terms, ascending in each block.
+        hashes: (F,) of the terms, the most frequent first: the fit reads their weights from fewer lines of the cache.
         factors: (F,) the factor of a term's frequency in a text.
         spread: (F,) the root mean square of those frequencies.
         matrix: (B, F) frequencies times factors.
         chosen: (B,) the indices of the texts.
+        kept: (F, K), the weights that a fit has; None: all.
     """
 
     hashes: UInt32
@@ -45,6 +47,18 @@ class Features:
     spread: npt.NDArray[np.float32]
     matrix: csr_array
     chosen: npt.NDArray[np.int64]
+    kept: npt.NDArray[np.bool_] | None = None
+
+    def of_columns(self, columns: npt.NDArray[np.int64]) -> Features:
+        """Return some of the features, in this order."""
+        return Features(
+            self.hashes[columns],
+            self.factors[columns],
+            self.spread[columns],
+            self.matrix[:, columns],
+            self.chosen,
+            None if self.kept is None else self.kept[columns],
+        )
 
     def sample(self, nonzeros: int) -> Features:
         """Return the features of evenly spaced texts, about so many that are not zero."""
@@ -168,36 +182,63 @@ def _parts(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Features:
     number, factors = len(sizes), []
+    texts, hashes = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "hashes"))
+    order = np.argsort(-texts, kind="stable")
+    column = np.empty(len(order), np.int32)
+    column[order] = np.arange(len(order))
     for block in blocks:
         idf = np.log((1 + number) / (1 + block.texts)) + 1
         of_word = block.total / max(int(sizes.sum()), 1)
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
-    factor = np.concatenate(factors).astype(np.float32)
-    nonzeros = int(sum(block.texts.sum() for block in blocks))
+    factor = np.concatenate(factors).astype(np.float32)[order]
+    nonzeros = int(texts.sum())
     data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
     starts, squares = np.zeros(number + 1, np.int32), np.zeros(len(factor))
     for first, last in _parts(sizes):
         part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
+        columns = column[part.indices]
         part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
-        squares += np.bincount(part.indices, weights=part.data.astype(np.float64) ** 2, minlength=len(factor))
+        squares += np.bincount(columns, weights=part.data.astype(np.float64) ** 2, minlength=len(factor))
         begin = int(starts[first])
         starts[first + 1 : last + 1] = begin + part.indptr[1:]
-        indices[begin : begin + part.nnz] = part.indices
-        np.multiply(part.data, factor[part.indices], out=data[begin : begin + part.nnz])
-    hashes = np.concatenate([block.hashes for block in blocks])
+        indices[begin : begin + part.nnz] = columns
+        np.multiply(part.data, factor[columns], out=data[begin : begin + part.nnz])
     end = int(starts[-1])  # a text can have a word and a pair with equal hashes
-    matrix = csr_array((data[:end], indices[:end], starts), (number, len(hashes)))
-    return Features(hashes, factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
+    matrix = csr_array((data[:end], indices[:end], starts), (number, len(order)))
+    return Features(hashes[order], factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
 
 
 def _weightiest(features: Features, number: int) -> Features:
     """Return the features with at most so many terms: those with the largest mean square."""
     if len(features.hashes) <= number:
         return features
-    kept = np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number])
-    return Features(
-        features.hashes[kept], features.factors[kept], features.spread[kept], features.matrix[:, kept], features.chosen
-    )
+    return features.of_columns(np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number]))
+
+
+def prune(
+    task: Task,
+    features: Features,
+    targets: npt.NDArray,
+    weights: npt.NDArray[np.float32] | None,
+    *,
+    strength: float,
+    max_bytes: int,
+    ratio_power: float = 0.0,
+    duals: Float32 | None = None,
+) -> Features:
+    """Return the features that a branch of so many bytes has room for, those whose weights in a fit of all matter most.
+
+    Fitted again without the others, they take over what these were needed for (experiments/README.md).
+
+    Args:
+        targets, weights, strength, ratio_power, duals: as of `fit_branch`.
+    """
+    fitted, _ = _fit(task, features, targets, weights, strength=strength, ratio_power=ratio_power, duals=duals)
+    kept = _kept(features, np.ascontiguousarray(fitted.T, np.float32), max_bytes)
+    if kept.all():
+        return features
+    columns = np.flatnonzero(kept.any(1))
+    return replace(features.of_columns(columns), kept=kept[columns])
 
 
 def fit_branch(
@@ -220,12 +261,21 @@ def fit_branch(
         max_bytes: None: all weights are kept.
         ratio_power, few, duals: as of `Task.fit_scores`.
     """
+    fitted, bias = _fit(
+        task, features, targets, weights, strength=strength, ratio_power=ratio_power, few=few, duals=duals
+    )
+    return compress(features, fitted, bias, max_bytes=max_bytes)
+
+
+def _fit(
+    task: Task, features: Features, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, **options: Any
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """Return the weights (K, F) of the terms' frequencies and the biases (K,)."""
     chosen = features.chosen
     given = None if weights is None else weights[chosen]
-    fitted, bias = task.fit_scores(
-        features.matrix, targets[chosen], given, strength=strength, ratio_power=ratio_power, few=few, duals=duals
-    )
-    return compress(features, fitted * features.factors, bias, max_bytes=max_bytes)
+    kept = None if features.kept is None or features.kept.all() else features.kept.T
+    fitted, bias = task.fit_scores(features.matrix, targets[chosen], given, kept=kept, **options)
+    return fitted * features.factors, bias
 
 
 def compress(
@@ -237,16 +287,19 @@ def compress(
 ) -> NgramBranch:
     """Return a branch with the weights (K, F) that matter most: by size, times how large their features are."""
     table = np.ascontiguousarray(weights.T, np.float32)  # (F, K)
-    outputs = table.shape[1]
-    matters = np.abs(table) * features.spread[:, None]
-    kept = np.ones(table.shape, bool) if max_bytes is None else _choose(matters, max_bytes - 8 * outputs - 200)
-    table = np.where(kept, table, 0)
+    if max_bytes is not None:
+        table = np.where(_kept(features, table, max_bytes), table, 0)
     scale = np.abs(table).max(0, initial=0) / 127
     scale = np.where(scale > 0, scale, 1).astype(np.float32)
     packed = np.rint(table / scale).astype(np.int8)
     used = np.flatnonzero(packed.any(1))
     used = used[np.unique(features.hashes[used], return_index=True)[1]]  # ascending; of equal hashes the first
     return NgramBranch(features.hashes[used], packed[used], scale, np.asarray(bias, np.float32))
+
+
+def _kept(features: Features, table: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
+    """Return which of the weights (F, K) a branch of so many bytes has."""
+    return _choose(np.abs(table) * features.spread[:, None], max_bytes - 8 * table.shape[1] - 200)
 
 
 def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
