@@ -158,6 +158,23 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
+def test_a_branch_has_the_terms_that_it_has_room_for(kind: str) -> None:
+    train, validation = rows(160, kind, 0), rows(120, kind, 1)
+    task = task_type(kind)(task_type(kind).label_set(train))
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((120, len(task.labels))), predict=silent,
+        weights=None, text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    terms = []
+    for room in (600, 1_000, 50_000):
+        found = fit_ngrams(NgramConfig(use="always"), data, max_bytes=room)
+        assert found is not None
+        assert sum(array.nbytes for array in found.branch.to_arrays().values()) == found.report["bytes"] <= room
+        terms.append(len(found.branch.terms))
+    assert 10 < terms[0] < 0.8 * terms[1] < 0.8 * terms[2]
+
+
 def test_the_branch_learns_from_a_teachers_labels_as_far_as_the_teacher_is_sure() -> None:
     train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
     task = task_type("classification")(task_type("classification").label_set(train))
@@ -176,6 +193,9 @@ def test_the_branch_learns_from_a_teachers_labels_as_far_as_the_teacher_is_sure(
     known, unknown = found.branch.weights_of(Words.of_table(encoder, 3, 3, 4).hashes)
     assert known[0] > 10
     assert abs(unknown[0]) < known[0] / 4
+    weights = ngram_data.training_texts(data)[-1]  # what people labeled counts more than what a teacher is sure of
+    assert (weights[: len(train)] == 5).all()
+    np.testing.assert_allclose(weights[len(train) :], [0.9 if text.startswith("quixot") else 0 for text in texts])
 
 
 def test_of_many_features_a_part_chooses_the_strength_and_all_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def fit_ngrams(
     # The validation examples have features, but no weight until the strength is chosen.
     weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
-    # Which terms a branch has room for hardly depends on the regularization; later fits have these alone.
+    # Which terms a branch has room for hardly depends on the regularization; all later fits have these alone.
     strength, ratio_power = config.strength or FIRST_STRENGTH, config.ratio_power or 0.0
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
@@ -137,7 +137,7 @@ def fit_ngrams(
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
         return fit_branch(
             task, part, targets, weights,
-            strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals,
+            strength=strength, ratio_power=ratio_power, max_bytes=None, duals=duals,
         )  # fmt: skip
 
     def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> Attempt:
