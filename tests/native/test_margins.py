@@ -33,6 +33,14 @@ def by_scikit_learn(features: Any, marks: np.ndarray, costs: np.ndarray) -> np.n
     return np.append(model.coef_[0], model.intercept_)
 
 
+@pytest.fixture(params=["native", "scikit-learn"])
+def each_solver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "native":
+        pytest.importorskip("mixling.native._margins")
+    else:
+        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+
+
 @pytest.mark.parametrize("strength", [0.1, 1.0, 30.0])
 def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) -> None:
     pytest.importorskip("mixling.native._margins")
@@ -46,16 +54,10 @@ def test_the_optimum_is_that_of_liblinear(features: csr_array, strength: float) 
         np.testing.assert_allclose(np.append(slopes[label], biases[label]), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.usefixtures("each_solver")
 @pytest.mark.parametrize("each", [True, False])
-def test_log_count_ratios_are_those_of_loops(
-    features: csr_array, native: bool, each: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_count_ratios_are_those_of_loops(features: csr_array, each: bool) -> None:
     """Wang and Manning (2012), with counts of texts by their weights, and one more text with and without a feature."""
-    if native:
-        pytest.importorskip("mixling.native._margins")
-    else:
-        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
     marks, weights = marks_of(features), np.random.default_rng(2).random((2, 60))
     weights[0, :7] = 0
     if not each:
@@ -73,14 +75,8 @@ def test_log_count_ratios_are_those_of_loops(
             assert found[label, column] == pytest.approx(np.log(frequency[True] / frequency[False]), abs=1e-5)
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_with_ratios_it_is_a_fit_of_multiplied_features(
-    features: csr_array, native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if native:
-        pytest.importorskip("mixling.native._margins")
-    else:
-        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+@pytest.mark.usefixtures("each_solver")
+def test_with_ratios_it_is_a_fit_of_multiplied_features(features: csr_array) -> None:
     rng = np.random.default_rng(1)
     marks = (features @ rng.normal(size=(25, 5)) + 0.3 * rng.normal(size=(60, 5)) > 0).T
     weights = np.ones((5, 60))
@@ -97,14 +93,8 @@ def test_with_ratios_it_is_a_fit_of_multiplied_features(
 
 
 @pytest.mark.parametrize("ratio_power", [0.0, 0.5])
-@pytest.mark.parametrize("native", [True, False])
-def test_each_label_has_the_features_that_are_kept_for_it(
-    features: csr_array, ratio_power: float, native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if native:
-        pytest.importorskip("mixling.native._margins")
-    else:
-        monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
+@pytest.mark.usefixtures("each_solver")
+def test_each_label_has_the_features_that_are_kept_for_it(features: csr_array, ratio_power: float) -> None:
     marks, weights = marks_of(features), np.ones(60)
     kept = np.random.default_rng(2).random((len(marks), features.shape[1])) < 0.5
     wanted = {"tolerance": 1e-5, "passes": 1000}

@@ -23,7 +23,7 @@ from mixling.runs.ngram_data import TeacherLabels, _encoded
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
-from mixling.training.ngrams import fit_branch
+from mixling.training.ngram_fit import fit_branch
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 

@@ -16,9 +16,10 @@ from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
-from mixling.training import ngrams
+from mixling.training import ngram_fit, ngrams
+from mixling.training.ngram_fit import compress, fit_branch
 from mixling.training.ngram_mixture import fit_mixture
-from mixling.training.ngrams import Features, compress, fit_branch, make_features
+from mixling.training.ngrams import Features, make_features
 
 TEXTS = [
     "good film, good cast",
@@ -221,7 +222,7 @@ def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels):
     task, encoder = make_task("classification", labels), make_encoder()
     targets = np.arange(len(TEXTS)) % labels
     features = features_of(encoder, TEXTS, 2, 3)
-    pruned = ngrams.prune(task, features, targets, None, strength=1.0, max_bytes=600)
+    pruned = ngram_fit.prune(task, features, targets, None, strength=1.0, max_bytes=600)
     assert 10 < len(pruned.hashes) < 0.9 * len(features.hashes)
     kept = np.ones((len(pruned.hashes), 1), bool) if labels == 2 else pruned.kept
     assert kept.any(1).all()
@@ -243,7 +244,7 @@ def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels):
 def test_nothing_is_left_out_where_there_is_room():
     task, encoder = make_task("classification", 3), make_encoder()
     features = features_of(encoder, TEXTS, 2, 3)
-    assert ngrams.prune(task, features, np.arange(len(TEXTS)) % 3, None, strength=1.0, max_bytes=100_000) is features
+    assert ngram_fit.prune(task, features, np.arange(len(TEXTS)) % 3, None, strength=1.0, max_bytes=100_000) is features
 
 
 def test_8_bits_are_off_by_half_a_step_at_most():

@@ -43,8 +43,9 @@ from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.training.config import NgramConfig
+from mixling.training.ngram_fit import fit_branch, prune
 from mixling.training.ngram_mixture import fit_mixture
-from mixling.training.ngrams import Features, fit_branch, make_features, prune
+from mixling.training.ngrams import Features, make_features
 
 FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
