@@ -38,7 +38,7 @@ setup(
         Extension(
             "mixling.native._steps",
             sources=[str(NATIVE / "training" / "steps.c")],
-            depends=[str(NATIVE / "training" / "steps_body.h")],
+            depends=[*map(str, NATIVE.glob("training/*.h")), *map(str, NATIVE.glob("gelu_*.h"))],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
             optional=True,

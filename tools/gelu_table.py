@@ -2,7 +2,8 @@
 
 gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)). For each of 16 intervals a table has the polynomial that meets g at
 the Chebyshev nodes. GELU_TABLE: of degree 4, in the fraction of the interval, of [0, 6); beyond, g is below 1e-8.
-GELU8_TABLE, for what is rounded to 8 bits: of degree 2, in a; interval i is what is next to i / 4.
+GELU_SLOPE_TABLE: the same of g', Phi(-a) - a phi(a). GELU8_TABLE, for what is rounded to 8 bits: of degree 2, in a;
+interval i is what is next to i / 4.
 
     python tools/gelu_table.py > src/mixling/native/gelu_table.h
 """
@@ -10,6 +11,7 @@ GELU8_TABLE, for what is rounded to 8 bits: of degree 2, in a; interval i is wha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,18 @@ def remainder(a: float) -> float:
     return a * math.erfc(a / math.sqrt(2)) / 2
 
 
-def fit(low: float, high: float, degree: int) -> tuple[npt.NDArray[np.float64], list[float]]:
-    """Return the Chebyshev nodes of an interval and g there."""
+def slope(a: float) -> float:
+    """Return the derivative of `remainder`."""
+    return math.erfc(a / math.sqrt(2)) / 2 - a * math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+
+
+def fit(
+    low: float, high: float, degree: int, curve: Callable[[float], float]
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Return the Chebyshev nodes of an interval and the curve there."""
     nodes = (1 + np.cos((np.arange(degree + 1) + 0.5) * math.pi / (degree + 1))) / 2
     places = low + nodes * (high - low)
-    return places, [remainder(place) for place in places]
+    return places, [curve(place) for place in places]
 
 
 def show(name: str, rows: list[npt.NDArray[np.float64]]) -> None:
@@ -43,14 +52,19 @@ def show(name: str, rows: list[npt.NDArray[np.float64]]) -> None:
 def main() -> None:
     """Print the header."""
     width = LIMIT / SEGMENTS
-    rows, rows8 = [], []
+    rows: list[npt.NDArray[np.float64]] = []
+    slopes: list[npt.NDArray[np.float64]] = []
+    rows8: list[npt.NDArray[np.float64]] = []
     for segment in range(SEGMENTS):
-        places, values = fit(segment * width, (segment + 1) * width, DEGREE)
-        rows.append(np.polynomial.polynomial.polyfit(places / width - segment, values, DEGREE))
-        places, values = fit(max(0.0, (segment - 0.5) * STEP8), (segment + 0.5) * STEP8, DEGREE8)
+        for curve, found in ((remainder, rows), (slope, slopes)):
+            places, values = fit(segment * width, (segment + 1) * width, DEGREE, curve)
+            found.append(np.polynomial.polynomial.polyfit(places / width - segment, values, DEGREE))
+        places, values = fit(max(0.0, (segment - 0.5) * STEP8), (segment + 0.5) * STEP8, DEGREE8, remainder)
         rows8.append(np.polynomial.polynomial.polyfit(places, values, DEGREE8))
     print("/* Written by tools/gelu_table.py: coefficients of each degree, for each of 16 intervals. */\n")
     show("GELU_TABLE", rows)
+    print()
+    show("GELU_SLOPE_TABLE", slopes)
     print()
     show("GELU8_TABLE", rows8)
 

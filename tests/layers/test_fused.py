@@ -112,7 +112,7 @@ def test_a_sublayer_is_finite_far_from_zero() -> None:
     torch.testing.assert_close(slopes, expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize(("dim", "hidden", "length", "max_len"), [(16, 5, 5, 5), (80, 48, 5, 64), (64, 144, 33, 40)])
+@pytest.mark.parametrize(("dim", "hidden", "length", "max_len"), [(16, 5, 5, 5), (80, 56, 66, 66), (64, 144, 33, 40)])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.usefixtures("registers")
 def test_an_mlp_over_tokens(

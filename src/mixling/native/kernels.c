@@ -15,7 +15,6 @@ static inline float unit_of(const int8_t *values, size_t n) {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "gelu_table.h"
 #endif
 
 /* Every processor of AArch64 has NEON, which compilers make of plain vectors. */
@@ -72,20 +71,10 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 #define TEXT "avx2"
 #include "kernels_body.h"
 
-/* gelu(x) = max(x, 0) - g(|x|), with a polynomial of g for each of 16 intervals: off by less than 4e-7, without a division.
-   What is no number remains so. */
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
-AVX512 static inline __attribute__((always_inline)) __m512 gelu_by_table(__m512 x) {
-    __m512 place = _mm512_mul_ps(_mm512_min_ps(_mm512_abs_ps(x), _mm512_set1_ps(5.999999f)), _mm512_set1_ps(16.0f / 6.0f));
-    __m512i interval = _mm512_cvttps_epi32(place);
-    __m512 rest = _mm512_sub_ps(place, _mm512_cvtepi32_ps(interval));
-    __m512 g = _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU_TABLE[4]));
-    for (int i = 3; i >= 0; i--)
-        g = _mm512_fmadd_ps(g, rest, _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU_TABLE[i])));
-    return _mm512_sub_ps(_mm512_max_ps(_mm512_setzero_ps(), x), g);
-}
+#include "gelu_avx512.h"
 
-/* The same with polynomials of degree 2, off by less than 2.5e-4: for what is rounded to 8 bits. The last bits of |x| and a
+/* GELU with polynomials of degree 2, off by less than 2.5e-4: for what is rounded to 8 bits. The last bits of |x| and a
    number whose step is 1/4 are its interval. */
 AVX512 static inline __attribute__((always_inline)) __m512 gelu8_by_table(__m512 x) {
     __m512 a = _mm512_range_ps(x, _mm512_set1_ps(3.8749f), 10); /* the lesser one, without a sign */
@@ -96,7 +85,7 @@ AVX512 static inline __attribute__((always_inline)) __m512 gelu8_by_table(__m512
     return _mm512_sub_ps(_mm512_max_ps(_mm512_setzero_ps(), x), g);
 }
 
-#define GELU_OF(x) gelu_by_table((__m512)(x))
+#define GELU_OF(x) gelu_by_table((__m512)(x), NULL)
 #define GELU8_OF(x) gelu8_by_table((__m512)(x))
 #define SUM_OF(x) _mm512_reduce_add_ps((__m512)(x))
 #define MAX_OF(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))

@@ -19,7 +19,11 @@
 #define WIDE_REGISTERS ",prefer-vector-width=512"
 #endif
 
-enum { BLOCK = 96 }; /* tokens whose hidden layers are computed together, in the second-level cache */
+enum {
+    BLOCK = 96,    /* tokens whose hidden layers are computed together, in the second-level cache */
+    UNITS = 48,    /* hidden units of an MLP over tokens, in the first-level cache */
+    CHANNELS = 24, /* and channels, backward */
+};
 
 typedef struct {
     size_t tokens, dim, hidden;
@@ -71,6 +75,8 @@ typedef struct {
 
 static float *allocate(size_t floats) { return malloc((floats ? floats : 1) * sizeof(float)); }
 
+static float *zeros(size_t floats) { return calloc(floats ? floats : 1, sizeof(float)); }
+
 /* The transpose (n, m) of x (m, n). */
 static void transpose(size_t m, size_t n, const float *x, float *to) {
     for (size_t j = 0; j < n; j++)
@@ -78,11 +84,12 @@ static void transpose(size_t m, size_t n, const float *x, float *to) {
 }
 
 static size_t sixteens(size_t n) { return (n + 15) / 16 * 16; }
+static size_t larger(size_t m, size_t n) { return m > n ? m : n; }
 
-/* A copy of x (m, n), whose rows are `wide` apart, with rows `to_wide` apart: no power of two, so that a column's values are
-   in all sets of a cache. */
+/* A copy of x (m, n), whose rows are `wide` apart, with rows `to_wide` apart and zeros between: no power of two, so that a
+   column's values are in all sets of a cache. */
 static float *spaced(size_t m, size_t n, size_t wide, const float *x, size_t to_wide) {
-    float *out = allocate(m * to_wide);
+    float *out = zeros(m * to_wide);
     for (size_t i = 0; out && i < m; i++) memcpy(out + i * to_wide, x + i * wide, n * sizeof(float));
     return out;
 }
@@ -106,14 +113,6 @@ static void copy_real(const token_mlp_task *t, size_t text, size_t n, float *to)
     }
 }
 
-/* The columns of x (m, n), `wide` apart, with zeros behind them. */
-static void columns_of(size_t m, size_t n, size_t wide, const float *x, float *to) {
-    for (size_t j = 0; j < n; j++, to += wide) {
-        for (size_t i = 0; i < m; i++) to[i] = x[i * n + j];
-        for (size_t i = m; i < wide; i++) to[i] = 0;
-    }
-}
-
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
@@ -133,8 +132,11 @@ static void columns_of(size_t m, size_t n, size_t wide, const float *x, float *t
 #undef TARGET
 #undef WIDTH
 
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
+#include "../gelu_avx512.h"
+
 #define NAME(x) x##_avx512
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
+#define TARGET AVX512
 #define WIDTH 16
 #include "steps_body.h"
 #include "steps_bf16.h"

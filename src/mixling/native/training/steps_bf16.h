@@ -98,7 +98,7 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
         }
         multiply_bf16(rows, F, D / 2, (uint32_t *)(void *)inputs, D / 2, 1, expand, PANEL_BF16, D / 2 * PANEL_BF16, hidden, F);
         for (size_t i = 0; i < rows * F; i += 16) {
-            __m512 h = load(hidden + i), y = h * (__m512)normal_cdf_avx512((vector_avx512)h);
+            __m512 y = gelu_by_table(load(hidden + i), NULL);
             _mm256_storeu_si256((__m256i *)(void *)(active + i), halves(y));
         }
         multiply_bf16(rows, D, F / 2, (uint32_t *)(void *)active, F / 2, 1, contract, PANEL_BF16, F / 2 * PANEL_BF16, out, D);
@@ -139,9 +139,9 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                 for (size_t k = 0; k < 2; k++) {
                     active[k] = of[k] = _mm512_setzero_ps();
                     if (r + k == rows) continue;
-                    vector_avx512 slope;
-                    active[k] = (__m512)gelu_avx512(*(const vector_avx512 *)(t->inner + (first + r + k) * F + i), &slope);
-                    of[k] = (__m512)slope * load(of_active + (r + k) * F + i);
+                    __m512 slope;
+                    active[k] = gelu_by_table(load(t->inner + (first + r + k) * F + i), &slope);
+                    of[k] = slope * load(of_active + (r + k) * F + i);
                     _mm256_storeu_si256((__m256i *)(void *)(of_hidden + (r + k) * F + i), halves(of[k]));
                 }
                 _mm512_storeu_si512(active_pairs + r / 2 * wide + i, paired(active[0], active[1]));

@@ -31,6 +31,10 @@ INLINE void NAME(add)(size_t n, float scale, const float *x, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) AT(y + i) += scale * FROM(x + i);
 }
 
+INLINE void NAME(fill)(size_t n, float value, float *y) {
+    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = (VECTOR){0} + value;
+}
+
 INLINE void NAME(tile)(
     const int rows, const int columns, size_t k, const float *a, size_t row, size_t next, const float *b, size_t ldb,
     float *c, size_t ldc) {
@@ -131,11 +135,24 @@ INLINE void NAME(norm)(
         AT(y + i) = (FROM(x + i) - mean) * scale * FROM(weight + i) + FROM(bias + i);
 }
 
-/* gelu(x) and its derivative. */
-INLINE VECTOR NAME(gelu)(VECTOR x, VECTOR *slope) {
+INLINE VECTOR NAME(gelu)(VECTOR x) {
+#if WIDTH == 16
+    return (VECTOR)gelu_by_table((__m512)x, NULL);
+#else
+    return x * NAME(normal_cdf)(x);
+#endif
+}
+
+INLINE VECTOR NAME(gelu_and_slope)(VECTOR x, VECTOR *slope) {
+#if WIDTH == 16
+    __m512 of, out = gelu_by_table((__m512)x, &of);
+    *slope = (VECTOR)of;
+    return (VECTOR)out;
+#else
     VECTOR cdf = NAME(normal_cdf)(x);
     *slope = cdf + x * NAME(exponential)(-0.5f * x * x) * 0.398942280401432678f;
     return x * cdf;
+#endif
 }
 
 /* What the products of a token are added to, and its norm. */
@@ -167,10 +184,7 @@ TARGET static int NAME(feed_forward)(const feed_forward_task *t) {
         float *hidden = t->inner + first * F;
         for (size_t r = 0; r < rows; r++) NAME(begin)(t, first + r, normed + r * D);
         NAME(multiply)(rows, F, D, normed, D, 1, expand, PANEL, D * PANEL, hidden, F);
-        for (size_t i = 0; i < rows * F; i += WIDTH) {
-            VECTOR h = FROM(hidden + i);
-            AT(active + i) = h * NAME(normal_cdf)(h);
-        }
+        for (size_t i = 0; i < rows * F; i += WIDTH) AT(active + i) = NAME(gelu)(FROM(hidden + i));
         NAME(multiply)(rows, D, F, active, F, 1, contract, PANEL, F * PANEL, t->out + first * D, D);
     }
     free(expand), free(contract), free(normed), free(active);
@@ -234,7 +248,7 @@ TARGET static int NAME(feed_forward_backward)(const feed_forward_task *t) {
         for (size_t r = 0; r < rows; r++)
             for (size_t i = 0; i < F; i += WIDTH) {
                 VECTOR slope;
-                AT(active + r * wide + i) = NAME(gelu)(FROM(hidden + r * F + i), &slope);
+                AT(active + r * wide + i) = NAME(gelu_and_slope)(FROM(hidden + r * F + i), &slope);
                 slope *= FROM(of_hidden + r * wide + i);
                 AT(of_hidden + r * wide + i) = slope;
                 if (t->of_expand_bias) AT(t->of_expand_bias + i) += slope;
@@ -250,94 +264,95 @@ TARGET static int NAME(feed_forward_backward)(const feed_forward_task *t) {
     return done;
 }
 
-/* hidden (H, D) = W1 X + b1, of the real tokens X (n, D) of a text: a product along the tokens, without transposing X. */
-INLINE void NAME(expand_tokens)(const token_mlp_task *t, size_t n, const float *x, float *hidden) {
-    size_t D = t->dim;
-    for (size_t h = 0; h < t->hidden; h++)
-        for (size_t j = 0; j < D; j += WIDTH) AT(hidden + h * D + j) = (VECTOR){0} + t->expand_bias[h];
-    NAME(multiply)(t->hidden, D, n, t->expand, t->max_len, 1, x, D, PANEL, hidden, D);
-}
-
-/* Out (n, D) = W2 gelu(W1 X + b1) + b2, and 0 behind the real tokens. */
+/* Out (n, D) = W2 gelu(W1 X + b1) + b2 for the real tokens X (n, D) of each text, and 0 behind them: products along the
+   tokens, without transposing X, for as many hidden units at a time as there are tokens, or UNITS. */
 TARGET static int NAME(token_mlp)(const token_mlp_task *t) {
     size_t D = t->dim, H = t->hidden;
-    float *x = allocate(t->length * D), *hidden = allocate(H * D);
+    float *x = allocate(t->length * D), *hidden = allocate(larger(UNITS, t->length) * D);
     int done = x && hidden;
     for (size_t text = 0; done && text < t->texts; text++) {
         size_t n = real_length(t, text);
         float *out = t->out + text * t->length * D;
         memset(out + n * D, 0, (t->length - n) * D * sizeof(float));
-        if (!n) continue;
         copy_real(t, text, n, x);
-        NAME(expand_tokens)(t, n, x, hidden);
-        for (size_t i = 0; i < H * D; i += WIDTH) AT(hidden + i) = FROM(hidden + i) * NAME(normal_cdf)(FROM(hidden + i));
-        for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j < D; j += WIDTH) AT(out + i * D + j) = (VECTOR){0} + t->contract_bias[i];
-        NAME(multiply)(n, D, H, t->contract, H, 1, hidden, D, PANEL, out, D);
+        for (size_t i = 0; i < n; i++) NAME(fill)(D, t->contract_bias[i], out + i * D);
+        size_t most = larger(UNITS, n), units;
+        for (size_t first = 0; n && first < H; first += units) {
+            units = H - first < most ? H - first : most;
+            for (size_t h = 0; h < units; h++) NAME(fill)(D, t->expand_bias[first + h], hidden + h * D);
+            NAME(multiply)(units, D, n, t->expand + first * t->max_len, t->max_len, 1, x, D, PANEL, hidden, D);
+            for (size_t i = 0; i < units * D; i += WIDTH) AT(hidden + i) = NAME(gelu)(FROM(hidden + i));
+            NAME(multiply)(n, D, units, t->contract + first, H, 1, hidden, D, PANEL, out, D);
+        }
     }
     free(x), free(hidden);
     return done;
 }
 
-/* Put gelu of a text's hidden units (H, D) in their place, and the gradients of these in place of those of what gelu
-   gives; add them to those of the bias (H, WIDTH), whose columns are summed at the end. */
-INLINE void NAME(through_gelu)(const token_mlp_task *t, float *hidden, float *of_hidden, float *of_bias) {
-    size_t D = t->dim;
-    for (size_t h = 0; h < t->hidden; h++) {
-        VECTOR sums = FROM(of_bias + h * WIDTH);
-        for (size_t i = h * D; i < (h + 1) * D; i += WIDTH) {
-            VECTOR slope;
-            AT(hidden + i) = NAME(gelu)(FROM(hidden + i), &slope);
-            slope *= FROM(of_hidden + i);
-            AT(of_hidden + i) = slope;
-            sums += slope;
-        }
-        AT(of_bias + h * WIDTH) = sums;
-    }
-}
-
-/* Hidden units are computed again, which takes less time than reading those of a whole batch from memory. */
+/* The gradients, for half as many channels at a time as there are tokens, or CHANNELS. Hidden units (channels, H) are
+   computed again, which takes less time than reading those of a whole batch from memory. */
 TARGET static int NAME(token_mlp_backward)(const token_mlp_task *t) {
-    size_t D = t->dim, H = t->hidden, most = sixteens(t->length), far = most + 16, wide_hidden = H + 16;
-    float *expand = spaced(H, t->length, t->max_len, t->expand, far);
-    float *contract = spaced(t->length, H, H, t->contract, wide_hidden);
-    float *x = allocate(t->length * D), *by_channel = allocate(most * D);
-    float *hidden = allocate(H * D), *of_hidden = allocate(H * D);
-    float *of_expand = calloc(H * most + 1, sizeof(float)), *of_contract = calloc(H * most + 1, sizeof(float));
-    float *of_bias = calloc(H * WIDTH + 1, sizeof(float));
-    int done = expand && contract && x && by_channel && hidden && of_hidden && of_expand && of_contract && of_bias;
+    size_t D = t->dim, H = t->hidden, L = t->length, most = sixteens(L), far = most + 16;
+    size_t block = larger(CHANNELS, L / 2), wide = sixteens(H), apart = wide + 16; /* `spaced`: no powers of two */
+    float *expand = spaced(H, L, t->max_len, t->expand, far), *x = allocate(L * D), *of_columns = allocate(block * most);
+    float *by_token = zeros(NAME(packed)(L, wide)), *contract = zeros(NAME(packed)(L, wide)), *bias = zeros(wide);
+    float *hidden = allocate(block * apart), *of_hidden = allocate(block * apart);
+    float *of_expand = zeros(L * wide), *of_contract = zeros(L * wide), *of_bias = zeros(wide);
+    int done = expand && x && of_columns && by_token && contract && bias && hidden && of_hidden && of_expand &&
+               of_contract && of_bias;
+    if (done) {
+        NAME(pack)(L, H, t->expand, 1, t->max_len, by_token);
+        NAME(pack)(L, H, t->contract, H, 1, contract);
+        memcpy(bias, t->expand_bias, H * sizeof(float));
+    }
     for (size_t text = 0; done && text < t->texts; text++) {
-        size_t n = real_length(t, text), wide = sixteens(n);
-        const float *of_out = t->of_out + text * t->length * D;
-        float *of_x = t->out + text * t->length * D;
-        memset(of_x, 0, t->length * D * sizeof(float));
-        if (!n) continue;
-        memset(of_hidden, 0, H * D * sizeof(float));
-        NAME(multiply)(H, D, n, contract, 1, wide_hidden, of_out, D, PANEL, of_hidden, D);
+        size_t n = real_length(t, text), columns = sixteens(n), start = text * L;
+        const float *of_out = t->of_out + start * D;
+        float *of_x = t->out + start * D;
+        memset(of_x, 0, L * D * sizeof(float));
         copy_real(t, text, n, x);
-        NAME(expand_tokens)(t, n, x, hidden);
-        NAME(through_gelu)(t, hidden, of_hidden, of_bias);
-        NAME(multiply)(n, D, H, expand, 1, far, of_hidden, D, PANEL, of_x, D);
-        columns_of(n, D, wide, x, by_channel);
-        NAME(multiply)(H, wide, D, of_hidden, D, 1, by_channel, wide, PANEL, of_expand, most);
-        columns_of(n, D, wide, of_out, by_channel);
-        NAME(multiply)(H, wide, D, hidden, D, 1, by_channel, wide, PANEL, of_contract, most);
+        size_t at_once = larger(CHANNELS, n / 2), channels;
+        for (size_t first = 0; n && first < D; first += channels) {
+            channels = D - first < at_once ? D - first : at_once;
+            for (size_t c = 0; c < channels; c++) memcpy(hidden + c * apart, bias, wide * sizeof(float));
+            memset(of_hidden, 0, channels * apart * sizeof(float));
+            memset(of_columns, 0, channels * columns * sizeof(float));
+            NAME(multiply)(channels, wide, n, x + first, 1, D, by_token, PANEL, L * PANEL, hidden, apart);
+            NAME(multiply)(channels, wide, n, of_out + first, 1, D, contract, PANEL, L * PANEL, of_hidden, apart);
+            for (size_t i = 0; i < wide; i += WIDTH) {
+                VECTOR sums = FROM(of_bias + i);
+                for (size_t c = 0; c < channels; c++) {
+                    float *at = hidden + c * apart + i, *of = of_hidden + c * apart + i;
+                    VECTOR slope;
+                    AT(at) = NAME(gelu_and_slope)(FROM(at), &slope);
+                    slope *= FROM(of);
+                    AT(of) = slope;
+                    sums += slope;
+                }
+                AT(of_bias + i) = sums;
+            }
+            NAME(multiply)(n, wide, channels, x + first, D, 1, of_hidden, apart, PANEL, of_expand, wide);
+            NAME(multiply)(n, wide, channels, of_out + first, D, 1, hidden, apart, PANEL, of_contract, wide);
+            NAME(multiply)(channels, columns, H, of_hidden, apart, 1, expand, far, PANEL, of_columns, columns);
+            for (size_t i = 0; i < n; i++)
+                for (size_t c = 0; t->mask[start + i] && c < channels; c++)
+                    of_x[i * D + first + c] = of_columns[c * columns + i];
+        }
         for (size_t i = 0; i < n; i++) {
             VECTOR sums = {0};
             for (size_t j = 0; j < D; j += WIDTH) sums += FROM(of_out + i * D + j);
             t->of_contract_bias[i] += NAME(total)(sums);
-            if (!t->mask[text * t->length + i]) memset(of_x + i * D, 0, D * sizeof(float));
         }
     }
     for (size_t h = 0; done && h < H; h++) {
-        t->of_expand_bias[h] += NAME(total)(FROM(of_bias + h * WIDTH));
-        for (size_t i = 0; i < t->length; i++) {
-            t->of_expand[h * t->max_len + i] = of_expand[h * most + i];
-            t->of_contract[i * H + h] = of_contract[h * most + i];
+        t->of_expand_bias[h] += of_bias[h];
+        for (size_t i = 0; i < L; i++) {
+            t->of_expand[h * t->max_len + i] = of_expand[i * wide + h];
+            t->of_contract[i * H + h] = of_contract[i * wide + h];
         }
     }
-    free(expand), free(contract), free(of_bias);
-    free(x), free(by_channel), free(hidden), free(of_hidden), free(of_expand), free(of_contract);
+    free(expand), free(x), free(of_columns), free(by_token), free(contract), free(bias), free(hidden), free(of_hidden);
+    free(of_expand), free(of_contract), free(of_bias);
     return done;
 }
 
