@@ -39,7 +39,7 @@ def fit(
     return places, [curve(place) for place in places]
 
 
-def show(name: str, rows: list[npt.NDArray[np.float64]]) -> None:
+def show(name: str, rows: list[npt.NDArray[np.floating]]) -> None:
     """Print a table, coefficient by coefficient."""
     print(f"static const float {name}[{len(rows[0])}][{SEGMENTS}] = {{")
     for column in np.array(rows).T:
@@ -52,9 +52,9 @@ def show(name: str, rows: list[npt.NDArray[np.float64]]) -> None:
 def main() -> None:
     """Print the header."""
     width = LIMIT / SEGMENTS
-    rows: list[npt.NDArray[np.float64]] = []
-    slopes: list[npt.NDArray[np.float64]] = []
-    rows8: list[npt.NDArray[np.float64]] = []
+    rows: list[npt.NDArray[np.floating]] = []
+    slopes: list[npt.NDArray[np.floating]] = []
+    rows8: list[npt.NDArray[np.floating]] = []
     for segment in range(SEGMENTS):
         for curve, found in ((remainder, rows), (slope, slopes)):
             places, values = fit(segment * width, (segment + 1) * width, DEGREE, curve)
