@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling import ModelConfig, TextConfig, build_model, model_config
-from mixling.layers import fused
+from mixling.layers import TagScores, fused, sequence_losses
 from mixling.mixers import TokenMLPConfig
 from mixling.models import (
     Block,
@@ -205,6 +205,30 @@ def test_without_gradients_and_in_other_precisions_the_sums_are_the_same() -> No
     np.testing.assert_allclose(sums.numpy(), double.detach().numpy(), atol=1e-6)
 
 
+@pytest.mark.parametrize(("texts", "length", "tags"), [(5, 7, 3), (3, 4, 16), (9, 12, 67), (2, 1, 5)])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.usefixtures("registers")
+def test_losses_of_sequences(texts: int, length: int, tags: int, training: bool) -> None:
+    """Beside the form in torch, which float64 has; of texts with padding, with a hole, and without a target."""
+    generator = torch.Generator().manual_seed(tags)
+    logits = 4 * torch.randn(texts, length, tags, generator=generator)
+    transitions = 4 * torch.randn(tags, tags, generator=generator)
+    targets = torch.randint(0, tags, (texts, length), generator=generator)
+    targets[0, length // 2 :], targets[1, length // 3], targets[-1] = -100, -100, -100
+    weights = torch.rand(texts, generator=generator)
+    found = []
+    for precision in (torch.float32, torch.float64):
+        leaves = [item.detach().to(precision).requires_grad_(training) for item in (logits, transitions)]
+        scores = TagScores(*leaves)
+        losses, words = sequence_losses(scores, targets, ignored=-100)
+        if training:
+            assert ("SequenceLosses" in type(losses.grad_fn).__name__) == (precision is torch.float32)
+            (losses * weights).sum().backward()
+        found.append([losses.detach(), words, *((item.grad for item in scores) if training else ())])
+    for got, expected in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected.to(got), atol=1e-4, rtol=1e-4)
+
+
 def test_arrays_that_do_not_fit_are_refused() -> None:
     native = fused._native
     features, rows, sums = np.zeros((2, 3), np.int32), np.zeros((4, 16), np.float32), np.zeros((2, 16), np.float32)
@@ -234,6 +258,12 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         native.token_mlp(16, 1, 2, 16, 3, 4, *mlp[:-1], None)
     with pytest.raises(ValueError, match="argument 7 has another size"):
         native.token_mlp(16, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
+    scores, losses = (np.zeros((1, 2, 3), np.float32), np.zeros((3, 3), np.float32)), np.zeros(1, np.float32)
+    native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses)
+    with pytest.raises(ValueError, match="target is out of range"):
+        native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, 3]), None, None, losses)
+    with pytest.raises(ValueError, match="an array is None"):
+        native.sequence_losses_backward(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses, *scores)
     native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, 1]), None, tokens)
     for outside in (-1, 2):
         with pytest.raises(ValueError, match="index of a word is out of range"):

@@ -281,3 +281,38 @@ class SumBags(torch.autograd.Function):
         out = grad.new_zeros(ctx.sizes[3], ctx.sizes[2], dtype=torch.float32)
         _native.add_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, out, grad.float()))
         return None, out, None
+
+
+class SequenceLosses(torch.autograd.Function):
+    """-log of the share that each sequence of tags `targets` (B, N) has of all, for `logits` (B, N, C) of the words.
+
+    A sequence's score is the sum of its logits and of `transitions` (C, C) between its tags. Words whose target is
+    `ignored` count as if they were not there.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Float[Tensor, "B N C"],
+        transitions: Float[Tensor, "C C"],
+        targets: Int[Tensor, "B N"],
+        ignored: int,
+    ) -> Float[Tensor, " B"]:
+        texts, length, tags = logits.shape
+        losses, forward, sums = logits.new_empty(texts), None, None
+        if any(ctx.needs_input_grad):
+            forward, sums = logits.new_empty(length, texts, -(-tags // 16) * 16), logits.new_empty(length, texts)
+        given = *logits.shape, ignored, *_arrays(logits, transitions, targets, forward, sums)
+        _native.sequence_losses(_REGISTERS, *given, *_arrays(losses))
+        ctx.save_for_backward(logits, transitions, targets, forward, sums)
+        ctx.ignored = ignored
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, " B"]) -> tuple[Any, ...]:
+        logits, transitions, *_ = ctx.saved_tensors
+        of_logits, of_transitions = torch.empty_like(logits), torch.zeros_like(transitions)
+        given = *logits.shape, ctx.ignored, *_arrays(*ctx.saved_tensors)
+        _native.sequence_losses_backward(_REGISTERS, *given, *_arrays(grad.float(), of_logits, of_transitions))
+        return of_logits, of_transitions, None, None

@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from mixling.layers.fused import SequenceLosses, can_fuse
+
 
 class TagScores(NamedTuple):
     """What a model with transitions returns in training.
@@ -44,6 +46,8 @@ def sequence_losses(
     """
     soft = targets.is_floating_point()
     mask = targets.sum(-1) > 0 if soft else targets != ignored
+    if not soft and can_fuse(scores.logits, torch.is_grad_enabled()):
+        return SequenceLosses.apply(*scores, targets.long(), ignored), mask.sum(1)
     order = torch.argsort((~mask).byte(), dim=1, stable=True)  # words with a target come first
     mask = mask.gather(1, order)
     logits = scores.logits.gather(1, order[..., None].expand_as(scores.logits))

@@ -8,6 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,6 +65,14 @@ typedef struct {
     float *rows, *sums;
 } bags_task;
 
+typedef struct {
+    size_t texts, length, tags;
+    int64_t ignored;
+    const float *logits, *transitions, *of_losses;
+    const int64_t *targets;
+    float *losses, *forward, *sums, *of_logits, *of_transitions;
+} sequences_task;
+
 /* Those that return whether there was memory. Outputs that are sums begin as zeros. */
 typedef struct {
     int (*feed_forward)(const feed_forward_task *), (*feed_forward_backward)(const feed_forward_task *);
@@ -71,6 +80,7 @@ typedef struct {
     int (*windows)(const windows_task *), (*windows_backward)(const windows_task *);
     int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
     void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
+    int (*sequence_losses)(const sequences_task *), (*sequence_losses_backward)(const sequences_task *);
 } step_kernels;
 
 static float *allocate(size_t floats) { return malloc((floats ? floats : 1) * sizeof(float)); }
@@ -111,6 +121,43 @@ static void copy_real(const token_mlp_task *t, size_t text, size_t n, float *to)
         else
             memset(to, 0, D * sizeof(float));
     }
+}
+
+/* The texts, those with the most targets first; for each text, where the words with targets are; how many texts reach each
+   word, and none the one after the longest; and a loss for each. */
+typedef struct {
+    size_t longest, *texts, *words, *reaching;
+    double *losses;
+} sequences;
+
+static void release(sequences *of) { free(of->texts), free(of->words), free(of->reaching), free(of->losses); }
+
+/* Without memory, `words` is NULL. */
+static sequences arrange(const sequences_task *t) {
+    size_t B = t->texts, N = t->length;
+    sequences of = {
+        .texts = malloc((B + 1) * sizeof(size_t)), .words = malloc((B * N + 1) * sizeof(size_t)),
+        .reaching = calloc(N + 2, sizeof(size_t)), .losses = calloc(B + 1, sizeof(double)),
+    };
+    size_t *lengths = malloc((B + 1) * sizeof(size_t));
+    if (!of.texts || !of.words || !of.reaching || !of.losses || !lengths) {
+        free(lengths), release(&of);
+        return (sequences){0};
+    }
+    for (size_t text = 0; text < B; text++) {
+        size_t n = 0;
+        for (size_t at = text * N; at < (text + 1) * N; at++)
+            if (t->targets[at] != t->ignored) of.words[text * N + n++] = at;
+        lengths[text] = n;
+        for (size_t word = 0; word < n; word++) of.reaching[word]++;
+        of.longest = larger(of.longest, n);
+    }
+    /* A text of n words comes after all that have more. */
+    size_t *place = calloc(N + 2, sizeof(size_t));
+    for (size_t text = 0; place && text < B; text++) of.texts[of.reaching[lengths[text]] + place[lengths[text]]++] = text;
+    if (!place) release(&of), of = (sequences){0};
+    free(place), free(lengths);
+    return of;
 }
 
 #define NAME(x) x##_plain
@@ -382,6 +429,37 @@ static PyObject *add_bags(PyObject *self, PyObject *arguments) {
     RUN((kernels->add_bags(&t), 1));
 }
 
+static sequences_task read_sequences(call *c) {
+    sequences_task t = {.texts = count(c, MOST_LONG), .length = 0};
+    t.length = count(c, MOST_LONG), t.tags = count(c, MOST_WIDE), t.ignored = (int64_t)number(c);
+    size_t words = t.texts * t.length, wide = sixteens(t.tags);
+    require(c, t.tags > 0, "there are no tags");
+    t.logits = input(c, words * t.tags), t.transitions = input(c, t.tags * t.tags);
+    t.targets = array(c, words, sizeof(int64_t), PyBUF_SIMPLE);
+    t.forward = output(c, words * wide), t.sums = output(c, words);
+    require(c, t.logits && t.transitions && t.targets && !t.forward == !t.sums, "an array is None");
+    for (size_t i = 0; c->sound && i < words; i++)
+        require(c, t.targets[i] == t.ignored || (uint64_t)t.targets[i] < t.tags, "a target is out of range");
+    return t;
+}
+
+static PyObject *sequence_losses(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    sequences_task t = read_sequences(&c);
+    t.losses = output(&c, t.texts);
+    require(&c, t.losses != NULL, "an array is None");
+    RUN(kernels->sequence_losses(&t));
+}
+
+static PyObject *sequence_losses_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    sequences_task t = read_sequences(&c);
+    t.of_losses = input(&c, t.texts), t.of_logits = output(&c, t.texts * t.length * t.tags);
+    t.of_transitions = output(&c, t.tags * t.tags);
+    require(&c, t.forward && t.of_losses && t.of_logits && t.of_transitions, "an array is None");
+    RUN(kernels->sequence_losses_backward(&t));
+}
+
 static PyMethodDef METHODS[] = {
     {"feed_forward", feed_forward, METH_VARARGS, "Compute a feed-forward sublayer."},
     {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
@@ -393,6 +471,8 @@ static PyMethodDef METHODS[] = {
     {"pools_backward", pools_backward, METH_VARARGS, "Compute the gradients of `pools`."},
     {"sum_bags", sum_bags, METH_VARARGS, "Compute sums of a matrix's rows."},
     {"add_bags", add_bags, METH_VARARGS, "Compute the gradient of the matrix of `sum_bags`."},
+    {"sequence_losses", sequence_losses, METH_VARARGS, "Compute the losses of sequences of tags."},
+    {"sequence_losses_backward", sequence_losses_backward, METH_VARARGS, "Compute the gradients of `sequence_losses`."},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_steps", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};

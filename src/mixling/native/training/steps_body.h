@@ -31,6 +31,10 @@ INLINE void NAME(add)(size_t n, float scale, const float *x, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) AT(y + i) += scale * FROM(x + i);
 }
 
+INLINE void NAME(scale)(size_t n, float scale, float *y) {
+    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) *= scale;
+}
+
 INLINE void NAME(fill)(size_t n, float value, float *y) {
     for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = (VECTOR){0} + value;
 }
@@ -524,9 +528,11 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
     }
 }
 
+#include "sequences_body.h"
+
 static const step_kernels NAME(steps) = {
     NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(windows), NAME(windows_backward),
-    NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags),
+    NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
 };
 
 #undef VECTOR
