@@ -5,9 +5,8 @@
     python benchmarks/revisions.py ../before . --data ../shared/data snips clinc150 --models pnlp-mixer-x-small
 
 The two take turns, seed by seed, with one thread on one core, so that other work on the machine slows both. Each trains
-with its own defaults, or those of the named model. Data: SNIPS' intents, CLINC150 and, of what has no validation file,
-SST-2 and IMDB, whose tenth each revision sets aside by itself. Accuracy is that on validation examples; test splits are
-not read. Needs Linux.
+with its own defaults, or those of the named model. Data: SNIPS' intents, CLINC150, and SST-2 and IMDB, of which a tenth
+is set aside, the same for both. Accuracy is that on validation examples; test splits are not read. Needs Linux.
 
 Written to benchmarks/results/revisions.json, one item for each set, model, seed and number of epochs; others are kept.
 """
@@ -21,30 +20,44 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from side_by_side import arguments
 
 from mixling.cost import provenance
+from mixling.data import split_validation
 from mixling.storage import write_json
-from training import read
+from training import dataset, read
 
 SETS = {"snips": "dev", "clinc150": "val", "sst2_glue": None, "imdb": None}
 KEY = ("set", "model", "seed", "epochs")
 
 
-def labeled(source: Path, to: Path) -> str:
+def written(rows: Iterable[tuple[str, str]], to: Path) -> str:
     """Write texts and labels to a file, which all revisions read; its path."""
-    rows = ({"text": text, "label": label} for text, label in read(source))
-    to.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
+    to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return str(to)
 
 
-def train(tree: Path, files: list[str], folder: Path) -> dict[str, Any]:
+def files(source: Path, split: str | None, folder: Path) -> list[str]:
+    """Write the training and validation examples of a set; the command's arguments."""
+    rows = read(source / "train.jsonl.gz")
+    if split is None:
+        parts = split_validation(dataset(rows), fraction=0.1, seed=0)
+        rows, validation = (list(zip(part.texts, part.targets, strict=True)) for part in parts)
+    else:
+        validation = read(source / f"{split}.jsonl.gz")
+    train = written(rows, folder / f"{source.name}-train.jsonl")
+    return [train, "--dev", written(validation, folder / f"{source.name}-validation.jsonl")]  # as all revisions call it
+
+
+def train(tree: Path, given: list[str], folder: Path) -> dict[str, Any]:
     """Train with the code of a source tree; processor seconds, MB at most, accuracy and log-loss on validation."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "mixling", "train", *files, "-o", str(folder)]
+    command = [sys.executable, "-m", "mixling", "train", *given, "-o", str(folder)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, env=environment, cwd=folder.parent, stdout=log, stderr=log)
         _, status, used = os.wait4(process.pid, 0)
@@ -105,10 +118,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for set_name in options.sets:
-            split, source = SETS[set_name], options.data / set_name
-            files = [labeled(source / "train.jsonl.gz", folder / f"{set_name}.jsonl")]
-            if split is not None:
-                files += ["--dev", labeled(source / f"{split}.jsonl.gz", folder / f"{set_name}-validation.jsonl")]
+            given = files(options.data / set_name, SETS[set_name], folder)
             for model in options.models:
                 chosen = [] if model == "default" else ["--model", model]
                 chosen += [] if options.epochs is None else ["--epochs", str(options.epochs)]
@@ -116,7 +126,7 @@ def main() -> None:
                     new: dict[str, Any] = dict(zip(KEY, (set_name, model, seed, options.epochs), strict=True))
                     for label, tree in trees.items():
                         run = folder / f"{set_name}-{model}-{seed}-{label}"
-                        found = train(tree, [*files, *chosen, "--seed", str(seed)], run)
+                        found = train(tree, [*given, *chosen, "--seed", str(seed)], run)
                         new[label] = {"commit": commits[label], **found}
                     print(json.dumps(new), flush=True)
                     results = [one for one in results if any(one[key] != new[key] for key in KEY)]
