@@ -56,18 +56,23 @@ class Adjustments:
         """The weight of the network's logits beside those of the n-gram branch, 1 without one."""
         return 1.0 if self._branch is None else self._branch.metadata.network
 
-    def calibrate(self, model: Model) -> None:
-        """Fold the calibration into the last layer of a trained model."""
-        if not self._task.calibrates:
-            return
-        if not self._calibrated:
-            self._calibrated = True
-            self._fit_calibration(model)
+    def calibrate(self, model: Model) -> Outputs | None:
+        """Fold the calibration into the last layer of a trained model.
+
+        Returns:
+            The calibrated model's outputs for the validation examples, if they had to be computed.
+        """
+        outputs = None
+        if self._task.calibrates and not self._calibrated:
+            self._calibrated, outputs = True, self._validation.of_model(model)
+            self._fit_calibration(outputs)
         if self._calibration is not None:
             self._calibration.fold(model)
+            outputs = outputs and [self._calibration.apply(item) for item in outputs]
+        return outputs
 
-    def _fit_calibration(self, model: Model) -> None:
-        task, targets, outputs = self._validation.task, self._validation.targets, self._validation.of_model(model)
+    def _fit_calibration(self, outputs: Outputs) -> None:
+        task, targets = self._validation.task, self._validation.targets
         if (calibration := fit_calibration(task, outputs, targets)) is None:
             return
         report = report_calibration(task, calibration, outputs, targets)

@@ -87,6 +87,7 @@ class LabeledParts(Parts[Metrics]):
         encoder = shared.get(lambda: TextEncoder(text, self.vocabulary), text.model_dump_json(), of=(self.vocabulary,))
         self.data, self.validation = training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
+        self._outputs: Outputs | None = None  # of the calibrated model
         self._log = stage.log
         self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
         self.model = self._build(stage.log)
@@ -137,12 +138,12 @@ class LabeledParts(Parts[Metrics]):
         return {**saved, "vocabulary": name}
 
     def calibrate(self) -> None:
-        self.adjustments.calibrate(self.model)
+        self._outputs = self.adjustments.calibrate(self.model)
 
     def evaluate(
         self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
     ) -> tuple[Metrics, dict[str, Any]]:
-        float_outputs = self.validation.of_model(self.model)
+        float_outputs = self.validation.of_model(self.model) if self._outputs is None else self._outputs
         quantization, precision, outputs = None, self.config.precision, self._export(folder, self.config.precision)
         if precision == "int8":
             quantization = self.validation.compare_quantized(float_outputs, outputs)
