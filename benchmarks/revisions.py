@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -73,22 +72,6 @@ def train(tree: Path, given: list[str], folder: Path) -> dict[str, Any]:
     }
 
 
-def summary(results: list[dict[str, Any]]) -> str:
-    """Return a line for each set, model and number of epochs: means of the seeds, and the ratio of the times."""
-    lines = []
-    for name in dict.fromkeys((one["set"], one["model"], one["epochs"]) for one in results):
-        runs = [one for one in results if (one["set"], one["model"], one["epochs"]) == name]
-        parts = [
-            f"{label}: accuracy {statistics.mean(one[label]['accuracy'] for one in runs):.4f}, "
-            f"log-loss {statistics.mean(one[label]['log_loss'] for one in runs):.4f}, "
-            f"{statistics.mean(one[label]['cpu_s'] for one in runs):.0f} CPU s"
-            for label in ("before", "after")
-        ]
-        times = statistics.median(one["before"]["cpu_s"] / one["after"]["cpu_s"] for one in runs)
-        lines.append(f"{name[0]}, {name[1]}, {len(runs)} seeds: {'; '.join(parts)}; {times:.2f} times as fast")
-    return "\n".join(lines)
-
-
 def parser() -> argparse.ArgumentParser:
     assert __doc__ is not None
     out = arguments(__doc__, "revisions")
@@ -132,7 +115,6 @@ def main() -> None:
                     results = [one for one in results if any(one[key] != new[key] for key in KEY)]
                     results.append({**new, "provenance": made})
                     write_json(options.out, {"results": results})
-    print(summary(results))
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "papers_models": benchmarks.papers_models,
     "training_steps": benchmarks.training_steps,
     "trainings": benchmarks.trainings,
+    "revisions": benchmarks.revisions,
     "pnlp_tables": pnlp.pnlp_tables,
     "exact_match": pnlp.exact_match,
     "pnlp_distilled": pnlp.distilled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 from tables.markdown import as_markdown, fraction, read_results, spread
@@ -98,4 +99,19 @@ def trainings(folder: Path) -> str:
         found = results[key]
         rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] / 1000:.2f}"])
         rows[-1] += [f"{found['phases_wall_s'][part]:.0f}" for part in ("steps and evaluations", "n-gram branch")]
+    return as_markdown(rows)
+
+
+def revisions(folder: Path) -> str:
+    """Accuracy, log-loss and processor time of `mixling train` at two revisions."""
+    results = read_results(folder, "revisions", "benchmarks")["results"]
+    rows = [["set", "model", "validation, before", "after", "log-loss", "CPU seconds", "times as fast (seeds)"]]
+    for set_, model, epochs in dict.fromkeys((one["set"], one["model"], one["epochs"]) for one in results):
+        runs = [one for one in results if (one["set"], one["model"], one["epochs"]) == (set_, model, epochs)]
+        rows.append([set_, model if epochs is None else f"{model}, {epochs} {'epoch' if epochs == 1 else 'epochs'}"])
+        rows[-1] += [spread([one[label]["accuracy"] for one in runs]) for label in ("before", "after")]
+        for key, digits in (("log_loss", 3), ("cpu_s", 0)):
+            means = [statistics.mean(one[label][key] for one in runs) for label in ("before", "after")]
+            rows[-1].append(", ".join(f"{mean:.{digits}f}" for mean in means))
+        rows[-1].append(", ".join(f"{one['before']['cpu_s'] / one['after']['cpu_s']:.1f}" for one in runs))
     return as_markdown(rows)

@@ -219,12 +219,12 @@ def test_losses_of_sequences(texts: int, length: int, tags: int, training: bool)
     found = []
     for precision in (torch.float32, torch.float64):
         leaves = [item.detach().to(precision).requires_grad_(training) for item in (logits, transitions)]
-        scores = TagScores(*leaves)
+        scores = TagScores(leaves[0].mT.contiguous().mT, leaves[1].mT.contiguous().mT)  # in another order in memory
         losses, words = sequence_losses(scores, targets, ignored=-100)
         if training:
             assert ("SequenceLosses" in type(losses.grad_fn).__name__) == (precision is torch.float32)
             (losses * weights).sum().backward()
-        found.append([losses.detach(), words, *((item.grad for item in scores) if training else ())])
+        found.append([losses.detach(), words, *((item.grad for item in leaves) if training else ())])
     for got, expected in zip(*found, strict=True):
         torch.testing.assert_close(got, expected.to(got), atol=1e-4, rtol=1e-4)
 

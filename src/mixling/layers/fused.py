@@ -312,7 +312,7 @@ class SequenceLosses(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, " B"]) -> tuple[Any, ...]:
         logits, transitions, *_ = ctx.saved_tensors
-        of_logits, of_transitions = torch.empty_like(logits), torch.zeros_like(transitions)
+        of_logits, of_transitions = logits.new_empty(logits.shape), transitions.new_zeros(transitions.shape)
         given = *logits.shape, ctx.ignored, *_arrays(*ctx.saved_tensors)
         _native.sequence_losses_backward(_REGISTERS, *given, *_arrays(grad.float(), of_logits, of_transitions))
         return of_logits, of_transitions, None, None
