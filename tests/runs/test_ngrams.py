@@ -152,7 +152,9 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     found = of(np.zeros((len(gold), 2)), use="auto")
     encoder = TextEncoder(text, vocabulary)
     encoder.encode(["quixot"])
-    assert Words.of_table(encoder, 3, 3, 4).hashes[0] in found.branch.terms
+    term = Words.of_table(encoder, 3, 3, 4).hashes[0]
+    assert term in found.branch.terms
+    assert term not in of(np.zeros((len(gold), 2)), use="auto", refit=False).branch.terms
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)

@@ -209,7 +209,8 @@ class Member:
             "init": config.initialization.to_dict(),
             "distill": None,
             "train": {"epochs": None, "time_budget": None},
-            "ngrams": {"use": "never"},  # a branch has seen the validation examples, which evaluate a teacher
+            # The validation examples evaluate the teacher, so that no member may have seen them.
+            "ngrams": config.ngrams.to_dict() | {"refit": False, "cross_fit": False},
             # What follows from probabilities is fitted for the student; a member gives its probabilities only.
             "abstain_at": None,
             "out_of_scope": (),

@@ -168,8 +168,11 @@ def fit_ngrams(
     if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
-    weights[-len(gold) :] = 1
-    branch = fit(best.strength, best.ratio_power, features, duals).scaled(best.mixture.branch, best.mixture.bias)
+    branch = best.branches[0]
+    if config.refit:
+        weights[-len(gold) :] = 1
+        branch = fit(best.strength, best.ratio_power, features, duals)
+    branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best, branch, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
     logits = np.empty(data.network.shape, np.float32)

@@ -36,11 +36,8 @@ class SavedTeacher(Teacher):
                 "give another teacher"
             )
         columns = label_columns(own.labels.names, task.labels, f"the teacher {self.path}")
-        logits = self.predictor.logits(self.predictor.encode(texts))
-        out = [own.probabilities(row)[..., columns].astype(np.float32) for row in logits]
-        if not task.per_word:
-            return list(out)
-        return [row[: len(text)] for row, text in zip(out, texts, strict=True)]
+        logits = self.predictor.text_logits(texts)
+        return [own.probabilities(row)[..., columns].astype(np.float32) for row in logits]
 
 
 class FileTeacher(Teacher):

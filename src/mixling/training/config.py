@@ -175,6 +175,7 @@ class NgramConfig(Config):
         "examples, and train on all of them; None: with up to 2,000 examples, or 5,000 pairs, unless the length of "
         "training is given",
     )
+    refit: bool = Field(True, description="fit the branch that is exported on the validation examples, too")
 
     @model_validator(mode="after")
     def _ordered(self) -> NgramConfig:
