@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +27,10 @@ from side_by_side import arguments
 from mixling.cost import provenance
 from mixling.data import split_validation
 from mixling.storage import write_json
-from training import dataset, read
+from training import dataset, read, write
 
 SETS = {"snips": "dev", "clinc150": "val", "sst2_glue": None, "imdb": None}
 KEY = ("set", "model", "seed", "epochs")
-
-
-def written(rows: Iterable[tuple[str, str]], to: Path) -> str:
-    """Write texts and labels to a file, which all revisions read; its path."""
-    lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
-    to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return str(to)
 
 
 def files(source: Path, split: str | None, folder: Path) -> list[str]:
@@ -49,8 +41,9 @@ def files(source: Path, split: str | None, folder: Path) -> list[str]:
         rows, validation = (list(zip(part.texts, part.targets, strict=True)) for part in parts)
     else:
         validation = read(source / f"{split}.jsonl.gz")
-    train = written(rows, folder / f"{source.name}-train.jsonl")
-    return [train, "--dev", written(validation, folder / f"{source.name}-validation.jsonl")]  # as all revisions call it
+    train = write(rows, folder / f"{source.name}-train.jsonl")
+    chosen_on = write(validation, folder / f"{source.name}-validation.jsonl")
+    return [str(train), "--dev", str(chosen_on)]  # as all revisions call it
 
 
 def train(tree: Path, given: list[str], folder: Path) -> dict[str, Any]:

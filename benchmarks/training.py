@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,7 @@ def command(train: Rows, validation: Rows, *options: str) -> dict[str, Any]:
         words = ["train", folder / "train.jsonl", "-o", folder / "run", *options]
         for part, rows in (("train", train), ("validation", validation)):
             if rows:
-                lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
-                (folder / f"{part}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+                write(rows, folder / f"{part}.jsonl")
         if validation:
             words += ["--validation", folder / "validation.jsonl"]
         return timed([str(word) for word in words], folder / "run")
@@ -224,6 +223,13 @@ def read(path: Path) -> Rows:
         return [
             (row["text"], row["label"]) if "text" in row else (" ".join(row["tokens"]), row["intent"]) for row in rows
         ]
+
+
+def write(rows: Iterable[tuple[str, str]], path: Path) -> Path:
+    """Write texts and labels to a file, which all revisions of mixling read; its path."""
+    lines = (json.dumps({"text": text, "label": label}) for text, label in rows)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
 
 
 def steps(rows: Rows, rounds: int) -> dict[str, Any]:

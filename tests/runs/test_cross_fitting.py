@@ -155,6 +155,7 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({"train": {"epochs": 3}, "ngrams": {"cross_fit": True}}) is not None
     assert folds({"ngrams": {"cross_fit": False}}) is None
     assert folds({"ngrams": {"use": "never"}}) is None
+    assert folds({"ngrams": {"refit": False}}) is None  # no model may see the validation examples
     assert folds({}, usual=False) is None
     assert folds({"ngrams": {"cross_fit": True}}, distilled=True) is None
     assert folds({}, world=2) is None

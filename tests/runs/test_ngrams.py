@@ -388,6 +388,10 @@ def test_options_that_make_no_sense_are_refused() -> None:
         config(ngrams={"min_n": 4, "max_n": 2})
     with pytest.raises(ConfigError, match=r"ngrams.use"):
         config(ngrams={"use": "sometimes"})
+    with pytest.raises(
+        ConfigError, match=r"cross_fit = true trains on the validation examples, refit = false does not"
+    ):
+        config(ngrams={"cross_fit": True, "refit": False})
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ static inline float unit_of(const int8_t *values, size_t n) {
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
 #endif
 
 /* Every processor of AArch64 has NEON, which compilers make of plain vectors. */

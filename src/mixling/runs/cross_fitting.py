@@ -69,7 +69,7 @@ def choose_folds(
         world: number of processes that train.
     """
     chosen, number = ngrams.cross_fit, len(train) + len(validation)
-    possible = task.has_scores and ngrams.use != "never" and not distilled and world == 1
+    possible = task.has_scores and ngrams.use != "never" and ngrams.refit and not distilled and world == 1
     if chosen is False or not possible:
         return None
     if chosen is None:

@@ -175,12 +175,22 @@ class NgramConfig(Config):
         "examples, and train on all of them; None: with up to 2,000 examples, or 5,000 pairs, unless the length of "
         "training is given",
     )
-    refit: bool = Field(True, description="fit the branch that is exported on the validation examples, too")
+    refit: bool = Field(
+        True, description="fit the branch that is exported on the validation examples, too; false: without cross_fit"
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> NgramConfig:
         if self.min_n > self.max_n:
             raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
+        return self
+
+    @model_validator(mode="after")
+    def _validation_is_seen_or_not(self) -> NgramConfig:
+        if self.cross_fit and not self.refit:
+            raise ValueError(
+                "cross_fit = true trains on the validation examples, refit = false does not; leave one out"
+            )
         return self
 
 
