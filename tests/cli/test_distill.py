@@ -101,7 +101,8 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     assert contents[0] != contents[1]  # of seeds of their own
     again = call(*command, "--overwrite", "--set", "model.head.dropout=0.0")
     assert again.code == 0, again.err
-    assert "is trained" not in again.err
+    assert "training model" not in again.err
+    assert again.err.count("trained before") == 2
     changed = call(*command, "--overwrite", "--set", "model.dim=4")
     assert "teacher: training model 1 of 2" in changed.err
     assert made[0].read_bytes() != contents[0]

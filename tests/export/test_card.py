@@ -120,7 +120,8 @@ def test_it_is_deterministic() -> None:
                 "| teacher | big, fine-tuned on the training data |",
             ],
         ),
-        ({"distill": {"teacher": "self", "members": 3}}, ["| teacher | 3 models like this one |"]),
+        ({"distill": {"teacher": "self", "members": 3}}, ["| teacher | models like this one (3) |"]),
+        ({"distill": {"teacher": "self"}}, ["| teacher | models like this one |"]),
     ],
 )
 def test_what_it_began_with_and_who_distilled_it(values: dict[str, Any], reported: list[str]) -> None:

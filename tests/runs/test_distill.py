@@ -132,6 +132,9 @@ def test_what_cannot_be_is_reported_before_anything_is_done(tmp_path: Path) -> N
     ):
         with pytest.raises(ConfigError, match=message):
             check(DistillConfig(teacher=name, **options))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"distill\.members: 2; encoder:.* allowed: 1, or more with --fine-tune or"):
+        check(DistillConfig(teacher="encoder:hf:owner/name", members=2))
+    check(DistillConfig(teacher="hf:owner/name", fine_tune=True, members=2))
     with pytest.raises(ConfigError, match="without torchrun"):
         check(DistillConfig(teacher="hf:owner/name", fine_tune=True), world=2)
     with pytest.raises(DataError, match=r"no\.txt: no such file"):

@@ -10,8 +10,11 @@ import pytest
 import torch
 
 from mixling import DataError, Dataset, Example, ModelFileError
+from mixling.data import ColumnsConfig
+from mixling.runs.teacher import DistillConfig, open_teacher
 from mixling.tasks import Classification, MultiLabel, Tagging
 from mixling.teachers import FineTuneConfig, TransformerTeacher, fine_tune
+from mixling.teachers.base import Teacher
 from mixling.teachers.transformer import is_transformer
 from mixling.text import LabelSet, Text
 
@@ -154,6 +157,32 @@ def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["teacher"]
     found = TransformerTeacher(str(out), task=Classification).predict(["the film is bad", "good"], labels)
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]
+
+
+@pytest.mark.slow
+def test_a_teacher_of_several_fine_tuned_models_is_their_mean(make_model: MakeModel, tmp_path: Path) -> None:
+    rows = store([(f"the film is {word}", label) for word, label in (("good", "yes"), ("bad", "no"))] * 10)
+    task, outputs = Classification(LabelSet(("no", "yes"), "single")), []
+    base = str(make_model("BertModel", spread=0.1))
+
+    def opened(members: int) -> Teacher:
+        config = DistillConfig(teacher=base, fine_tune=True, members=members, tuning=FineTuneConfig(epochs=1))
+        return open_teacher(
+            config, rows, rows, task,
+            columns=ColumnsConfig(), seed=3, folder=tmp_path, train_member=None, log=outputs.append,
+        )  # fmt: skip
+
+    alone = opened(1).predict(TEXTS, task)
+    together = opened(2).predict(TEXTS, task)
+    assert f"teacher: reusing {tmp_path / 'model'}, trained before" in outputs
+    each = [
+        TransformerTeacher(str(tmp_path / name), task=Classification).predict(TEXTS, task)
+        for name in ("model", "model-2")
+    ]
+    np.testing.assert_allclose(np.stack(each[0]), np.stack(alone), atol=1e-6)  # type: ignore[arg-type]
+    np.testing.assert_allclose(np.stack(together), np.mean(each, axis=0), atol=1e-6)  # type: ignore[arg-type]
+    assert np.abs(np.stack(each[0]) - np.stack(each[1])).max() > 1e-3  # type: ignore[arg-type]
+    assert sum("fine-tuning" in line for line in outputs) == 2
 
 
 @pytest.mark.slow

@@ -214,8 +214,10 @@ def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
     if distill is None:
         return {}
     teacher, members = distill["teacher"], distill["members"]
-    name = f"{members} models like this one" if teacher == "self" else Path(teacher).name
-    return {"teacher": f"{name}, fine-tuned on the training data" if distill["fine_tune"] else name}
+    name = "models like this one" if teacher == "self" else Path(teacher).name
+    if distill["fine_tune"]:
+        name += ", fine-tuned on the training data"
+    return {"teacher": name if members is None else f"{name} ({members})"}
 
 
 def pretraining_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:

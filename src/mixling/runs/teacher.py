@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -35,7 +36,7 @@ class TrainMember(Protocol):
     `record` holds everything else that the result depends on, as JSON values.
     """
 
-    record: Any
+    record: list[Any]
 
     def __call__(self, seed: int, folder: Path) -> None: ...
 
@@ -48,7 +49,13 @@ class DistillConfig(Config):
         "encoder:DIR for a linear classifier on a sentence encoder, or self: an ensemble of models like the student, "
         "trained on the labeled examples"
     )
-    members: int = Field(4, ge=1, le=100, description="number of models of the teacher 'self', each with its own seed")
+    members: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="number of models of a teacher that is trained or fine-tuned, each with its own seed, whose "
+        "probabilities are averaged; None: 4 of 'self', or 1 that is fine-tuned",
+    )
     fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
     tuning: FineTuneConfig = FineTuneConfig()
     max_len: int = Field(256, ge=8, description="maximum number of subwords that a transformers teacher reads")
@@ -74,6 +81,11 @@ class DistillConfig(Config):
     )
     copies: int = Field(2, ge=1, description="occurrences of each labeled example in an epoch")
     gold: float = Field(0.5, ge=0, le=1, description="weight of the true label in the targets of labeled examples")
+
+    @property
+    def num_members(self) -> int:
+        """The number of models of the teacher."""
+        return self.members or (4 if self.teacher == SELF else 1)
 
 
 def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, world: int) -> None:
@@ -102,6 +114,11 @@ def check_distill(config: DistillConfig, *, task: type[Task], data: DataConfig, 
         )
     if config.fine_tune and not is_transformer(config.teacher):
         raise ConfigError(f"--fine-tune: {config.teacher} is not a model of the transformers library")
+    if config.num_members > 1 and not (config.fine_tune or config.teacher == SELF):
+        raise ConfigError(
+            f"distill.members: {config.members}; {config.teacher} is one model; "
+            "allowed: 1, or more with --fine-tune or --teacher self"
+        )
     if config.fine_tune and world > 1:
         raise ConfigError(
             "--fine-tune: a teacher is fine-tuned by a single process; run the command without torchrun, or name a "
@@ -140,72 +157,75 @@ def open_teacher(
         DataError, ModelFileError: the teacher is damaged.
     """
     name, path = config.teacher, Path(config.teacher)
+    ensemble = functools.partial(_ensemble, train=train, validation=validation, folder=folder, log=log)
     if name == SELF:
         assert train_member is not None, "the teacher 'self' needs train_member"
-        assert folder is not None, "the teacher 'self' needs a folder"
-        return _ensemble(config, train, validation, seed=seed, folder=folder, train_member=train_member, log=log)
+        seeds = {f"self-{i}": seed + 1_000 * i for i in range(1, config.num_members + 1)}
+        return ensemble(seeds, train_member, SavedTeacher)
     if name.startswith(ENCODER):
         log("teacher: fitting a linear classifier on the embeddings of a sentence encoder")
         encoder = name.removeprefix(ENCODER).removeprefix("hf:")
         return EncoderTeacher.fit(encoder, train, validation, task, max_len=config.max_len)
     if is_transformer(name):
         name = name.removeprefix("hf:")
-        if config.fine_tune:
-            if folder is None:
-                raise ConfigError("fine-tuning a teacher needs a folder: use `mixling distill`")
-            name = _tuned(name, config, train, validation, task, seed=seed, folder=folder, log=log)
-        return TransformerTeacher(name, task=type(task), max_len=config.max_len)
+        opened = functools.partial(TransformerTeacher, task=type(task), max_len=config.max_len)
+        if not config.fine_tune:
+            return opened(name)
+        if folder is None:
+            raise ConfigError("fine-tuning a teacher needs a folder: use `mixling distill`")
+        seeds = {f"model-{i + 1}" if i else "model": seed + 1_000 * i for i in range(config.num_members)}
+        member = _FineTuned(name, config.tuning, train, validation, task, log)
+        return ensemble(seeds, member, lambda model: opened(str(model)))
     if _kind(path) == "saved":
         return SavedTeacher(path)
     return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
 
 
-def _tuned(
-    base: str,
-    config: DistillConfig,
-    train: Dataset,
-    validation: Dataset,
-    task: Task,
-    *,
-    seed: int,
-    folder: Path,
-    log: Log,
-) -> str:
-    """Return the folder of the fine-tuned teacher, which is trained if it does not exist yet."""
-    model = folder / "model"
-    content = [_content(base), config.tuning.to_dict(), task.labels.to_dict(), seed]
-    with _once(folder / "fine-tuned.json", content, train, validation, result=model) as made:
-        if made:
-            log(f"teacher: reusing {model}, fine-tuned before")
-        else:
-            log(f"teacher: fine-tuning {base} on {len(train):,} examples")
-            fine_tune(base, train, validation, task, folder=model, config=config.tuning, seed=seed, log=log)
-    return str(model)
-
-
 def _ensemble(
-    config: DistillConfig,
+    seeds: Mapping[str, int],
+    train_member: TrainMember,
+    open_member: Callable[[Path], Teacher],
+    *,
     train: Dataset,
     validation: Dataset,
-    *,
-    seed: int,
-    folder: Path,
-    train_member: TrainMember,
+    folder: Path | None,
     log: Log,
 ) -> Teacher:
-    """Return an ensemble of models like the student; those that do not exist yet are trained."""
+    """Return the mean of models that are trained if they do not exist yet.
+
+    Args:
+        seeds: the seed of each model, by the name of its folder.
+    """
+    assert folder is not None, "a teacher that is trained needs a folder"
     members = []
-    for number in range(1, config.members + 1):
-        location = folder / f"self-{number}"
-        own_seed = (seed + 1_000 * number) % 2**32
-        with _once(
-            folder / f"self-{number}.json", [train_member.record, own_seed], train, validation, result=location
-        ) as made:
-            if not made:
-                log(f"teacher: training model {number} of {config.members}")
+    for number, (name, seed) in enumerate(seeds.items(), 1):
+        location, own_seed = folder / name, seed % 2**32
+        with _once([*train_member.record, own_seed], train, validation, result=location) as made:
+            if made:
+                log(f"teacher: reusing {location}, trained before")
+            else:
+                log(f"teacher: training model {number} of {len(seeds)}")
                 train_member(own_seed, location)
-        members.append(SavedTeacher(location))
-    return EnsembleTeacher(members)
+        members.append(open_member(location))
+    return members[0] if len(members) == 1 else EnsembleTeacher(members)
+
+
+class _FineTuned:
+    """A `TrainMember` that fine-tunes a model of the `transformers` library."""
+
+    def __init__(
+        self, base: str, config: FineTuneConfig, train: Dataset, validation: Dataset, task: Task, log: Log
+    ) -> None:
+        self._base, self._config, self._train, self._validation, self._task = base, config, train, validation, task
+        self._log = log
+        self.record = [_content(base), config.to_dict(), task.labels.to_dict()]
+
+    def __call__(self, seed: int, folder: Path) -> None:
+        self._log(f"teacher: fine-tuning {self._base} on {len(self._train):,} examples")
+        fine_tune(
+            self._base, self._train, self._validation, self._task,
+            folder=folder, config=self._config, seed=seed, log=self._log,
+        )  # fmt: skip
 
 
 def _content(base: str) -> list[str]:
@@ -217,13 +237,13 @@ def _content(base: str) -> list[str]:
 
 
 @contextmanager
-def _once(path: Path, content: Any, train: Dataset, validation: Dataset, *, result: Path) -> Iterator[bool]:
+def _once(content: Any, train: Dataset, validation: Dataset, *, result: Path) -> Iterator[bool]:
     """Yield whether the work of the block was done before, with this content and these examples; else record it.
 
     Args:
-        path: the record.
-        result: the folder that the block fills; a file that has changed since invalidates the record.
+        result: the folder that the block fills; a file that has changed since invalidates the record beside it.
     """
+    path = result.with_name(result.name + ".json")
     fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for examples in (train, validation):
         fingerprint.update(examples.text_hashes().tobytes())
