@@ -191,6 +191,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
         values["distill"] = {
             "teacher": options.teacher,
             "fine_tune": options.teacher != "self",
+            "seed": options.seeds[0] if options.teacher != "self" else None,
             "tuning": {"max_len": options.teacher_len},
             "max_len": options.teacher_len,
             "unlabeled": [str(options.data / REVIEWS)],
@@ -213,9 +214,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         if options.teacher not in (None, "self") and seed != options.seeds[0]:
             # One teacher for all students: what was fine-tuned and asked for first.
             first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher"
-            resolved = config.distill.model_copy(update={"teacher": str(first / "model"), "fine_tune": False})  # type: ignore[union-attr]
-            config = config.model_copy(update={"distill": resolved})
-            shutil.copytree(first / "answers", folder / "teacher" / "answers", dirs_exist_ok=True)
+            shutil.copytree(first, folder / "teacher", dirs_exist_ok=True)
         began = time.perf_counter()
         result = fit(config, train, validation, folder=folder, log=print)
         seconds = time.perf_counter() - began

@@ -165,8 +165,9 @@ def test_a_teacher_of_several_fine_tuned_models_is_their_mean(make_model: MakeMo
     task, outputs = Classification(LabelSet(("no", "yes"), "single")), []
     base = str(make_model("BertModel", spread=0.1))
 
-    def opened(members: int) -> Teacher:
-        config = DistillConfig(teacher=base, fine_tune=True, members=members, tuning=FineTuneConfig(epochs=1))
+    def opened(members: int, seed: int | None = None) -> Teacher:
+        tuning = FineTuneConfig(epochs=1)
+        config = DistillConfig(teacher=base, fine_tune=True, members=members, seed=seed, tuning=tuning)
         return open_teacher(
             config, rows, rows, task,
             columns=ColumnsConfig(), seed=3, folder=tmp_path, train_member=None, log=outputs.append,
@@ -183,6 +184,10 @@ def test_a_teacher_of_several_fine_tuned_models_is_their_mean(make_model: MakeMo
     np.testing.assert_allclose(np.stack(together), np.mean(each, axis=0), atol=1e-6)  # type: ignore[arg-type]
     assert np.abs(np.stack(each[0]) - np.stack(each[1])).max() > 1e-3  # type: ignore[arg-type]
     assert sum("fine-tuning" in line for line in outputs) == 2
+    opened(2, seed=3)
+    assert sum("fine-tuning" in line for line in outputs) == 2
+    opened(1, seed=4)
+    assert sum("fine-tuning" in line for line in outputs) == 3
 
 
 @pytest.mark.slow

@@ -208,7 +208,7 @@ class Member:
         own = {
             "init": config.initialization.to_dict(),
             "distill": None,
-            "train": {"epochs": None, "time_budget": None},
+            "train": {"epochs": None, "time_budget": None, "seed": 0},
             # The validation examples evaluate the teacher, so that no member may have seen them.
             "ngrams": config.ngrams.to_dict() | {"refit": False, "cross_fit": False},
             # What follows from probabilities is fitted for the student; a member gives its probabilities only.

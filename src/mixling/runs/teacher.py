@@ -56,6 +56,9 @@ class DistillConfig(Config):
         description="number of models of a teacher that is trained or fine-tuned, each with its own seed, whose "
         "probabilities are averaged; None: 4 of 'self', or 1 that is fine-tuned",
     )
+    seed: int | None = Field(
+        None, ge=0, lt=2**32, description="seed of a teacher that is trained or fine-tuned; None: that of the run"
+    )
     fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
     tuning: FineTuneConfig = FineTuneConfig()
     max_len: int = Field(256, ge=8, description="maximum number of subwords that a transformers teacher reads")
@@ -149,6 +152,7 @@ def open_teacher(
     """Return the teacher that the configuration names, after fine-tuning if requested.
 
     Args:
+        seed: of a teacher that is trained, unless the configuration has one.
         folder: where a trained teacher is stored and looked up.
         train_member: trains the models of the teacher "self".
 
@@ -157,6 +161,7 @@ def open_teacher(
         DataError, ModelFileError: the teacher is damaged.
     """
     name, path = config.teacher, Path(config.teacher)
+    seed = seed if config.seed is None else config.seed
     ensemble = functools.partial(_ensemble, train=train, validation=validation, folder=folder, log=log)
     if name == SELF:
         assert train_member is not None, "the teacher 'self' needs train_member"
