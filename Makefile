@@ -1,7 +1,7 @@
 PYTHON ?= python
 # With more threads, the two processes of the tests wait for each other; without bytecode on disk, they and each process
 # that a test starts would compile all files again.
-PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 

@@ -23,6 +23,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from mixling.data.catalogues import catalogue_sentences, function_words
@@ -141,14 +142,12 @@ def _part(key: str, seed: int) -> str:
 
 def _lists(names: list[str], code: str, seed: str) -> list[str]:
     """Return all names in random order, in lists of two to eight."""
+    from babel import Locale
     from babel.lists import format_list
 
-    rng = random.Random(f"{seed}:{code}")
-    out = []
-    for items in _groups(names, rng):
-        variants = (" ".join(items), format_list(items, "standard", code), format_list(items, "or", code))
-        out.append(rng.choice(variants))
-    return out
+    rng, locale = random.Random(f"{seed}:{code}"), Locale.parse(code)
+    variants = (" ".join, partial(format_list, locale=locale), partial(format_list, style="or", locale=locale))
+    return [rng.choice(variants)(items) for items in _groups(names, rng)]
 
 
 def _sequences(words: list[str], seed: str) -> list[str]:
