@@ -5,8 +5,9 @@
     python benchmarks/revisions.py ../before . --data ../shared/data snips clinc150 --models pnlp-mixer-x-small
 
 The two take turns, seed by seed, with one thread on one core, so that other work on the machine slows both. Each trains
-with its own defaults, or those of the named model. Data: SNIPS' intents, CLINC150, and SST-2 and IMDB, of which a tenth
-is set aside, the same for both. Accuracy is that on validation examples; test splits are not read. Needs Linux.
+with its own defaults, or those of the named model. Data: SNIPS' intents, CLINC150, MTOP's slots, and SST-2 and IMDB, of
+which a tenth is set aside, the same for both. Accuracy, of slots the span F1, is that on validation examples; test splits
+are not read. Needs Linux.
 
 Written to benchmarks/results/revisions.json, one item for each set, model, seed and number of epochs; others are kept.
 """
@@ -29,12 +30,14 @@ from mixling.data import split_validation
 from mixling.storage import write_json
 from training import dataset, read, write
 
-SETS = {"snips": "dev", "clinc150": "val", "sst2_glue": None, "imdb": None}
+SETS = {"snips": "dev", "clinc150": "val", "mtop_en": "dev", "sst2_glue": None, "imdb": None}
 KEY = ("set", "model", "seed", "epochs")
 
 
 def files(source: Path, split: str | None, folder: Path) -> list[str]:
     """Write the training and validation examples of a set; the command's arguments."""
+    if source.name == "mtop_en":  # which has intents, too
+        return [f"{source / 'train.jsonl.gz'}", "--dev", f"{source / f'{split}.jsonl.gz'}", "--task", "tagging"]
     rows = read(source / "train.jsonl.gz")
     if split is None:
         parts = split_validation(dataset(rows), fraction=0.1, seed=0)
@@ -61,7 +64,7 @@ def train(tree: Path, given: list[str], folder: Path) -> dict[str, Any]:
     return {
         "cpu_s": round(used.ru_utime + used.ru_stime, 1),
         "mb": round(used.ru_maxrss / 1024),
-        **{name: round(numbers[name], 5) for name in ("accuracy", "log_loss")},
+        **{name: round(numbers[name], 5) for name in ("accuracy", "log_loss", "span_f1") if name in numbers},
     }
 
 
@@ -94,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for set_name in options.sets:
-            given = files(options.data / set_name, SETS[set_name], folder)
+            given = files((options.data / set_name).resolve(), SETS[set_name], folder)
             for model in options.models:
                 chosen = [] if model == "default" else ["--model", model]
                 chosen += [] if options.epochs is None else ["--epochs", str(options.epochs)]

@@ -103,15 +103,17 @@ def trainings(folder: Path) -> str:
 
 
 def revisions(folder: Path) -> str:
-    """Accuracy, log-loss and processor time of `mixling train` at two revisions."""
+    """Accuracy (of slots, span F1), log-loss and processor time of `mixling train` at two revisions."""
     results = read_results(folder, "revisions", "benchmarks")["results"]
     rows = [["set", "model", "validation, before", "after", "log-loss", "CPU seconds", "times as fast (seeds)"]]
     for set_, model, epochs in dict.fromkeys((one["set"], one["model"], one["epochs"]) for one in results):
         runs = [one for one in results if (one["set"], one["model"], one["epochs"]) == (set_, model, epochs)]
         rows.append([set_, model if epochs is None else f"{model}, {epochs} {'epoch' if epochs == 1 else 'epochs'}"])
-        rows[-1] += [spread([one[label]["accuracy"] for one in runs]) for label in ("before", "after")]
+        measure = "span_f1" if "span_f1" in runs[0]["after"] else "accuracy"
+        rows[-1] += [spread([one[label][measure] for one in runs]) for label in ("before", "after")]
         for key, digits in (("log_loss", 3), ("cpu_s", 0)):
-            means = [statistics.mean(one[label][key] for one in runs) for label in ("before", "after")]
+            known = key in runs[0]["before"]
+            means = [statistics.mean(one[label][key] for one in runs) for label in ("before", "after") if known]
             rows[-1].append(", ".join(f"{mean:.{digits}f}" for mean in means))
         rows[-1].append(", ".join(f"{one['before']['cpu_s'] / one['after']['cpu_s']:.1f}" for one in runs))
     return as_markdown(rows)

@@ -58,7 +58,9 @@ class TrainConfig(Config):
         lt=1,
         description="fraction of words that are replaced by zero vectors; default: by the augmentation",
     )
-    augmentation: AugmentationConfig | None = Field(None, description="changes of training words; default: by the task")
+    augmentation: AugmentationConfig | None = Field(
+        None, description="changes of training words; default: by task and model"
+    )
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
