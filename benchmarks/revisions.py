@@ -6,8 +6,8 @@
 
 The two take turns, seed by seed, with one thread on one core, so that other work on the machine slows both. Each trains
 with its own defaults, or those of the named model. Data: SNIPS' intents, CLINC150, MTOP's slots, and SST-2 and IMDB, of
-which a tenth is set aside, the same for both. Accuracy, of slots the span F1, is that on validation examples; test splits
-are not read. Needs Linux.
+which a tenth is set aside, the same for both. Accuracy, or the span F1 of slots, is that on validation examples; test
+splits are not read. Needs Linux.
 
 Written to benchmarks/results/revisions.json, one item for each set, model, seed and number of epochs; others are kept.
 """
