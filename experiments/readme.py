@@ -66,6 +66,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "pnlp_distilled": pnlp.distilled,
     "languages": pnlp.languages,
     "hyperpartisan": pnlp.hyperpartisan,
+    "long_reviews": pnlp.long_reviews,
 }
 
 

@@ -132,6 +132,23 @@ def _tested(row: dict[str, Any], part: str, metrics: Sequence[str] = METRICS) ->
     return [f"{seeds[0]['parameters']:,}", str(len(seeds)), *values]
 
 
+def long_reviews(folder: Path) -> str:
+    """Table 7's first half: accuracy on IMDB's test split, reading up to 1,024 words."""
+    results = read_results(folder, "pnlp_mixer")
+    rows = [["model", "parameters", "validation", "best epoch", "test", "paper", "commit"]]
+    for label, row in sorted(
+        results.get("table 7, ours", {}).items(), key=lambda item: item[1]["seeds"][0].get("parameters", 0)
+    ):
+        if label.startswith("IMDB, "):
+            (seed,) = row["seeds"]
+            accuracies = [f"{seed[part]['accuracy']:.3f}" for part in ("validation", "test")]
+            rows.append(
+                [label.removeprefix("IMDB, "), f"{seed['parameters']:,}", accuracies[0], f"{seed['best_epoch']:g}"]
+            )
+            rows[-1] += [accuracies[1], f"{row['paper'] / 100:.3f}", row["provenance"]["commit"][:7]]
+    return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
+
+
 def hyperpartisan(folder: Path) -> str:
     """Table 7's second half: means over the five folds of Hyperpartisan, with their standard deviation."""
     results = read_results(folder, "pnlp_mixer")

@@ -11,10 +11,9 @@ import torch
 
 from mixling import DataError, Dataset, Example, ModelFileError
 from mixling.data import ColumnsConfig
-from mixling.runs.teacher import DistillConfig, open_teacher
+from mixling.runs import DistillConfig, open_teacher
 from mixling.tasks import Classification, MultiLabel, Tagging
-from mixling.teachers import FineTuneConfig, TransformerTeacher, fine_tune
-from mixling.teachers.base import Teacher
+from mixling.teachers import FineTuneConfig, Teacher, TransformerTeacher, fine_tune
 from mixling.teachers.transformer import is_transformer
 from mixling.text import LabelSet, Text
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixling.runs.resume import unfinished_run
     from mixling.runs.spec import LABELS, MASKED_LM, Spec, resolve
     from mixling.runs.suggestions import suggest
-    from mixling.runs.teacher import DistillConfig, check_distill
+    from mixling.runs.teacher import DistillConfig, check_distill, open_teacher
     from mixling.runs.toml import as_toml
     from mixling.runs.weights import load_model, write_model
 

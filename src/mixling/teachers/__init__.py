@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.teachers.base import FunctionTeacher
+    from mixling.teachers.base import FunctionTeacher, Teacher
     from mixling.teachers.cache import collect_predictions
     from mixling.teachers.encoder import EncoderTeacher, SentenceEncoder
     from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
