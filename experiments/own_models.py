@@ -47,7 +47,7 @@ from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
-from mixling.metrics import rate_interval, resampled
+from mixling.metrics import ProbabilityMetrics, calibration_error_by_chance, rate_interval, resampled
 from mixling.runs import LABELS, choose_model, evaluate, resolve
 from mixling.storage import write_json
 from mixling.tasks import Task, task_type
@@ -224,7 +224,10 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             write_json(seconds, round(time.perf_counter() - began, 1))
         saved = json.loads((folder / "metrics.json").read_text())
         predictor = Predictor(folder / "model.onnx")
-        metrics = evaluate(predictor, test).metrics.numbers()
+        found = evaluate(predictor, test).metrics
+        metrics = found.numbers()
+        if isinstance(found, ProbabilityMetrics):
+            metrics["calibration_error_by_chance"] = calibration_error_by_chance(found.reliability)
         if not task.per_word:
             hits.append(task.score(targets, [item.label for item in predictor.predict_stream(texts)]).hits)
         lines.append(
@@ -285,7 +288,7 @@ def tables(lines: list[dict[str, Any]]) -> str:
         ]
     ]
     slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy", *costs]]
-    texts[0] += ["calibration error", *costs]
+    texts[0] += ["calibration error (by chance)", *costs]
     for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "", line["start"])):
         seeds = line["seeds"]
         name = [line["set"], line["model"].removeprefix("mixling-") + "".join(f", {item}" for item in line["changes"])]
@@ -306,8 +309,12 @@ def tables(lines: list[dict[str, Any]]) -> str:
         beside = [percent(baselines[one]["test"]) if one in baselines else "" for one in BASELINES]
         apart = best_of(baselines)["difference"]
         ahead = interval(apart["mean"], apart["low"], apart["high"])
-        errors = [one["test"]["calibration_error"] for one in seeds if "calibration_error" in one["test"]]
-        error = f"{statistics.mean(errors):.3f}" if errors else ""
+        means = [
+            f"{statistics.mean(one['test'][key] for one in seeds):.3f}"
+            for key in ("calibration_error", "calibration_error_by_chance")
+            if key in seeds[0]["test"]
+        ]
+        error = " ".join([*means[:1], *(f"({chance})" for chance in means[1:])])
         texts.append([*name, start, line["teacher"] or "", found, *beside, ahead, error, *costs])
     return "\n\n".join(as_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
 

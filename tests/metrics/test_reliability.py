@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from mixling.metrics import calibration_error
 from mixling.metrics.base import MultiLabelMetrics, TaggingMetrics
-from mixling.metrics.reliability import format_reliability, reliability
+from mixling.metrics.reliability import (
+    ReliabilityBin,
+    calibration_error_by_chance,
+    format_reliability,
+    reliability,
+)
 from mixling.tasks import MultiLabel, Tagging
 from mixling.text import LabelSet
 
@@ -32,10 +39,25 @@ def test_bins_by_loops() -> None:
     assert calibration_error(reliability(np.zeros(0, bool), np.zeros(0))) == 0
 
 
+def test_what_chance_gives_a_calibrated_model_by_summing_over_all_outcomes() -> None:
+    cases = ((1, 0.5), (10, 0.3), (7, 0.99), (200, 0.61), (3, 1.0), (4, 0.0))
+    bins = tuple(ReliabilityBin(n, p, accuracy=0.0) for n, p in cases)
+    wanted = 0.0
+    for n, p in cases:
+        chances = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+        wanted += sum(chance * abs(k - n * p) for k, chance in enumerate(chances))
+    total = sum(n for n, _ in cases)
+    assert calibration_error_by_chance((*bins, None)) == pytest.approx(wanted / total, rel=1e-9)
+    assert calibration_error_by_chance((None,)) == 0
+    many = ReliabilityBin(10**7, 0.7, 0.7)
+    assert calibration_error_by_chance((many,)) == pytest.approx(math.sqrt(2 * 0.7 * 0.3 / math.pi / 10**7), rel=1e-3)
+
+
 def test_the_diagram_has_a_bar_for_each_bin_that_is_not_empty() -> None:
     bins = reliability(np.array([True, False, True, True]), np.array([0.5, 0.5, 0.99, 0.97]))
     lines = format_reliability(bins).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
+    assert lines[-1] == "calibration error 0.0100; by chance, with as many decisions: 0.1442"
     first, second = lines[1:3]
     assert first.split()[:4] == ["0.467-0.533", "2", "0.500", "0.500"]
     assert first.endswith("#" * 20 + "|")  # accuracy .5 of 40 columns, and the mean at the same column

@@ -13,7 +13,7 @@ def calibration_section(calibration: Mapping[str, Any] | None, validation: Mappi
     """Return what calibration did to the probabilities, given the entry of metrics.json and the validation metrics."""
     if calibration is None:
         return ""
-    bins = [None if item is None else ReliabilityBin(**item) for item in validation.get("reliability", ())]
+    bins = tuple(None if item is None else ReliabilityBin(**item) for item in validation.get("reliability", ()))
     diagram = f"\n```\n{format_reliability(bins)}\n```\n" if any(bins) else ""
     return f"""
 The probabilities are calibrated: logits were scaled to minimize the loss on the validation examples, where the

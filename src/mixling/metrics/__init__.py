@@ -6,9 +6,9 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.metrics.abstention import choose_abstention
-    from mixling.metrics.base import ClassificationMetrics, Metrics, format_table
+    from mixling.metrics.base import ClassificationMetrics, Metrics, ProbabilityMetrics, format_table
     from mixling.metrics.intervals import rate_interval, resampled, wilson
     from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
-    from mixling.metrics.reliability import calibration_error
+    from mixling.metrics.reliability import calibration_error, calibration_error_by_chance
 
 __getattr__, __dir__ = lazy_imports(__name__)
