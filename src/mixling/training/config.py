@@ -35,7 +35,12 @@ class TrainConfig(Config):
         None, ge=1, description="number of epochs; by default chosen from the number of examples"
     )
     steps: int | None = Field(None, ge=1, description="total number of steps; overrides epochs")
-    evaluations: int = Field(10, ge=1, description="minimum number of evaluations; at least one per epoch")
+    evaluations: int | None = Field(
+        None,
+        ge=1,
+        description="minimum number of evaluations; at least one per epoch. Default: 10, or fewer where those would "
+        "take more than about a tenth of the time, but at least 3",
+    )
     batch_size: int = Field(
         64, ge=1, description="examples per step, over all processes; the default for many short texts is 256"
     )

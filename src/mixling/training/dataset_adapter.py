@@ -75,6 +75,11 @@ class TrainingData(ABC):
         """Return the file and line of a training example, if they are known."""
         return None
 
+    @property
+    def num_evaluated(self) -> int:
+        """The number of validation examples of an evaluation; 0 if it cannot be compared with that of the others."""
+        return 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledData(TrainingData):

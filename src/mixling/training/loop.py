@@ -32,7 +32,7 @@ from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.plan import affordable
+from mixling.training.plan import affordable, usual_evaluations
 from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
 from mixling.training.tracking import remove_tracking, tracking
 
@@ -276,23 +276,22 @@ class Trainer:
         """Return the initial state with the number of steps: the planned epochs, or what the time budget allows."""
         config = self.config
         per_epoch = self.steps_per_epoch
-        total, evaluations = config.steps or per_epoch * config.planned_epochs(len(self.data)), config.evaluations
+        total = config.steps or per_epoch * config.planned_epochs(len(self.data))
+        evaluations = config.evaluations or usual_evaluations(total * config.batch_size, self.data.num_evaluated)
         if config.time_budget is not None:
-            steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget))
+            steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget, evaluations))
             total, evaluations = min(total, int(steps)), int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return TrainingState(total_steps=total, eval_interval=interval)
 
-    def _affordable(self, seconds: float) -> tuple[int, int]:
+    def _affordable(self, seconds: float, evaluations: int) -> tuple[int, int]:
         def evaluate() -> None:
             self._metrics(0)
 
         def step(number: int) -> None:
             self._backward(self._batch(number), number)
 
-        found = affordable(
-            seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=self.config.evaluations
-        )
+        found = affordable(seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=evaluations)
         self.optimizer.zero_grad(set_to_none=True)
         return found
 
