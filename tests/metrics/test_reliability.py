@@ -7,14 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from mixling.metrics import calibration_error
+from mixling.metrics import ReliabilityBin, calibration_error, calibration_error_by_chance
 from mixling.metrics.base import MultiLabelMetrics, TaggingMetrics
-from mixling.metrics.reliability import (
-    ReliabilityBin,
-    calibration_error_by_chance,
-    format_reliability,
-    reliability,
-)
+from mixling.metrics.reliability import format_reliability, reliability
 from mixling.tasks import MultiLabel, Tagging
 from mixling.text import LabelSet
 

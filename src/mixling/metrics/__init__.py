@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from mixling.metrics.base import ClassificationMetrics, Metrics, ProbabilityMetrics, format_table
     from mixling.metrics.intervals import rate_interval, resampled, wilson
     from mixling.metrics.out_of_scope import choose_rejection, out_of_scope_report
-    from mixling.metrics.reliability import calibration_error, calibration_error_by_chance
+    from mixling.metrics.reliability import ReliabilityBin, calibration_error, calibration_error_by_chance
 
 __getattr__, __dir__ = lazy_imports(__name__)
