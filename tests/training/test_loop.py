@@ -31,9 +31,9 @@ from mixling.training import (
     Step,
     Trainer,
     dataset_adapter,
+    default_evaluations,
     learning_rate,
     loop,
-    usual_evaluations,
 )
 from mixling.training.config import Initialization
 
@@ -209,7 +209,7 @@ def test_evaluations_are_at_each_epoch_and_fewer_than_ten_where_they_take_long(t
     [(13_084, 700, 5), (22_500, 1_000, 6), (12_800, 5_000, 3), (10**6, 100, 10), (10, 0, 10)],
 )
 def test_evaluations_take_a_tenth_of_the_time(trained: int, evaluated: int, evaluations: int) -> None:
-    assert usual_evaluations(trained, evaluated) == evaluations
+    assert default_evaluations(trained, evaluated) == evaluations
 
 
 @pytest.mark.parametrize(

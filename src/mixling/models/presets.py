@@ -36,7 +36,7 @@ from mixling.text.fingerprint import MinHash, SubwordEmbedding, Tsp
 
 _C = TypeVar("_C", bound=Config)
 
-_AS_THEY_ARE = {"pseudo_words": 0.0, "typos": 0.0}
+WORDS_AS_THEY_ARE: Mapping[str, Any] = {"augmentation": {"pseudo_words": 0.0, "typos": 0.0}}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Preset:
     config: ModelConfig
     source: str
     vocabulary: int | None = None
-    defaults: dict[str, Any] = field(default_factory=lambda: {"train": {"augmentation": _AS_THEY_ARE}})
+    defaults: dict[str, Any] = field(default_factory=lambda: {"train": WORDS_AS_THEY_ARE})
     use: str = ""
 
 

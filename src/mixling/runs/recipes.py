@@ -16,6 +16,7 @@ from typing import Any
 
 from mixling.config import merge
 from mixling.errors import ConfigError, near_miss
+from mixling.models.presets import WORDS_AS_THEY_ARE
 
 _COMMANDS = {
     "train": "a model that predicts labels",
@@ -78,7 +79,6 @@ _ADAFACTOR = {
     "final_lr": 0.0,
 }
 _UNREGULARIZED = {"token_dropout": 0.0, "loss": {"label_smoothing": 0.0, "class_weights": "none"}}
-_NO_AUGMENTATION = {"augmentation": {"pseudo_words": 0.0, "typos": 0.0}}
 
 
 def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len: int) -> Recipe:
@@ -102,7 +102,7 @@ RECIPES: dict[str, Recipe] = {
         kinds=("train",),
         train={
             **_UNREGULARIZED,
-            **_NO_AUGMENTATION,
+            **WORDS_AS_THEY_ARE,
             "epochs": 80,
             "batch_size": 256,
             "optim": {
@@ -151,7 +151,7 @@ RECIPES: dict[str, Recipe] = {
         kinds=("train",),
         train={
             **_UNREGULARIZED,
-            **_NO_AUGMENTATION,
+            **WORDS_AS_THEY_ARE,
             "epochs": 5,
             "batch_size": 32,
             "optim": {**_BERT_ADAMW, "lr": 2e-5, "warmup": 0.1},

@@ -32,7 +32,7 @@ from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
-from mixling.training.plan import affordable, usual_evaluations
+from mixling.training.plan import affordable, default_evaluations
 from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
 from mixling.training.tracking import remove_tracking, tracking
 
@@ -277,7 +277,7 @@ class Trainer:
         config = self.config
         per_epoch = self.steps_per_epoch
         total = config.steps or per_epoch * config.planned_epochs(len(self.data))
-        evaluations = config.evaluations or usual_evaluations(total * config.batch_size, self.data.num_evaluated)
+        evaluations = config.evaluations or default_evaluations(total * config.batch_size, self.data.num_evaluated)
         if config.time_budget is not None:
             steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget, evaluations))
             total, evaluations = min(total, int(steps)), int(fewest)

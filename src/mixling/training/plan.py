@@ -7,21 +7,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-_USUAL, _FEWEST = 10, 3  # evaluations
+_DEFAULT, _FEWEST = 10, 3  # evaluations
 _MEASURED = 24  # steps
 _OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to that of the gradients
 _RESERVED = 0.1  # part of the time for noise
 _EVALUATIONS = 0.2  # part of the time that the evaluations within an epoch may take
 
 
-def usual_evaluations(trained: int, evaluated: int) -> int:
+def default_evaluations(trained: int, evaluated: int) -> int:
     """Return the minimum number of evaluations of a training for which none is given.
 
     Args:
         trained: examples that are trained on, counted in each epoch; each takes as long as three that are evaluated.
         evaluated: validation examples of an evaluation; 0 if the number is not known.
     """
-    return min(_USUAL, max(_FEWEST, int(0.1 * 3 * trained / evaluated))) if evaluated else _USUAL
+    return min(_DEFAULT, max(_FEWEST, int(0.1 * 3 * trained / evaluated))) if evaluated else _DEFAULT
 
 
 def affordable(
