@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from tables.markdown import as_markdown, fraction, read_results, spread
+from tables.markdown import as_markdown, fraction, read_results, spread, spread_or_mean
 
 SYSTEMS = {
     "native": "mixling, native engine",
@@ -106,14 +106,16 @@ def revisions(folder: Path) -> str:
     """Accuracy (of slots, span F1), log-loss and processor time of `mixling train` at two revisions."""
     results = read_results(folder, "revisions", "benchmarks")["results"]
     rows = [["set", "model", "validation, before", "after", "log-loss", "CPU seconds", "times as fast (seeds)"]]
+    rows[0].append("commit")
     for set_, model, epochs in dict.fromkeys((one["set"], one["model"], one["epochs"]) for one in results):
         runs = [one for one in results if (one["set"], one["model"], one["epochs"]) == (set_, model, epochs)]
         rows.append([set_, model if epochs is None else f"{model}, {epochs} {'epoch' if epochs == 1 else 'epochs'}"])
         measure = "span_f1" if "span_f1" in runs[0]["after"] else "accuracy"
-        rows[-1] += [spread([one[label][measure] for one in runs]) for label in ("before", "after")]
+        rows[-1] += [spread_or_mean([one[label][measure] for one in runs]) for label in ("before", "after")]
         for key, digits in (("log_loss", 3), ("cpu_s", 0)):
             known = key in runs[0]["before"]
             means = [statistics.mean(one[label][key] for one in runs) for label in ("before", "after") if known]
             rows[-1].append(", ".join(f"{mean:.{digits}f}" for mean in means))
         rows[-1].append(", ".join(f"{one['before']['cpu_s'] / one['after']['cpu_s']:.1f}" for one in runs))
+        rows[-1].append(", ".join(dict.fromkeys(one["after"]["commit"][:7] for one in runs)))
     return as_markdown(rows)

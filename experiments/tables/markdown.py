@@ -59,6 +59,11 @@ def spread(values: Sequence[float]) -> str:
     return f"{fraction(statistics.mean(values))} ± {fraction(statistics.stdev(values))}"
 
 
+def spread_or_mean(values: Sequence[float]) -> str:
+    """`spread`, or the mean alone of fewer seeds."""
+    return spread(values) if len(values) > 2 else fraction(statistics.mean(values))
+
+
 def interval(difference: float, low: float, high: float) -> str:
     """+1.4 [+0.2, +2.6], in points, for .014 and the ends of its interval."""
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"

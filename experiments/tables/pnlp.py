@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread
+from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread, spread_or_mean
 
 METRICS = ("word_accuracy", "span_f1", "sentence_accuracy")
 SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
@@ -127,8 +127,7 @@ def distilled(folder: Path) -> str:
 def _tested(row: dict[str, Any], part: str, metrics: Sequence[str] = METRICS) -> list[str]:
     """Parameters, seeds, and the mean of the metrics, of three seeds and more with their standard deviation."""
     seeds = row["seeds"]
-    show = spread if len(seeds) > 2 else lambda values: fraction(statistics.mean(values))
-    values = [show([seed[part][metric] for seed in seeds]) for metric in metrics]
+    values = [spread_or_mean([seed[part][metric] for seed in seeds]) for metric in metrics]
     return [f"{seeds[0]['parameters']:,}", str(len(seeds)), *values]
 
 
