@@ -84,7 +84,14 @@ def test_a_few_long_texts_do_not_decide() -> None:
     assert choose_model(Dataset.from_examples([*few, *many]), config()).changes == {"text": {"max_len": 64}}
 
 
-def test_our_models_have_a_defaults_and_the_papers_none() -> None:
-    assert {name for name, preset in PRESETS.items() if preset.defaults} == {
-        "mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer",
-    }  # fmt: skip
+def test_our_models_have_defaults_and_the_papers_see_the_words_as_they_are() -> None:
+    own = {"mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer"}
+    assert {name for name, preset in PRESETS.items() if preset.use} >= own
+    for name, preset in PRESETS.items():
+        chosen = resolve({"task": "classification", "model": name}, spec=LABELS).config.train.augmentation
+        if name in own:
+            assert chosen is None, name  # by the task
+            assert preset.defaults["ngrams"] == {"use": "auto"}
+        else:
+            assert chosen is not None, name
+            assert chosen.rate == 0, name

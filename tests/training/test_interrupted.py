@@ -30,13 +30,7 @@ pytestmark = pytest.mark.slow  # each trains, most several times
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(
-    epochs=2,
-    evaluations=10,
-    batch_size=8,
-    token_dropout=0.2,
-    checkpoint_seconds=1e-9,
-    patience=6,
-    optim=OptimConfig(lr=0.05),
+    epochs=2, batch_size=8, token_dropout=0.2, checkpoint_seconds=1e-9, patience=6, optim=OptimConfig(lr=0.05)
 )
 STEPS = 14
 ADAFACTOR = OptimConfig(name="adafactor", lr=0.1, schedule="inverse_sqrt")

@@ -195,18 +195,26 @@ def test_patience_stops_after_that_many_evaluations_that_are_no_better_and_have_
 
 
 @pytest.mark.slow
-def test_evaluations_are_at_each_epoch_and_fewer_than_ten_where_they_take_long(trainer: MakeTrainer) -> None:
+def test_evaluations_are_at_each_epoch_and_at_least_ten(trainer: MakeTrainer) -> None:
     def steps(**values: Any) -> list[int]:
         return [record["step"] for record in trainer(TrainConfig(**{**QUICK, **values})).fit()]
 
     assert steps(epochs=12) == [7 * epoch for epoch in range(1, 13)]
-    assert steps(epochs=2, evaluations=10) == [2, 4, 6, 8, 10, 12, 14]
-    assert steps(epochs=2) == [5, 10, 14]
+    assert steps(epochs=2) == [2, 4, 6, 8, 10, 12, 14]
+    assert steps(epochs=2, evaluations=3) == [5, 10, 14]
 
 
 @pytest.mark.parametrize(
     ("trained", "evaluated", "evaluations"),
-    [(13_084, 700, 5), (22_500, 1_000, 6), (12_800, 5_000, 3), (10**6, 100, 10), (10, 0, 10)],
+    [
+        (13_084, 700, 5),
+        (22_500, 1_000, 6),
+        (12_800, 5_000, 3),
+        (10**6, 100, 10),
+        (10, 0, 10),
+        (200, 120, 10),
+        (500, 600, 5),
+    ],
 )
 def test_evaluations_take_a_tenth_of_the_time(trained: int, evaluated: int, evaluations: int) -> None:
     assert default_evaluations(trained, evaluated) == evaluations
@@ -215,7 +223,7 @@ def test_evaluations_take_a_tenth_of_the_time(trained: int, evaluated: int, eval
 @pytest.mark.parametrize(
     ("values", "evaluated"),
     [
-        ({"steps": 5, "evaluations": 5}, [1, 2, 3, 4, 5]),
+        ({"steps": 5}, [1, 2, 3, 4, 5]),
         ({"steps": 5, "evaluations": 2}, [3, 5]),
         ({"steps": 5, "evaluations": 1}, [5]),
         ({"steps": 17, "evaluations": 2}, [7, 14, 17]),  # two epochs and three steps: at the ends of epochs

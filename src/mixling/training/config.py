@@ -38,8 +38,8 @@ class TrainConfig(Config):
     evaluations: int | None = Field(
         None,
         ge=1,
-        description="minimum number of evaluations; at least one per epoch. Default: 10, or fewer where those would "
-        "take more than about a tenth of the time, but at least 3",
+        description="minimum number of evaluations; at least one per epoch. Default: 10, or fewer, at least 3, of many "
+        "validation examples where those would take more than about a tenth of the time",
     )
     batch_size: int = Field(
         64, ge=1, description="examples per step, over all processes; the default for many short texts is 256"

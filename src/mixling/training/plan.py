@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 _DEFAULT, _FEWEST = 10, 3  # evaluations
+_FEW_EXAMPLES = 3_000  # evaluated in all evaluations together
 _MEASURED = 24  # steps
 _OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to that of the gradients
 _RESERVED = 0.1  # part of the time for noise
@@ -17,11 +18,14 @@ _EVALUATIONS = 0.2  # part of the time that the evaluations within an epoch may 
 def default_evaluations(trained: int, evaluated: int) -> int:
     """Return the minimum number of evaluations of a training for which none is given.
 
+    Ten, or fewer where those would take more than a tenth of the time; of few examples ten all the same.
+
     Args:
         trained: examples that are trained on, counted in each epoch; each takes as long as three that are evaluated.
         evaluated: validation examples of an evaluation; 0 if the number is not known.
     """
-    return min(_DEFAULT, max(_FEWEST, int(0.1 * 3 * trained / evaluated))) if evaluated else _DEFAULT
+    most = max(int(0.1 * 3 * trained), _FEW_EXAMPLES) // max(evaluated, 1)
+    return min(_DEFAULT, max(_FEWEST, most)) if evaluated else _DEFAULT
 
 
 def affordable(
