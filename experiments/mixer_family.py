@@ -123,11 +123,11 @@ def metrics(folder: Path) -> dict[str, Any]:
 
 
 def is_done(folder: Path, config: RunConfig) -> bool:
-    """Whether this training ended there; the table of a vocabulary gets its size only when it is trained."""
+    """Whether a training with this configuration ended there."""
     if not (folder / RUN_FILE).exists():
         return False
     saved, finished = resumed_config(folder)
-    return finished and saved.train == config.train and saved.model.blocks == config.model.blocks
+    return finished and saved == config
 
 
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -64,6 +64,13 @@ def test_a_small_run_is_written_and_shown(
     assert seed["test"]["accuracy"] == line["test"]
     assert beside["difference"]["mean"] == pytest.approx(line["test"] - 1)
     assert beside["difference"]["low"] <= beside["difference"]["mean"] <= beside["difference"]["high"]
+    with monkeypatch.context() as without:
+        without.setattr(experiment, "fit", None)  # a finished training is not repeated
+        experiment.main()
+        assert json.loads(out.read_text())[0]["seeds"] == line["seeds"]
+        without.setattr("sys.argv", [*call, "--seeds", "1", *changes, "ngrams.use=never"])
+        with pytest.raises(TypeError):  # one that differs in anything is
+            experiment.main()
     capsys.readouterr()
     monkeypatch.setattr("sys.argv", [*call, "--table"])
     experiment.main()

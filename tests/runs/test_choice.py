@@ -86,7 +86,6 @@ def test_a_few_long_texts_do_not_decide() -> None:
 
 def test_our_models_have_defaults_and_the_papers_see_the_words_as_they_are() -> None:
     own = {"mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer"}
-    assert {name for name, preset in PRESETS.items() if preset.use} >= own
     for name, preset in PRESETS.items():
         chosen = resolve({"task": "classification", "model": name}, spec=LABELS).config.train.augmentation
         if name in own:
