@@ -33,7 +33,7 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture(params=[4, 8, 16])
+@pytest.fixture(params=[4, 8, 16, 256])
 def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each set of instructions that the processor has."""
     monkeypatch.setattr(fused, "_REGISTERS", request.param)

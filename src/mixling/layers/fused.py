@@ -27,8 +27,9 @@ _native: Any = None
 with contextlib.suppress(ImportError):
     from mixling.native import _steps as _native
 
-# The widest registers to use, in floats; tests try narrower ones.
-_REGISTERS = 16
+# The widest registers to use, in floats, or a tile of a matrix unit; tests try narrower ones.
+_TILE = 256
+_REGISTERS = _TILE
 # Multiplications and additions that are worth a thread: half a millisecond.
 _WORK_OF_THREAD = 25_000_000
 
@@ -99,27 +100,29 @@ class FeedForwardSublayer(torch.autograd.Function):
     ) -> Float[Tensor, "*B D"]:
         rows = x.reshape(-1, x.shape[-1])
         dim, inner = rows.shape[1], len(expand)
-        hidden, out = rows.new_empty(len(rows), inner), torch.empty_like(rows)
         half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
+        # A matrix unit computes hidden layers again in less time than memory takes to keep those of a whole batch.
+        again = half and _REGISTERS == _TILE and _native.has_matrix_unit()
+        hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
         made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)
 
         def compute(at: slice) -> None:
             tokens = at.stop - at.start
-            written = (item[at] for item in made)
+            written = (item if item is None else item[at] for item in made)
             _native.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written, *biases)
 
         _in_parts(compute, len(rows), 2 * dim * inner)
-        ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden)
+        ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden, expand_bias)
         ctx.half, ctx.eps, ctx.biases = half, eps, (expand_bias is not None, contract_bias is not None)
         return out.view(x.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "*B D"]) -> tuple[Any, ...]:
-        rows, norm_weight, _, expand, contract, _ = ctx.saved_tensors
+        rows, norm_weight, _, expand, contract, *_ = ctx.saved_tensors
         dim, inner, out = rows.shape[1], len(expand), torch.empty_like(rows)
-        read, *given, hidden = _arrays(*ctx.saved_tensors)
+        read, *given, hidden, expand_bias = _arrays(*ctx.saved_tensors)
         of_out, written = _arrays(grad.float().reshape(rows.shape), out)
 
         def compute(at: slice) -> list[Tensor | None]:
@@ -130,7 +133,8 @@ class FeedForwardSublayer(torch.autograd.Function):
             of_norm = [torch.zeros_like(norm_weight) for _ in range(2)]
             found = [*of_norm, torch.zeros_like(expand), of_expand_bias, torch.empty_like(contract), of_contract_bias]
             sizes = at.stop - at.start, dim, inner, ctx.half, ctx.eps
-            gradients = hidden[at], written[at], of_out[at], *_arrays(*found)
+            kept = None if hidden is None else hidden[at]
+            gradients = kept, written[at], expand_bias, of_out[at], *_arrays(*found)
             _native.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
             return found
 

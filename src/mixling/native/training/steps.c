@@ -21,17 +21,19 @@
 #endif
 
 enum {
-    BLOCK = 96,    /* tokens whose hidden layers are computed together, in the second-level cache */
+    BLOCK = 192,   /* tokens whose hidden layers are computed together, in the second-level cache */
     UNITS = 48,    /* hidden units of an MLP over tokens, in the first-level cache */
     CHANNELS = 24, /* and channels, backward */
 };
 
+enum { HALF = 1, TILED };
+
 typedef struct {
     size_t tokens, dim, hidden;
-    int half; /* products in bfloat16, where the processor has them */
+    int half; /* products in bfloat16, where the processor has them: HALF or TILED, in its matrix unit */
     float eps;
     const float *x, *norm_weight, *norm_bias, *expand, *expand_bias, *contract, *contract_bias, *of_out;
-    float *inner, *out; /* `out` is the gradient of x backward */
+    float *inner, *out; /* `out` is the gradient of x backward; with tiles, `inner` may be NULL */
     float *of_norm_weight, *of_norm_bias, *of_expand, *of_expand_bias, *of_contract, *of_contract_bias;
 } feed_forward_task;
 
@@ -188,9 +190,10 @@ static sequences arrange(const sequences_task *t) {
 #include "steps_body.h"
 #include "steps_bf16.h"
 
-static int has_bf16(void) { return __builtin_cpu_supports("avx512bf16") != 0; }
+static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_supports("avx512bf16"); }
 #else
-static int has_bf16(void) { return 0; }
+static int has_half(size_t widest) { return widest > SIZE_MAX; }
+static int has_tiles(void) { return 0; }
 static int feed_forward_bf16(const feed_forward_task *t) { return t != NULL; }
 static int feed_forward_backward_bf16(const feed_forward_task *t) { return t != NULL; }
 #endif
@@ -213,7 +216,7 @@ typedef struct {
     Py_ssize_t next;
     Py_buffer arrays[16];
     int number, sound;
-    size_t widest; /* registers to use, in floats */
+    size_t widest; /* registers to use, in floats; 256 are a tile */
 } call;
 
 static void *array(call *c, size_t values, size_t size, int flags) {
@@ -270,7 +273,7 @@ static PyObject *finish(call *c, int done) {
 
 #define BEGIN(self, arguments)                                                        \
     call c = {.all = arguments, .sound = 1};                                          \
-    const step_kernels *kernels = choose(c.widest = count(&c, 64));                            \
+    const step_kernels *kernels = choose(c.widest = count(&c, 256));                            \
     int done = 1;                                                                     \
     (void)self
 
@@ -286,12 +289,18 @@ static feed_forward_task read_feed_forward(call *c) {
     feed_forward_task t = {.tokens = count(c, MOST), .dim = 0};
     t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE), t.half = count(c, 1) != 0, t.eps = number(c);
     require_width(c, t.dim), require_width(c, t.hidden);
-    t.half = t.half && c->widest >= 16 && has_bf16();
+    t.half = !t.half || !has_half(c->widest) ? 0 : c->widest < 256 || !has_tiles() ? HALF : TILED;
     t.x = input(c, t.tokens * t.dim), t.norm_weight = input(c, t.dim), t.norm_bias = input(c, t.dim);
     t.expand = input(c, t.hidden * t.dim), t.contract = input(c, t.hidden * t.dim);
     t.inner = output(c, t.tokens * t.hidden), t.out = output(c, t.tokens * t.dim);
-    require(c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.inner && t.out, "an array is None");
+    require(c, t.x && t.norm_weight && t.norm_bias && t.expand && t.contract && t.out, "an array is None");
+    require(c, t.half == TILED || t.inner, "only with a matrix unit hidden layers can be None");
     return t;
+}
+
+static PyObject *has_matrix_unit(PyObject *self, PyObject *arguments) {
+    (void)self, (void)arguments;
+    return PyBool_FromLong(has_half(16) && has_tiles());
 }
 
 static PyObject *feed_forward(PyObject *self, PyObject *arguments) {
@@ -304,7 +313,7 @@ static PyObject *feed_forward(PyObject *self, PyObject *arguments) {
 static PyObject *feed_forward_backward(PyObject *self, PyObject *arguments) {
     BEGIN(self, arguments);
     feed_forward_task t = read_feed_forward(&c);
-    t.of_out = input(&c, t.tokens * t.dim);
+    t.expand_bias = input(&c, t.hidden), t.of_out = input(&c, t.tokens * t.dim);
     t.of_norm_weight = output(&c, t.dim), t.of_norm_bias = output(&c, t.dim);
     t.of_expand = output(&c, t.hidden * t.dim), t.of_expand_bias = output(&c, t.hidden);
     t.of_contract = output(&c, t.hidden * t.dim), t.of_contract_bias = output(&c, t.dim);
@@ -461,6 +470,7 @@ static PyObject *sequence_losses_backward(PyObject *self, PyObject *arguments) {
 }
 
 static PyMethodDef METHODS[] = {
+    {"has_matrix_unit", has_matrix_unit, METH_NOARGS, "Return whether products in bfloat16 need no hidden layers kept."},
     {"feed_forward", feed_forward, METH_VARARGS, "Compute a feed-forward sublayer."},
     {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
     {"token_mlp", token_mlp, METH_VARARGS, "Compute an MLP over the tokens of each text."},

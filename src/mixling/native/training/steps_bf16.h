@@ -49,14 +49,21 @@ BF16 static void multiply_bf16(
     for (; n; n -= 16, b += 16, c += 16) bands_bf16(1, m, pairs, a, row, next, b, ldb, c, ldc);
 }
 
+#include "steps_tiles.h"
+
 /* The panels of B (k, n), whose values are at b[i row + j next], as pairs of rows. */
 BF16 static void pack_bf16(size_t k, size_t n, const float *b, size_t row, size_t next, uint32_t *to) {
     for (size_t first = 0; first < n; first += PANEL_BF16)
         for (size_t i = 0; i < k; i += 2, to += PANEL_BF16)
             for (size_t j = 0; j < PANEL_BF16 && first + j < n; j += 16) {
+                const float *at = b + i * row + (first + j) * next;
+                if (next == 1) {
+                    _mm512_storeu_si512(to + j, paired(load(at), load(at + row)));
+                    continue;
+                }
                 float values[2][16];
                 for (size_t r = 0; r < 2; r++)
-                    for (size_t l = 0; l < 16; l++) values[r][l] = b[(i + r) * row + (first + j + l) * next];
+                    for (size_t l = 0; l < 16; l++) values[r][l] = at[r * row + l * next];
                 _mm512_storeu_si512(to + j, paired(load(values[0]), load(values[1])));
             }
 }
@@ -79,60 +86,75 @@ BF16 static void pair_rows(size_t rows, size_t n, const float *x, uint32_t *to) 
         }
 }
 
+/* C (m, n) += A (m, k) B (k, n), with A in halves and B packed. */
+static void multiply_packed(
+    int tiles, size_t m, size_t n, size_t k, const uint16_t *a, const uint32_t *b, float *c) {
+    const uint32_t *pairs = (const uint32_t *)(const void *)a;
+    multiply_pairs(tiles, m, n, k / 2, pairs, k / 2, 1, b, PANEL_BF16, k / 2 * PANEL_BF16, c, n);
+}
+
 BF16 static int feed_forward_bf16(const feed_forward_task *t) {
+    int tiles = t->half == TILED;
     size_t D = t->dim, F = t->hidden;
     uint32_t *expand = allocate_packed(D, F), *contract = allocate_packed(F, D);
-    float *normed = allocate(D);
+    float *normed = allocate(D), *some = allocate(t->inner ? 1 : BLOCK * F);
     uint16_t *inputs = (uint16_t *)allocate(BLOCK * D / 2), *active = (uint16_t *)allocate(BLOCK * F / 2);
-    int done = expand && contract && normed && inputs && active;
+    int done = expand && contract && normed && some && inputs && active;
     if (done) {
         pack_bf16(D, F, t->expand, 1, D, expand);
         pack_bf16(F, D, t->contract, 1, F, contract);
     }
     for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
-        float *hidden = t->inner + first * F, *out = t->out + first * D;
+        float *hidden = t->inner ? t->inner + first * F : some, *out = t->out + first * D;
         for (size_t r = 0; r < rows; r++) {
-            begin_avx512(t, first + r, normed);
+            begin_avx512(t, first + r, hidden + r * F, normed);
             halve(D, normed, inputs + r * D);
         }
-        multiply_bf16(rows, F, D / 2, (uint32_t *)(void *)inputs, D / 2, 1, expand, PANEL_BF16, D / 2 * PANEL_BF16, hidden, F);
+        multiply_packed(tiles, rows, F, D, inputs, expand, hidden);
         for (size_t i = 0; i < rows * F; i += 16) {
             __m512 y = gelu_by_table(load(hidden + i), NULL);
             _mm256_storeu_si256((__m256i *)(void *)(active + i), halves(y));
         }
-        multiply_bf16(rows, D, F / 2, (uint32_t *)(void *)active, F / 2, 1, contract, PANEL_BF16, F / 2 * PANEL_BF16, out, D);
+        multiply_packed(tiles, rows, D, F, active, contract, out);
     }
-    free(expand), free(contract), free(normed), free(inputs), free(active);
+    free(expand), free(contract), free(normed), free(some), free(inputs), free(active);
     return done;
 }
 
 BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
+    int tiles = t->half == TILED;
     size_t D = t->dim, F = t->hidden, wide = F + 16; /* not a power of two, so that columns fall into all cache sets */
-    uint32_t *expand = allocate_packed(F, D), *contract = allocate_packed(D, F);
+    uint32_t *expand = allocate_packed(F, D), *contract = allocate_packed(D, F), *outward = allocate_packed(D, F);
     float *of_contract = allocate(F * D), *normed = allocate(BLOCK * D), *of_normed = allocate(BLOCK * D);
-    float *of_active = allocate(BLOCK * F);
-    uint16_t *gradients = (uint16_t *)allocate(BLOCK * D / 2), *of_hidden = (uint16_t *)allocate(BLOCK * F / 2);
+    float *again = allocate(t->inner ? 1 : BLOCK * F), *of_active = allocate(BLOCK * F);
+    uint16_t *inputs = (uint16_t *)allocate(BLOCK * D / 2), *gradients = (uint16_t *)allocate(BLOCK * D / 2);
+    uint16_t *of_hidden = (uint16_t *)allocate(BLOCK * F / 2);
     uint32_t *normed_pairs = (uint32_t *)allocate(BLOCK / 2 * D), *gradient_pairs = (uint32_t *)allocate(BLOCK / 2 * D);
     uint32_t *active_pairs = (uint32_t *)allocate(BLOCK / 2 * wide), *hidden_pairs = (uint32_t *)allocate(BLOCK / 2 * wide);
-    int done = expand && contract && of_contract && normed && of_normed && of_active && gradients && of_hidden &&
-               normed_pairs && gradient_pairs && active_pairs && hidden_pairs;
+    int done = expand && contract && outward && of_contract && normed && of_normed && again && of_active && inputs &&
+               gradients && of_hidden && normed_pairs && gradient_pairs && active_pairs && hidden_pairs;
     if (done) {
         pack_bf16(F, D, t->expand, D, 1, expand);
         pack_bf16(D, F, t->contract, F, 1, contract);
+        if (!t->inner) pack_bf16(D, F, t->expand, 1, D, outward);
         memset(of_contract, 0, F * D * sizeof(float));
     }
     for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK, pairs = (rows + 1) / 2;
         const float *of_out = t->of_out + first * D;
-        float means[BLOCK], scales[BLOCK];
+        float means[BLOCK], scales[BLOCK], *hidden = t->inner ? t->inner + first * F : again;
         begin_backward_avx512(t, first, rows, means, scales, normed);
         halve(rows * D, of_out, gradients);
         pair_rows(rows, D, of_out, gradient_pairs);
         pair_rows(rows, D, normed, normed_pairs);
+        if (!t->inner) {
+            for (size_t r = 0; r < rows; r++) begin_hidden_avx512(t, hidden + r * F);
+            halve(rows * D, normed, inputs);
+            multiply_packed(tiles, rows, F, D, inputs, outward, hidden);
+        }
         memset(of_active, 0, rows * F * sizeof(float));
-        multiply_bf16(
-            rows, F, D / 2, (uint32_t *)(void *)gradients, D / 2, 1, contract, PANEL_BF16, D / 2 * PANEL_BF16, of_active, F);
+        multiply_packed(tiles, rows, F, D, gradients, contract, of_active);
         for (size_t r = 0; r < rows; r += 2)
             for (size_t i = 0; i < F; i += 16) {
                 __m512 active[2], of[2];
@@ -140,7 +162,7 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                     active[k] = of[k] = _mm512_setzero_ps();
                     if (r + k == rows) continue;
                     __m512 slope;
-                    active[k] = gelu_by_table(load(t->inner + (first + r + k) * F + i), &slope);
+                    active[k] = gelu_by_table(load(hidden + (r + k) * F + i), &slope);
                     of[k] = slope * load(of_active + (r + k) * F + i);
                     _mm256_storeu_si256((__m256i *)(void *)(of_hidden + (r + k) * F + i), halves(of[k]));
                 }
@@ -149,16 +171,16 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                 if (t->of_expand_bias)
                     _mm512_storeu_ps(t->of_expand_bias + i, load(t->of_expand_bias + i) + of[0] + of[1]);
             }
-        multiply_bf16(F, D, pairs, hidden_pairs, 1, wide, normed_pairs, D, PANEL_BF16, t->of_expand, D);
-        multiply_bf16(F, D, pairs, active_pairs, 1, wide, gradient_pairs, D, PANEL_BF16, of_contract, D);
+        multiply_pairs(tiles, F, D, pairs, hidden_pairs, 1, wide, normed_pairs, D, PANEL_BF16, t->of_expand, D);
+        multiply_pairs(tiles, F, D, pairs, active_pairs, 1, wide, gradient_pairs, D, PANEL_BF16, of_contract, D);
         memset(of_normed, 0, rows * D * sizeof(float));
-        multiply_bf16(
-            rows, D, F / 2, (uint32_t *)(void *)of_hidden, F / 2, 1, expand, PANEL_BF16, F / 2 * PANEL_BF16, of_normed, D);
+        multiply_packed(tiles, rows, D, F, of_hidden, expand, of_normed);
         end_backward_avx512(t, first, rows, means, scales, of_normed);
     }
     if (done) transpose(F, D, of_contract, t->of_contract);
-    free(expand), free(contract), free(of_contract), free(normed), free(of_normed), free(of_active), free(gradients);
-    free(of_hidden), free(normed_pairs), free(gradient_pairs), free(active_pairs), free(hidden_pairs);
+    free(expand), free(contract), free(outward), free(of_contract), free(normed), free(of_normed), free(again);
+    free(of_active), free(inputs), free(gradients), free(of_hidden), free(normed_pairs), free(gradient_pairs);
+    free(active_pairs), free(hidden_pairs);
     return done;
 }
 
