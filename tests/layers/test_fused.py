@@ -141,9 +141,9 @@ def test_an_mlp_over_tokens(
 @pytest.mark.usefixtures("registers")
 def test_windows(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype, window: int, kind: Any) -> None:
     config = EmbeddingConfig(window=window, window_type=kind)
-    layer = ProjectionEmbedding(config, num_features=7, dim=16, max_len=9)
-    positions, index = torch.randint(0, 7, (6, 3), dtype=torch.int32), torch.randint(0, 7, (4, 5))
-    for weights in (None, torch.randn(6, 3)):
+    layer = ProjectionEmbedding(config, num_features=7, dim=48, max_len=9)
+    positions, index = torch.randint(0, 7, (67, 3), dtype=torch.int32), torch.randint(0, 68, (4, 5))
+    for weights in (None, torch.randn(67, 3)):
         index[1, 2:] = 0
         assert_same(
             monkeypatch,
@@ -264,10 +264,10 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, 3]), None, None, losses)
     with pytest.raises(ValueError, match="an array is None"):
         native.sequence_losses_backward(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses, *scores)
-    native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, 1]), None, tokens)
+    native.windows(16, False, 1, 16, 16, 0, 1, 2, words, None, np.array([0, 1]), None, tokens)
     for outside in (-1, 2):
         with pytest.raises(ValueError, match="index of a word is out of range"):
-            native.windows(16, 1, 16, 16, 0, 1, 2, words, None, np.array([0, outside]), None, tokens)
+            native.windows(16, False, 1, 16, 16, 0, 1, 2, words, None, np.array([0, outside]), None, tokens)
 
 
 def test_without_the_native_module_torch_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,10 @@ def _arrays(*tensors: Tensor | None) -> list[Any]:
     return [None if item is None else item.detach().contiguous().numpy() for item in tensors]
 
 
+def _casts_to_bfloat16() -> bool:
+    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Return the threads of this process."""
@@ -100,7 +104,7 @@ class FeedForwardSublayer(torch.autograd.Function):
     ) -> Float[Tensor, "*B D"]:
         rows = x.reshape(-1, x.shape[-1])
         dim, inner = rows.shape[1], len(expand)
-        half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
+        half = _casts_to_bfloat16()
         # A matrix unit computes hidden layers again in less time than memory takes to keep those of a whole batch.
         again = half and _REGISTERS == _TILE and _native.has_matrix_unit()
         hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
@@ -206,7 +210,7 @@ class Windows(torch.autograd.Function):
     ) -> Float[Tensor, "B N D"]:
         dim = (sums if spread is None else spread).shape[1] // (2 * window + 1)
         out = sums.new_empty(*index.shape, dim)
-        ctx.sizes = *sums.shape, dim, window, *index.shape
+        ctx.sizes = _casts_to_bfloat16(), *sums.shape, dim, window, *index.shape
         _native.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index.long(), bias, out))
         ctx.save_for_backward(sums, spread, index.long())
         ctx.has_bias = bias is not None

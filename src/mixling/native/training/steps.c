@@ -47,6 +47,7 @@ typedef struct {
 
 typedef struct {
     size_t words, width, dim, window, texts, length;
+    int half; /* products in bfloat16, in a matrix unit */
     const float *sums, *spread, *bias, *of_out;
     const int64_t *index;
     float *out, *of_spread, *of_bias; /* `out` is the gradient of the sums backward */
@@ -162,6 +163,11 @@ static sequences arrange(const sequences_task *t) {
     return of;
 }
 
+/* Products in bfloat16, of a processor with a matrix unit (steps_bf16.h); they return whether there was memory. */
+static int multiply_in_tiles(
+    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c);
+static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c);
+
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
@@ -194,9 +200,18 @@ static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_suppor
 #else
 static int has_half(size_t widest) { return widest > SIZE_MAX; }
 static int has_tiles(void) { return 0; }
+static int multiply_in_tiles(
+    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
+    return m && n && k && a && b && row && next && c;
+}
+static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c) {
+    return m && n && k && a && b && c;
+}
 static int feed_forward_bf16(const feed_forward_task *t) { return t != NULL; }
 static int feed_forward_backward_bf16(const feed_forward_task *t) { return t != NULL; }
 #endif
+
+static int can_tile(size_t widest) { return widest >= 256 && has_half(widest) && has_tiles(); }
 
 /* Those of the widest registers that this processor has, of at most `widest` floats. */
 static const step_kernels *choose(size_t widest) {
@@ -289,7 +304,7 @@ static feed_forward_task read_feed_forward(call *c) {
     feed_forward_task t = {.tokens = count(c, MOST), .dim = 0};
     t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE), t.half = count(c, 1) != 0, t.eps = number(c);
     require_width(c, t.dim), require_width(c, t.hidden);
-    t.half = !t.half || !has_half(c->widest) ? 0 : c->widest < 256 || !has_tiles() ? HALF : TILED;
+    t.half = !t.half || !has_half(c->widest) ? 0 : can_tile(c->widest) ? TILED : HALF;
     t.x = input(c, t.tokens * t.dim), t.norm_weight = input(c, t.dim), t.norm_bias = input(c, t.dim);
     t.expand = input(c, t.hidden * t.dim), t.contract = input(c, t.hidden * t.dim);
     t.inner = output(c, t.tokens * t.hidden), t.out = output(c, t.tokens * t.dim);
@@ -300,7 +315,7 @@ static feed_forward_task read_feed_forward(call *c) {
 
 static PyObject *has_matrix_unit(PyObject *self, PyObject *arguments) {
     (void)self, (void)arguments;
-    return PyBool_FromLong(has_half(16) && has_tiles());
+    return PyBool_FromLong(can_tile(256));
 }
 
 static PyObject *feed_forward(PyObject *self, PyObject *arguments) {
@@ -354,8 +369,9 @@ static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
 }
 
 static windows_task read_windows(call *c) {
-    windows_task t = {.words = count(c, MOST), .width = 0};
-    t.width = count(c, MOST_WIDE), t.dim = count(c, MOST_WIDE), t.window = count(c, 64);
+    windows_task t = {.half = count(c, 1) != 0, .width = 0};
+    t.half = t.half && can_tile(c->widest);
+    t.words = count(c, MOST), t.width = count(c, MOST_WIDE), t.dim = count(c, MOST_WIDE), t.window = count(c, 64);
     t.texts = count(c, MOST_LONG), t.length = count(c, MOST_LONG);
     require_width(c, t.dim), require_width(c, t.width);
     size_t parts = 2 * t.window + 1, tokens = t.texts * t.length;

@@ -93,6 +93,36 @@ static void multiply_packed(
     multiply_pairs(tiles, m, n, k / 2, pairs, k / 2, 1, b, PANEL_BF16, k / 2 * PANEL_BF16, c, n);
 }
 
+/* C (m, n) += A (m, k) B (k, n), with the values of B at b[i row + j next]. */
+BF16 static int multiply_in_tiles(
+    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
+    uint32_t *packed = allocate_packed(k, n);
+    uint16_t *halved = (uint16_t *)allocate(BLOCK * k / 2);
+    int done = packed && halved;
+    if (done) pack_bf16(k, n, b, row, next, packed);
+    for (size_t first = 0; done && first < m; first += BLOCK) {
+        size_t rows = m - first < BLOCK ? m - first : BLOCK;
+        halve(rows * k, a + first * k, halved);
+        multiply_packed(1, rows, n, k, halved, packed, c + first * n);
+    }
+    free(packed), free(halved);
+    return done;
+}
+
+/* C (m, n) += A^T B of A (k, m) and B (k, n). */
+BF16 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c) {
+    uint32_t *of_a = (uint32_t *)allocate(BLOCK / 2 * m), *of_b = (uint32_t *)allocate(BLOCK / 2 * n);
+    int done = of_a && of_b;
+    for (size_t first = 0; done && first < k; first += BLOCK) {
+        size_t rows = k - first < BLOCK ? k - first : BLOCK;
+        pair_rows(rows, m, a + first * m, of_a);
+        pair_rows(rows, n, b + first * n, of_b);
+        multiply_tiles(m, n, (rows + 1) / 2, of_a, 1, m, of_b, n, PANEL_BF16, c, n);
+    }
+    free(of_a), free(of_b);
+    return done;
+}
+
 BF16 static int feed_forward_bf16(const feed_forward_task *t) {
     int tiles = t->half == TILED;
     size_t D = t->dim, F = t->hidden;

@@ -371,11 +371,14 @@ TARGET static int NAME(windows)(const windows_task *t) {
     float *made = NULL, *spread = NULL;
     const float *rows = t->sums;
     if (t->spread) {
-        made = allocate(t->words * R), spread = allocate(NAME(packed)(S, R));
+        made = zeros(t->words * R), spread = allocate(NAME(packed)(S, R));
         if (!made || !spread) return free(made), free(spread), 0;
-        NAME(pack)(S, R, t->spread, R, 1, spread);
-        memset(made, 0, t->words * R * sizeof(float));
-        NAME(multiply)(t->words, R, S, t->sums, S, 1, spread, PANEL, S * PANEL, made, R);
+        if (t->half) {
+            if (!multiply_in_tiles(t->words, R, S, t->sums, t->spread, R, 1, made)) return free(made), free(spread), 0;
+        } else {
+            NAME(pack)(S, R, t->spread, R, 1, spread);
+            NAME(multiply)(t->words, R, S, t->sums, S, 1, spread, PANEL, S * PANEL, made, R);
+        }
         rows = made;
     }
     for (size_t text = 0; text < t->texts; text++)
@@ -400,9 +403,8 @@ TARGET static int NAME(windows_backward)(const windows_task *t) {
     size_t parts = 2 * t->window + 1, R = parts * t->dim, S = t->width, D = t->dim;
     float *made = NULL, *spread = NULL, *of_rows = t->out;
     if (t->spread) {
-        made = allocate(t->words * R), spread = allocate(NAME(packed)(R, S));
+        made = zeros(t->words * R), spread = allocate(NAME(packed)(R, S));
         if (!made || !spread) return free(made), free(spread), 0;
-        memset(made, 0, t->words * R * sizeof(float));
         of_rows = made;
     }
     for (size_t text = 0; text < t->texts; text++)
@@ -416,7 +418,11 @@ TARGET static int NAME(windows_backward)(const windows_task *t) {
                     NAME(add)(D, 1, of_out, of_rows + ((size_t)index[at] - 1) * R + part * D);
             }
         }
-    if (t->spread) {
+    int done = 1;
+    if (t->spread && t->half) {
+        done = multiply_in_tiles(t->words, S, R, of_rows, t->spread, 1, R, t->out) &&
+               add_products_in_tiles(t->words, S, R, t->sums, of_rows, t->of_spread);
+    } else if (t->spread) {
         NAME(pack)(R, S, t->spread, 1, R, spread);
         NAME(multiply)(t->words, S, R, of_rows, R, 1, spread, PANEL, R * PANEL, t->out, S);
         for (size_t first = 0; first < t->words; first += BLOCK) {
@@ -425,7 +431,7 @@ TARGET static int NAME(windows_backward)(const windows_task *t) {
         }
     }
     free(made), free(spread);
-    return 1;
+    return done;
 }
 
 TARGET static int NAME(pools)(const pools_task *t) {
