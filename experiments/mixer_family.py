@@ -13,11 +13,12 @@ to find then. Where HyperMixer is among the models, the others' results have how
 95% interval over the examples, each with its mean over the seeds.
 
     python experiments/mixer_family.py --data ../shared/data             # about 3 hours of one core
-    python experiments/mixer_family.py conjnli --data ../shared/data --epochs 8 --models transformer hypermixer \
-        --rates 1.5e-3 4e-3 8e-3 --seeds 5        # until validation no longer rises: 80 minutes of one core
+    python experiments/mixer_family.py conjnli --data ../shared/data --epochs 8 --extend --seeds 5 \
+        --models "no mixing" linear-transformer fnet-512 mlp-mixer gmlp-512 hypermixer        # 4 hours of one core
 
-Every model has the same grid of learning rates, whose best on validation (seed 0) is trained with more seeds; test is
-read of these alone. Each training is a run folder under --runs: what is finished there is not done again.
+Every model has the same grid of learning rates, which --extend continues where a model's best rate is at its edge. The
+best on validation (seed 0) is trained with more seeds; test is read of these alone. Each training is a run folder under
+--runs: what is finished there is not done again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,6 +119,25 @@ def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: 
     return float(metrics(folder)["validation"]["accuracy"])
 
 
+def best_rate(
+    trained: Callable[[float], float], rates: Sequence[float], *, extend: bool
+) -> tuple[float, dict[float, float]]:
+    """The learning rate with the highest accuracy on validation, and the accuracy of each.
+
+    Args:
+        trained: trains at a rate, and returns the accuracy.
+        extend: where the best rate is the lowest or the highest, try half or twice as much, too, until it is not.
+    """
+    found: dict[float, float] = {}
+    more = list(rates)
+    while more:
+        found |= {rate: trained(rate) for rate in more}
+        best = max(found, key=lambda rate: found[rate])
+        beyond = {min(found): best / 2, max(found): best * 2}
+        more = [beyond[best]] if extend and best in beyond else []
+    return best, dict(sorted(found.items()))
+
+
 def metrics(folder: Path) -> dict[str, Any]:
     """What a training wrote at its end."""
     return json.loads((folder / "metrics.json").read_text())
@@ -154,10 +175,12 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     runs = options.runs / called(name, options)
     report: dict[str, Any] = {}
     for model, config in models.items():
-        folders = {rate: runs / model / f"{rate:g}" for rate in options.rates}
-        validation = {rate: train(config, task.epochs, splits, rate, path / "0") for rate, path in folders.items()}
-        best = max(validation, key=lambda rate: validation[rate])
-        seeds = [train(config, task.epochs, splits, best, folders[best] / str(seed)) for seed in range(options.seeds)]
+
+        def trained(rate: float, seed: int = 0, *, model: str = model, config: ModelConfig = config) -> float:
+            return train(config, task.epochs, splits, rate, runs / model / f"{rate:g}" / str(seed))
+
+        best, validation = best_rate(trained, options.rates, extend=options.extend)
+        seeds = [trained(best, seed) for seed in range(options.seeds)]
         report[model] = {
             "rates": {f"{rate:g}": value for rate, value in validation.items()},
             "rate": best,
@@ -221,6 +244,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets' folders")
     parser.add_argument("--models", nargs="+", choices=FREE, default=list(FREE))
     parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1.5e-3, 4e-3], help="the grid, for all models")
+    parser.add_argument("--extend", action="store_true", help="go on where a model's best rate is at the grid's edge")
     parser.add_argument("--epochs", type=int, help="in place of the task's own number; a result of its own")
     parser.add_argument("--overlap", action="store_true", help="mark the words that both texts of a pair have")
     parser.add_argument("--seeds", type=int, default=3)

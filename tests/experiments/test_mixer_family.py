@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -131,3 +132,20 @@ def test_a_question_of_qnli_is_in_one_part_only(
     options.overlap = True
     assert experiment.called("qnli", options) == "qnli, overlap"
     experiment.run("qnli", options)
+
+
+@pytest.mark.parametrize(
+    ("highest", "rates"),
+    [(2e-3, [5e-4, 1e-3, 4e-3]), (8e-3, [5e-4, 1e-3, 4e-3, 8e-3, 16e-3]), (2e-4, [12.5e-5, 25e-5, 5e-4, 1e-3, 4e-3])],
+)
+def test_the_grid_goes_on_where_the_best_rate_is_at_its_edge(
+    experiment: ModuleType, highest: float, rates: list[float]
+) -> None:
+    def trained(rate: float) -> float:
+        return -abs(math.log(rate / highest))
+
+    best, found = experiment.best_rate(trained, [5e-4, 1e-3, 4e-3], extend=True)
+    assert list(found) == rates
+    assert found[best] == max(found.values())
+    best, found = experiment.best_rate(trained, [5e-4, 1e-3, 4e-3], extend=False)
+    assert list(found) == [5e-4, 1e-3, 4e-3]
