@@ -121,7 +121,14 @@ def test_a_question_of_qnli_is_in_one_part_only(
     monkeypatch.setattr(experiment, "train", train)
     monkeypatch.setattr(experiment, "Predictor", Asked)
     options = argparse.Namespace(
-        data=tmp_path, models=["no mixing"], rates=[1e-3], seeds=1, runs=tmp_path, epochs=None, overlap=False
+        data=tmp_path,
+        models=["no mixing"],
+        rates=[1e-3],
+        extend=False,
+        seeds=1,
+        runs=tmp_path,
+        epochs=None,
+        overlap=False,
     )
     (row,) = experiment.run("qnli", options).values()
     assert row["test"] == [0.5]
