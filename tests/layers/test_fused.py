@@ -114,9 +114,16 @@ def test_a_sublayer_is_finite_far_from_zero() -> None:
 
 @pytest.mark.parametrize(("dim", "hidden", "length", "max_len"), [(16, 5, 5, 5), (80, 56, 66, 66), (64, 144, 33, 40)])
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.usefixtures("registers")
 def test_an_mlp_over_tokens(
-    monkeypatch: pytest.MonkeyPatch, dim: int, hidden: int, length: int, max_len: int, threads: int
+    monkeypatch: pytest.MonkeyPatch,
+    dim: int,
+    hidden: int,
+    length: int,
+    max_len: int,
+    threads: int,
+    precision: torch.dtype,
 ) -> None:
     """Of texts with padding, of one without a token, and of one with a hole; what is in padding has no part in it."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
@@ -128,7 +135,11 @@ def test_an_mlp_over_tokens(
     mask[1, 2:], mask[2], mask[3, 1] = False, False, False
     x = torch.randn(4, length, dim)
     real = mask[..., None]
-    assert_same(monkeypatch, fused.TokenMixing, mixer, lambda x: torch.where(real, mixer(x, mask), 0), x)
+
+    def mixed(x: Tensor) -> Tensor:
+        return torch.where(real, mixer(x, mask), 0)
+
+    assert_same(monkeypatch, fused.TokenMixing, mixer, mixed, x, precision=precision)
     monkeypatch.undo()
     found = mixer(x, mask)
     x[~mask] = torch.nan
@@ -251,13 +262,13 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     words, tokens = np.zeros((1, 16), np.float32), np.zeros((1, 2, 16), np.float32)
     weights, real = np.zeros((3, 4), np.float32), np.ones((1, 2), bool)
     mlp = tokens, real, weights, weights[:, 0].copy(), weights, tokens.copy(), weights[0]
-    native.token_mlp(16, 1, 2, 16, 3, 4, *mlp)
+    native.token_mlp(16, False, 1, 2, 16, 3, 4, *mlp)
     with pytest.raises(ValueError, match="more tokens than weights"):
-        native.token_mlp(16, 1, 2, 16, 3, 1, *mlp)
+        native.token_mlp(16, False, 1, 2, 16, 3, 1, *mlp)
     with pytest.raises(ValueError, match="an array is None"):
-        native.token_mlp(16, 1, 2, 16, 3, 4, *mlp[:-1], None)
-    with pytest.raises(ValueError, match="argument 7 has another size"):
-        native.token_mlp(16, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
+        native.token_mlp(16, False, 1, 2, 16, 3, 4, *mlp[:-1], None)
+    with pytest.raises(ValueError, match="argument 8 has another size"):
+        native.token_mlp(16, False, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
     scores, losses = (np.zeros((1, 2, 3), np.float32), np.zeros((3, 3), np.float32)), np.zeros(1, np.float32)
     native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses)
     with pytest.raises(ValueError, match="target is out of range"):

@@ -2,7 +2,8 @@
 
 A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd
 graph, and its hidden layers are computed for a few tokens at a time, within the processor's caches. Under
-autocast to bfloat16, the products of feed-forwards are in it where the processor has it; all else is in float32.
+autocast to bfloat16, the products of feed-forwards are in it where the processor has it, and those of windows and of
+MLPs over tokens where it has a matrix unit, too; all else is in float32.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
 operations elsewhere: on other devices, for export, and where the native module is not built.
@@ -164,12 +165,15 @@ class TokenMixing(torch.autograd.Function):
     ) -> Float[Tensor, "B N D"]:
         sizes, out = (*x.shape[1:], *expand.shape), torch.empty_like(x, memory_format=torch.contiguous_format)
         read, real, *weights, written, last = _arrays(x, mask, expand, expand_bias, contract, out, contract_bias)
+        half = _casts_to_bfloat16()
 
         def compute(at: slice) -> None:
-            _native.token_mlp(_REGISTERS, at.stop - at.start, *sizes, read[at], real[at], *weights, written[at], last)
+            arrays = read[at], real[at], *weights, written[at], last
+            _native.token_mlp(_REGISTERS, half, at.stop - at.start, *sizes, *arrays)
 
         _in_parts(compute, len(x), 2 * x.shape[1] * x.shape[2] * len(expand))
         ctx.save_for_backward(x, mask, expand, expand_bias, contract)
+        ctx.half = half
         return out
 
     @staticmethod
@@ -186,7 +190,7 @@ class TokenMixing(torch.autograd.Function):
                 torch.zeros_like(contract), expand.new_zeros(len(contract)),
             ]  # fmt: skip
             arrays = read[at], real[at], *weights, written[at], of_out[at], *_arrays(*found)
-            _native.token_mlp_backward(_REGISTERS, at.stop - at.start, *sizes, *arrays)
+            _native.token_mlp_backward(_REGISTERS, ctx.half, at.stop - at.start, *sizes, *arrays)
             return found
 
         return out, None, *_sum(_in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand)))

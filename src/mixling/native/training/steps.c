@@ -39,6 +39,7 @@ typedef struct {
 
 typedef struct {
     size_t texts, length, dim, hidden, max_len;
+    int half; /* products in bfloat16, in a matrix unit */
     const float *x, *expand, *expand_bias, *contract, *contract_bias, *of_out;
     const uint8_t *mask;
     float *out; /* the gradient of x backward */
@@ -195,6 +196,7 @@ static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, c
 #define WIDTH 16
 #include "steps_body.h"
 #include "steps_bf16.h"
+#include "token_mlp_tiles.h"
 
 static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_supports("avx512bf16"); }
 #else
@@ -207,6 +209,8 @@ static int multiply_in_tiles(
 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c) {
     return m && n && k && a && b && c;
 }
+static int token_mlp_tiles(const token_mlp_task *t) { return t != NULL; }
+static int token_mlp_backward_tiles(const token_mlp_task *t) { return t != NULL; }
 static int feed_forward_bf16(const feed_forward_task *t) { return t != NULL; }
 static int feed_forward_backward_bf16(const feed_forward_task *t) { return t != NULL; }
 #endif
@@ -337,7 +341,8 @@ static PyObject *feed_forward_backward(PyObject *self, PyObject *arguments) {
 }
 
 static token_mlp_task read_token_mlp(call *c) {
-    token_mlp_task t = {.texts = count(c, MOST_LONG), .length = 0};
+    token_mlp_task t = {.half = count(c, 1) != 0, .length = 0};
+    t.half = t.half && can_tile(c->widest), t.texts = count(c, MOST_LONG);
     t.length = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE);
     t.max_len = count(c, MOST_LONG);
     require_width(c, t.dim);
@@ -355,7 +360,7 @@ static PyObject *token_mlp(PyObject *self, PyObject *arguments) {
     token_mlp_task t = read_token_mlp(&c);
     t.contract_bias = input(&c, t.max_len);
     require(&c, t.contract_bias != NULL, "an array is None");
-    RUN(kernels->token_mlp(&t));
+    RUN(t.half ? token_mlp_tiles(&t) : kernels->token_mlp(&t));
 }
 
 static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
@@ -365,7 +370,7 @@ static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
     t.of_expand = output(&c, t.hidden * t.max_len), t.of_expand_bias = output(&c, t.hidden);
     t.of_contract = output(&c, t.max_len * t.hidden), t.of_contract_bias = output(&c, t.max_len);
     require(&c, t.of_out && t.of_expand && t.of_expand_bias && t.of_contract && t.of_contract_bias, "an array is None");
-    RUN(kernels->token_mlp_backward(&t));
+    RUN(t.half ? token_mlp_backward_tiles(&t) : kernels->token_mlp_backward(&t));
 }
 
 static windows_task read_windows(call *c) {

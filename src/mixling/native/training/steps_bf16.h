@@ -40,10 +40,11 @@ INLINE void bands_bf16(
     if (m) tile_bf16(1, columns, pairs, a, row, next, b, ldb, c, ldc);
 }
 
-/* `multiply` of steps_body.h, of pairs. */
+/* `multiply` of steps_body.h, of pairs; C = A B if it does not add. */
 BF16 static void multiply_bf16(
-    size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {
+    for (size_t i = 0; !adds && i < m; i++) memset(c + i * ldc, 0, n * sizeof(float));
     for (; n >= PANEL_BF16; n -= PANEL_BF16, b += step, c += PANEL_BF16)
         bands_bf16(4, m, pairs, a, row, next, b, ldb, c, ldc);
     for (; n; n -= 16, b += 16, c += 16) bands_bf16(1, m, pairs, a, row, next, b, ldb, c, ldc);
@@ -86,14 +87,14 @@ BF16 static void pair_rows(size_t rows, size_t n, const float *x, uint32_t *to) 
         }
 }
 
-/* C (m, n) += A (m, k) B (k, n), with A in halves and B packed. */
+/* C (m, n) = A (m, k) B (k, n), or += if it adds, with A in halves and B packed. */
 static void multiply_packed(
-    int tiles, size_t m, size_t n, size_t k, const uint16_t *a, const uint32_t *b, float *c) {
+    int tiles, int adds, size_t m, size_t n, size_t k, const uint16_t *a, const uint32_t *b, float *c) {
     const uint32_t *pairs = (const uint32_t *)(const void *)a;
-    multiply_pairs(tiles, m, n, k / 2, pairs, k / 2, 1, b, PANEL_BF16, k / 2 * PANEL_BF16, c, n);
+    multiply_pairs(tiles, adds, m, n, k / 2, pairs, k / 2, 1, b, PANEL_BF16, k / 2 * PANEL_BF16, c, n);
 }
 
-/* C (m, n) += A (m, k) B (k, n), with the values of B at b[i row + j next]. */
+/* C (m, n) = A (m, k) B (k, n), with the values of B at b[i row + j next]. */
 BF16 static int multiply_in_tiles(
     size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
     uint32_t *packed = allocate_packed(k, n);
@@ -103,7 +104,7 @@ BF16 static int multiply_in_tiles(
     for (size_t first = 0; done && first < m; first += BLOCK) {
         size_t rows = m - first < BLOCK ? m - first : BLOCK;
         halve(rows * k, a + first * k, halved);
-        multiply_packed(1, rows, n, k, halved, packed, c + first * n);
+        multiply_packed(1, 0, rows, n, k, halved, packed, c + first * n);
     }
     free(packed), free(halved);
     return done;
@@ -117,7 +118,7 @@ BF16 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float 
         size_t rows = k - first < BLOCK ? k - first : BLOCK;
         pair_rows(rows, m, a + first * m, of_a);
         pair_rows(rows, n, b + first * n, of_b);
-        multiply_tiles(m, n, (rows + 1) / 2, of_a, 1, m, of_b, n, PANEL_BF16, c, n);
+        multiply_tiles(1, m, n, (rows + 1) / 2, of_a, 1, m, of_b, n, PANEL_BF16, c, n);
     }
     free(of_a), free(of_b);
     return done;
@@ -125,6 +126,7 @@ BF16 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float 
 
 BF16 static int feed_forward_bf16(const feed_forward_task *t) {
     int tiles = t->half == TILED;
+    const float *bias = t->expand_bias;
     size_t D = t->dim, F = t->hidden;
     uint32_t *expand = allocate_packed(D, F), *contract = allocate_packed(F, D);
     float *normed = allocate(D), *some = allocate(t->inner ? 1 : BLOCK * F);
@@ -138,15 +140,16 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
         float *hidden = t->inner ? t->inner + first * F : some, *out = t->out + first * D;
         for (size_t r = 0; r < rows; r++) {
-            begin_avx512(t, first + r, hidden + r * F, normed);
+            begin_avx512(t, first + r, normed);
             halve(D, normed, inputs + r * D);
         }
-        multiply_packed(tiles, rows, F, D, inputs, expand, hidden);
-        for (size_t i = 0; i < rows * F; i += 16) {
-            __m512 y = gelu_by_table(load(hidden + i), NULL);
-            _mm256_storeu_si256((__m256i *)(void *)(active + i), halves(y));
-        }
-        multiply_packed(tiles, rows, D, F, active, contract, out);
+        multiply_packed(tiles, 0, rows, F, D, inputs, expand, hidden);
+        for (size_t i = 0; i < rows * F; i += F)
+            for (size_t j = 0; j < F; j += 16) {
+                __m512 y = gelu_by_table(load(hidden + i + j) + (bias ? load(bias + j) : _mm512_setzero_ps()), NULL);
+                _mm256_storeu_si256((__m256i *)(void *)(active + i + j), halves(y));
+            }
+        multiply_packed(tiles, 1, rows, D, F, active, contract, out);
     }
     free(expand), free(contract), free(normed), free(some), free(inputs), free(active);
     return done;
@@ -154,6 +157,7 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
 
 BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
     int tiles = t->half == TILED;
+    const float *bias = t->expand_bias;
     size_t D = t->dim, F = t->hidden, wide = F + 16; /* not a power of two, so that columns fall into all cache sets */
     uint32_t *expand = allocate_packed(F, D), *contract = allocate_packed(D, F), *outward = allocate_packed(D, F);
     float *of_contract = allocate(F * D), *normed = allocate(BLOCK * D), *of_normed = allocate(BLOCK * D);
@@ -179,12 +183,10 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
         pair_rows(rows, D, of_out, gradient_pairs);
         pair_rows(rows, D, normed, normed_pairs);
         if (!t->inner) {
-            for (size_t r = 0; r < rows; r++) begin_hidden_avx512(t, hidden + r * F);
             halve(rows * D, normed, inputs);
-            multiply_packed(tiles, rows, F, D, inputs, outward, hidden);
+            multiply_packed(tiles, 0, rows, F, D, inputs, outward, hidden);
         }
-        memset(of_active, 0, rows * F * sizeof(float));
-        multiply_packed(tiles, rows, F, D, gradients, contract, of_active);
+        multiply_packed(tiles, 0, rows, F, D, gradients, contract, of_active);
         for (size_t r = 0; r < rows; r += 2)
             for (size_t i = 0; i < F; i += 16) {
                 __m512 active[2], of[2];
@@ -192,7 +194,8 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                     active[k] = of[k] = _mm512_setzero_ps();
                     if (r + k == rows) continue;
                     __m512 slope;
-                    active[k] = gelu_by_table(load(hidden + (r + k) * F + i), &slope);
+                    __m512 x = load(hidden + (r + k) * F + i) + (bias ? load(bias + i) : _mm512_setzero_ps());
+                    active[k] = gelu_by_table(x, &slope);
                     of[k] = slope * load(of_active + (r + k) * F + i);
                     _mm256_storeu_si256((__m256i *)(void *)(of_hidden + (r + k) * F + i), halves(of[k]));
                 }
@@ -201,10 +204,9 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                 if (t->of_expand_bias)
                     _mm512_storeu_ps(t->of_expand_bias + i, load(t->of_expand_bias + i) + of[0] + of[1]);
             }
-        multiply_pairs(tiles, F, D, pairs, hidden_pairs, 1, wide, normed_pairs, D, PANEL_BF16, t->of_expand, D);
-        multiply_pairs(tiles, F, D, pairs, active_pairs, 1, wide, gradient_pairs, D, PANEL_BF16, of_contract, D);
-        memset(of_normed, 0, rows * D * sizeof(float));
-        multiply_packed(tiles, rows, D, F, of_hidden, expand, of_normed);
+        multiply_pairs(tiles, 1, F, D, pairs, hidden_pairs, 1, wide, normed_pairs, D, PANEL_BF16, t->of_expand, D);
+        multiply_pairs(tiles, 1, F, D, pairs, active_pairs, 1, wide, gradient_pairs, D, PANEL_BF16, of_contract, D);
+        multiply_packed(tiles, 0, rows, D, F, of_hidden, expand, of_normed);
         end_backward_avx512(t, first, rows, means, scales, of_normed);
     }
     if (done) transpose(F, D, of_contract, t->of_contract);

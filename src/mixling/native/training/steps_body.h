@@ -159,22 +159,13 @@ INLINE VECTOR NAME(gelu_and_slope)(VECTOR x, VECTOR *slope) {
 #endif
 }
 
-/* What the product of a token with the first matrix is added to. */
-INLINE void NAME(begin_hidden)(const feed_forward_task *t, float *hidden) {
-    if (t->expand_bias)
-        memcpy(hidden, t->expand_bias, t->hidden * sizeof(float));
-    else
-        memset(hidden, 0, t->hidden * sizeof(float));
-}
-
-/* What the products of a token are added to, and its norm. */
-INLINE void NAME(begin)(const feed_forward_task *t, size_t token, float *hidden, float *normed) {
+/* What the last product of a token is added to, and its norm. */
+INLINE void NAME(begin)(const feed_forward_task *t, size_t token, float *normed) {
     size_t D = t->dim;
     const float *x = t->x + token * D;
     float *out = t->out + token * D, mean, scale;
     NAME(statistics)(D, t->eps, x, &mean, &scale);
     NAME(norm)(D, x, mean, scale, t->norm_weight, t->norm_bias, normed);
-    NAME(begin_hidden)(t, hidden);
     memcpy(out, x, D * sizeof(float));
     if (t->contract_bias) NAME(add)(D, 1, t->contract_bias, out);
 }
@@ -191,7 +182,13 @@ TARGET static int NAME(feed_forward)(const feed_forward_task *t) {
     for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
         float *hidden = t->inner + first * F;
-        for (size_t r = 0; r < rows; r++) NAME(begin)(t, first + r, hidden + r * F, normed + r * D);
+        for (size_t r = 0; r < rows; r++) {
+            NAME(begin)(t, first + r, normed + r * D);
+            if (t->expand_bias)
+                memcpy(hidden + r * F, t->expand_bias, F * sizeof(float));
+            else
+                memset(hidden + r * F, 0, F * sizeof(float));
+        }
         NAME(multiply)(rows, F, D, normed, D, 1, expand, PANEL, D * PANEL, hidden, F);
         for (size_t i = 0; i < rows * F; i += WIDTH) AT(active + i) = NAME(gelu)(FROM(hidden + i));
         NAME(multiply)(rows, D, F, active, F, 1, contract, PANEL, F * PANEL, t->out + first * D, D);

@@ -52,16 +52,23 @@ TILES static void turn(size_t tiles, const uint32_t *a, size_t next, uint32_t *t
     }
 }
 
-/* A part of C, of 16 `rows` by 16 `columns` (1 or 2), += A B. The rows of A are `row` pairs apart, its sixteens of rows
+/* A part of C, of 16 `rows` by 16 `columns` (1 or 2), = A B, or += if it `adds`. The rows of A are `row` pairs apart, its sixteens of rows
    `apart`, and those of pairs `along`. */
 static inline __attribute__((always_inline)) TILES void product(
-    const int rows, const int columns, size_t tiles, const uint32_t *a, size_t row, size_t apart, size_t along,
+    const int rows, const int columns, int adds, size_t tiles, const uint32_t *a, size_t row, size_t apart, size_t along,
     const uint32_t *b, size_t ldb, float *c, size_t ldc) {
     long of_a = 4 * (long)row, of_b = 4 * (long)ldb, of_c = 4 * (long)ldc; /* in bytes */
-    _tile_loadd(0, c, of_c);
-    if (columns > 1) _tile_loadd(1, c + SIDE, of_c);
-    if (rows > 1) _tile_loadd(2, c + SIDE * ldc, of_c);
-    if (rows > 1 && columns > 1) _tile_loadd(3, c + SIDE * ldc + SIDE, of_c);
+    if (adds) {
+        _tile_loadd(0, c, of_c);
+        if (columns > 1) _tile_loadd(1, c + SIDE, of_c);
+        if (rows > 1) _tile_loadd(2, c + SIDE * ldc, of_c);
+        if (rows > 1 && columns > 1) _tile_loadd(3, c + SIDE * ldc + SIDE, of_c);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (size_t i = 0; i < tiles; i++, a += along, b += SIDE * ldb) {
         _tile_loadd(4, a, of_a);
         _tile_loadd(6, b, of_b);
@@ -80,7 +87,7 @@ static inline __attribute__((always_inline)) TILES void product(
 
 /* multiply_bf16, in tiles but for what is left of rows and pairs; A is in rows (next = 1), or in columns (row = 1). */
 TILES static void multiply_tiles(
-    size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {
     struct {
         uint8_t palette, start, reserved[14];
@@ -106,32 +113,32 @@ TILES static void multiply_tiles(
             float *to = c + SIDE * i * ldc + j;
             columns = n - j > SIDE ? 2 : 1;
             if (rows == 2 && columns == 2)
-                product(2, 2, tiles, part, of_row, apart, along, at, ldb, to, ldc);
+                product(2, 2, adds, tiles, part, of_row, apart, along, at, ldb, to, ldc);
             else if (rows == 2)
-                product(2, 1, tiles, part, of_row, apart, along, at, ldb, to, ldc);
+                product(2, 1, adds, tiles, part, of_row, apart, along, at, ldb, to, ldc);
             else if (columns == 2)
-                product(1, 2, tiles, part, of_row, apart, along, at, ldb, to, ldc);
+                product(1, 2, adds, tiles, part, of_row, apart, along, at, ldb, to, ldc);
             else
-                product(1, 1, tiles, part, of_row, apart, along, at, ldb, to, ldc);
+                product(1, 1, adds, tiles, part, of_row, apart, along, at, ldb, to, ldc);
         }
     }
     _tile_release();
     size_t high = whole * SIDE, deep = tiles * SIDE;
-    if (deep < pairs) multiply_bf16(high, n, pairs - deep, a + deep * next, row, next, b + deep * ldb, ldb, step, c, ldc);
-    if (high < m) multiply_bf16(m - high, n, pairs, a + high * row, row, next, b, ldb, step, c + high * ldc, ldc);
+    if (deep < pairs) multiply_bf16(adds || deep, high, n, pairs - deep, a + deep * next, row, next, b + deep * ldb, ldb, step, c, ldc);
+    if (high < m) multiply_bf16(adds, m - high, n, pairs, a + high * row, row, next, b, ldb, step, c + high * ldc, ldc);
 }
 #else
 static int has_tiles(void) { return 0; }
 static void multiply_tiles(
-    size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {
-    multiply_bf16(m, n, pairs, a, row, next, b, ldb, step, c, ldc);
+    multiply_bf16(adds, m, n, pairs, a, row, next, b, ldb, step, c, ldc);
 }
 #endif
 
 /* The product of pairs that a task is for. */
 static void multiply_pairs(
-    int tiles, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
-    size_t step, float *c, size_t ldc) {
-    (tiles ? multiply_tiles : multiply_bf16)(m, n, pairs, a, row, next, b, ldb, step, c, ldc);
+    int tiles, int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
+    size_t ldb, size_t step, float *c, size_t ldc) {
+    (tiles ? multiply_tiles : multiply_bf16)(adds, m, n, pairs, a, row, next, b, ldb, step, c, ldc);
 }
