@@ -1,4 +1,5 @@
-/* Products of pairs of bfloat16 in the matrix unit of a processor (AMX), eight times as fast as in its registers. */
+/* Products of pairs of bfloat16 in the matrix unit of a processor (AMX). A tile is a register of 16 rows of 64 bytes; one
+   instruction adds to a tile of sums the product of a tile of A's pairs and one of B's. */
 
 #include <cpuid.h>
 
@@ -52,8 +53,8 @@ TILES static void turn(size_t tiles, const uint32_t *a, size_t next, uint32_t *t
     }
 }
 
-/* A part of C, of 16 `rows` by 16 `columns` (1 or 2), = A B, or += if it `adds`. The rows of A are `row` pairs apart, its sixteens of rows
-   `apart`, and those of pairs `along`. */
+/* A part of C, of 16 `rows` by 16 `columns` (1 or 2), = A B, or += if it `adds`. The rows of A are `row` pairs apart, its
+   sixteens of rows `apart`, and those of pairs `along`. */
 static inline __attribute__((always_inline)) TILES void product(
     const int rows, const int columns, int adds, size_t tiles, const uint32_t *a, size_t row, size_t apart, size_t along,
     const uint32_t *b, size_t ldb, float *c, size_t ldc) {
@@ -124,7 +125,9 @@ TILES static void multiply_tiles(
     }
     _tile_release();
     size_t high = whole * SIDE, deep = tiles * SIDE;
-    if (deep < pairs) multiply_bf16(adds || deep, high, n, pairs - deep, a + deep * next, row, next, b + deep * ldb, ldb, step, c, ldc);
+    if (deep < pairs)
+        multiply_bf16(
+            adds || deep, high, n, pairs - deep, a + deep * next, row, next, b + deep * ldb, ldb, step, c, ldc);
     if (high < m) multiply_bf16(adds, m - high, n, pairs, a + high * row, row, next, b, ldb, step, c + high * ldc, ldc);
 }
 #else
