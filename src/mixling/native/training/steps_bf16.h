@@ -101,11 +101,13 @@ BF16 static int multiply_in_tiles(
     uint16_t *halved = (uint16_t *)allocate(BLOCK * k / 2);
     int done = packed && halved;
     if (done) pack_bf16(k, n, b, row, next, packed);
+    begin_tiles();
     for (size_t first = 0; done && first < m; first += BLOCK) {
         size_t rows = m - first < BLOCK ? m - first : BLOCK;
         halve(rows * k, a + first * k, halved);
         multiply_packed(1, 0, rows, n, k, halved, packed, c + first * n);
     }
+    end_tiles();
     free(packed), free(halved);
     return done;
 }
@@ -114,12 +116,14 @@ BF16 static int multiply_in_tiles(
 BF16 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c) {
     uint32_t *of_a = (uint32_t *)allocate(BLOCK / 2 * m), *of_b = (uint32_t *)allocate(BLOCK / 2 * n);
     int done = of_a && of_b;
+    begin_tiles();
     for (size_t first = 0; done && first < k; first += BLOCK) {
         size_t rows = k - first < BLOCK ? k - first : BLOCK;
         pair_rows(rows, m, a + first * m, of_a);
         pair_rows(rows, n, b + first * n, of_b);
         multiply_tiles(1, m, n, (rows + 1) / 2, of_a, 1, m, of_b, n, PANEL_BF16, c, n);
     }
+    end_tiles();
     free(of_a), free(of_b);
     return done;
 }
@@ -136,6 +140,7 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
         pack_bf16(D, F, t->expand, 1, D, expand);
         pack_bf16(F, D, t->contract, 1, F, contract);
     }
+    if (tiles) begin_tiles();
     for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
         float *hidden = t->inner ? t->inner + first * F : some, *out = t->out + first * D;
@@ -151,6 +156,7 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
             }
         multiply_packed(tiles, 1, rows, D, F, active, contract, out);
     }
+    if (tiles) end_tiles();
     free(expand), free(contract), free(normed), free(some), free(inputs), free(active);
     return done;
 }
@@ -174,6 +180,7 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
         if (!t->inner) pack_bf16(D, F, t->expand, 1, D, outward);
         memset(of_contract, 0, F * D * sizeof(float));
     }
+    if (tiles) begin_tiles();
     for (size_t first = 0; done && first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK, pairs = (rows + 1) / 2;
         const float *of_out = t->of_out + first * D;
@@ -209,6 +216,7 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
         multiply_packed(tiles, 0, rows, D, F, of_hidden, expand, of_normed);
         end_backward_avx512(t, first, rows, means, scales, of_normed);
     }
+    if (tiles) end_tiles();
     if (done) transpose(F, D, of_contract, t->of_contract);
     free(expand), free(contract), free(outward), free(of_contract), free(normed), free(of_normed), free(again);
     free(of_active), free(inputs), free(gradients), free(of_hidden), free(normed_pairs), free(gradient_pairs);

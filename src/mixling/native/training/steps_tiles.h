@@ -16,6 +16,9 @@
 #define TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16" WIDE_REGISTERS)))
 enum { SIDE = 16, TILE = SIDE * SIDE }; /* rows of a tile, and pairs or sums of one of them */
 
+/* GCC's loads of tiles do not say that they read memory, so that it would leave out what nothing else reads. */
+#define WRITE_DOWN(x) __asm__ volatile("" ::"r"(x) : "memory")
+
 /* Whether the processor has the unit, and the system lets this process use it. */
 static int has_tiles(void) {
     enum { PERMIT = 0x1023, TILE_DATA = 18 }; /* arch_prctl's ARCH_REQ_XCOMP_PERM, and the state asked for */
@@ -86,19 +89,27 @@ static inline __attribute__((always_inline)) TILES void product(
     if (rows > 1 && columns > 1) _tile_stored(3, c + SIDE * ldc + SIDE, of_c);
 }
 
+/* Before and after products in tiles, in each thread: the shapes of the eight tiles, which are all the same. */
+TILES static void begin_tiles(void) {
+    static const struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } SHAPES = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    _tile_loadconfig(&SHAPES);
+}
+
+TILES static void end_tiles(void) { _tile_release(); }
+
 /* multiply_bf16, in tiles but for what is left of rows and pairs; A is in rows (next = 1), or in columns (row = 1). */
 TILES static void multiply_tiles(
     int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } shapes = {.palette = 1};
     uint32_t turned[2 * SIDE * BLOCK / 2];
     size_t tiles = pairs / SIDE, whole = m / SIDE;
-    for (int i = 0; i < 8; i++) shapes.bytes[i] = SIDE * sizeof(uint32_t), shapes.rows[i] = SIDE;
-    _tile_loadconfig(&shapes);
+    WRITE_DOWN(a);
+    WRITE_DOWN(b);
+    WRITE_DOWN(c);
     for (size_t i = 0, rows; tiles && i < whole; i += rows) {
         const uint32_t *part = a + SIDE * i * row;
         size_t of_row = row, apart = SIDE * row, along = SIDE;
@@ -107,7 +118,7 @@ TILES static void multiply_tiles(
             of_row = SIDE, apart = tiles * TILE, along = TILE;
             for (size_t r = 0; r < rows; r++) turn(tiles, part + SIDE * r, next, turned + r * apart);
             part = turned;
-            __asm__ volatile("" ::: "memory"); /* loads of tiles do not say that they read it */
+            WRITE_DOWN(turned);
         }
         for (size_t j = 0, columns; j < n; j += SIDE * columns) {
             const uint32_t *at = b + j / PANEL_BF16 * step + j % PANEL_BF16;
@@ -123,7 +134,6 @@ TILES static void multiply_tiles(
                 product(1, 1, adds, tiles, part, of_row, apart, along, at, ldb, to, ldc);
         }
     }
-    _tile_release();
     size_t high = whole * SIDE, deep = tiles * SIDE;
     if (deep < pairs)
         multiply_bf16(
@@ -132,6 +142,8 @@ TILES static void multiply_tiles(
 }
 #else
 static int has_tiles(void) { return 0; }
+static void begin_tiles(void) {}
+static void end_tiles(void) {}
 static void multiply_tiles(
     int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {

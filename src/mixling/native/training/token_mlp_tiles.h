@@ -1,7 +1,7 @@
 /* An MLP over tokens with products in the matrix unit, after that of steps_body.h. Here hidden units are the rows, so that
    the products along the tokens, of which a text has few, need no more of them than the next multiple of 32. */
 
-enum { TILED_UNITS = 64 }; /* hidden units at a time, in the first-level cache */
+enum { TILED_UNITS = 32 }; /* hidden units at a time, in the first-level cache */
 
 static size_t thirty_twos(size_t n) { return (n + 31) / 32 * 32; }
 
@@ -48,6 +48,7 @@ BF16 static int token_mlp_tiles(const token_mlp_task *t) {
     float *x = allocate(L * D), *hidden = allocate(TILED_UNITS * D), *outs = allocate(sixteens(L) * D);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *pairs = (uint32_t *)allocate(TILED_UNITS / 2 * D);
     int done = expand && contract && x && hidden && outs && x_pairs && pairs;
+    begin_tiles();
     for (size_t text = 0; done && text < t->texts; text++) {
         size_t n = real_length(t, text);
         float *out = t->out + text * L * D;
@@ -72,6 +73,7 @@ BF16 static int token_mlp_tiles(const token_mlp_task *t) {
         }
         memcpy(out, outs, n * D * sizeof(float));
     }
+    end_tiles();
     free(expand), free(contract), free(x), free(hidden), free(outs), free(x_pairs), free(pairs);
     return done;
 }
@@ -90,6 +92,7 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
     uint16_t *of_hidden = (uint16_t *)allocate(TILED_UNITS * D / 2);
     int done = expand && by_unit && by_token && x && of_x && hidden && of_active && of_expand && of_contract &&
                x_pairs && of_out_pairs && x_turned && of_out_turned && of_pairs && halved && active && of_hidden;
+    begin_tiles();
     for (size_t text = 0; done && text < t->texts; text++) {
         size_t n = real_length(t, text), start = text * L;
         const float *of_out = t->of_out + start * D;
@@ -130,6 +133,7 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
             t->of_contract_bias[i] += total_avx512((vector_avx512)sums);
         }
     }
+    end_tiles();
     for (size_t h = 0; done && h < H; h++)
         for (size_t i = 0; i < L; i++) {
             t->of_expand[h * t->max_len + i] = of_expand[h * rows + i];
