@@ -219,8 +219,9 @@ def task_of(name: str, options: argparse.Namespace) -> Task:
 
 
 def called(name: str, options: argparse.Namespace) -> str:
-    """The name of a task's results and folder: one of its own for each number of epochs, and with marks of overlap."""
+    """The name of a task's results and folder: one of its own for each number of epochs, and for each option."""
     name = name if options.epochs is None else f"{name}, {options.epochs} epochs"
+    name = f"{name}, extended grid" if options.extend else name
     return f"{name}, overlap" if options.overlap else name
 
 
