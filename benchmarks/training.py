@@ -9,6 +9,9 @@
   the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
   turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that
   does other work would add its waiting.
+- `layers`: a feed-forward sublayer of mixling-small and of mixling-base, forward and backward, in the instructions that
+  the processor has: in float32, in bfloat16 in its registers, and in its matrix unit (AMX). GFLOP/s count its six
+  products, not those that are computed again, norms or GELUs.
 - `snips`, `imdb` and `million`: `mixling train` as a whole, with its phases, which end with lines that it prints, on
   SNIPS with all its epochs, on IMDB with one, and for 50 steps on a million rows (those of SNIPS with a number).
 - `baselines`: TF-IDF with logistic regression, and fastText where it is installed, on the texts of SNIPS. Their options
@@ -30,6 +33,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -44,6 +48,8 @@ from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model, mod
 from mixling.comparison import BASELINES
 from mixling.cost import provenance
 from mixling.data import TextSet, collate
+from mixling.layers import fused
+from mixling.models import Block
 from mixling.storage import write_json
 from mixling.tasks import Classification, LossConfig
 from mixling.text import train_vocabulary
@@ -59,7 +65,7 @@ PHASES = {
     " without it": "n-gram branch",
     "file  ": "8 bits, final evaluation, files",
 }
-PARTS = ("steps", "snips", "imdb", "million", "baselines")
+PARTS = ("steps", "layers", "snips", "imdb", "million", "baselines")
 
 
 class Textbook(nn.Module):
@@ -251,6 +257,34 @@ def steps(rows: Rows, rounds: int) -> dict[str, Any]:
     return out
 
 
+def layers(rounds: int) -> dict[str, Any]:
+    """Milliseconds of a feed-forward sublayer by kind of instructions, and how many times as fast the last kind is."""
+    kinds = {"float32": (torch.float32, 16), "bfloat16": (torch.bfloat16, 16)}
+    if fused._native.has_matrix_unit():
+        kinds["bfloat16, matrix unit"] = (torch.bfloat16, fused._TILE)
+    out: dict[str, Any] = {}
+    for name, tokens in (("mixling-small", 2_400), ("mixling-base", 16_000)):
+        config = model_config(name)
+        block = Block(config.layers[0].model_copy(update={"mixers": ()}), dim=config.dim, max_len=1).train()
+        x = torch.randn(tokens, 1, config.dim, requires_grad=True)
+
+        def passes(precision: torch.dtype, registers: int, *, block: Block = block, x: Tensor = x) -> None:
+            fused._REGISTERS = registers
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
+                block(x).backward(torch.ones_like(x))
+
+        found = in_turn({kind: partial(passes, *how) for kind, how in kinds.items()}, rounds, time.process_time)
+        operations = 12 * tokens * config.dim * config.layers[0].feed_forward.ffn_dim
+        ms = {kind: round(1000 * statistics.median(values), 2) for kind, values in found.items()}
+        out[f"{name}, {tokens} tokens"] = {
+            "ms": ms,
+            "gflop_per_s": {kind: round(operations / value / 1e6) for kind, value in ms.items()},
+            "times_float32": {kind: ratio(found["float32"], found[kind]) for kind in list(kinds)[1:]},
+        }
+    fused._REGISTERS = fused._TILE
+    return out
+
+
 def million(rows: Rows) -> Rows:
     return [(f"{text} {number}", label) for number, (text, label) in zip(range(1_000_000), itertools.cycle(rows))]
 
@@ -273,6 +307,8 @@ def main() -> None:
         match part:
             case "steps":
                 found: dict[str, Any] = steps(train, options.rounds)
+            case "layers":
+                found = layers(options.rounds)
             case "snips":
                 found = command(train, validation)
             case "imdb":

@@ -14,11 +14,13 @@ to find then. Where HyperMixer is among the models, the others' results have how
 
     python experiments/mixer_family.py --data ../shared/data             # about 3 hours of one core
     python experiments/mixer_family.py conjnli --data ../shared/data --epochs 8 --extend --seeds 5 \
-        --models "no mixing" linear-transformer fnet-512 mlp-mixer gmlp-512 hypermixer        # 4 hours of one core
+        --models "no mixing" linear-transformer fnet-512 mlp-mixer gmlp-512 hypermixer \
+        --chosen hypermixer=4e-3        # 3 hours of one core
 
 Every model has the same grid of learning rates, which --extend continues where a model's best rate is at its edge. The
-best on validation (seed 0) is trained with more seeds; test is read of these alone. Each training is a run folder under
---runs: what is finished there is not done again.
+best on validation (seed 0) is trained with more seeds; test is read of these alone. --chosen has the rates that an
+earlier search found best, in place of another search. Each training is a run folder under --runs: what is finished
+there is not done again.
 """
 
 from __future__ import annotations
@@ -179,7 +181,8 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         def trained(rate: float, seed: int = 0, *, model: str = model, config: ModelConfig = config) -> float:
             return train(config, task.epochs, splits, rate, runs / model / f"{rate:g}" / str(seed))
 
-        best, validation = best_rate(trained, options.rates, extend=options.extend)
+        rates, extend = ([options.chosen[model]], False) if model in options.chosen else (options.rates, options.extend)
+        best, validation = best_rate(trained, rates, extend=extend)
         seeds = [trained(best, seed) for seed in range(options.seeds)]
         report[model] = {
             "rates": {f"{rate:g}": value for rate, value in validation.items()},
@@ -218,6 +221,14 @@ def task_of(name: str, options: argparse.Namespace) -> Task:
     return TASKS[name] if options.epochs is None else TASKS[name]._replace(epochs=options.epochs)
 
 
+def chosen(text: str) -> tuple[str, float]:
+    """A model and its learning rate, of MODEL=RATE."""
+    model, _, rate = text.partition("=")
+    if model not in FREE:
+        raise argparse.ArgumentTypeError(f"{model!r} is no model; allowed are {', '.join(FREE)}")
+    return model, float(rate)
+
+
 def called(name: str, options: argparse.Namespace) -> str:
     """The name of a task's results and folder: one of its own for each number of epochs, and for each option."""
     name = name if options.epochs is None else f"{name}, {options.epochs} epochs"
@@ -245,6 +256,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets' folders")
     parser.add_argument("--models", nargs="+", choices=FREE, default=list(FREE))
     parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1.5e-3, 4e-3], help="the grid, for all models")
+    parser.add_argument(
+        "--chosen", nargs="+", type=chosen, default=[], metavar="MODEL=RATE", help="by an earlier search"
+    )
     parser.add_argument("--extend", action="store_true", help="go on where a model's best rate is at the grid's edge")
     parser.add_argument("--epochs", type=int, help="in place of the task's own number; a result of its own")
     parser.add_argument("--overlap", action="store_true", help="mark the words that both texts of a pair have")
@@ -253,6 +267,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/mixer_family"))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "mixer_family.json")
     options = parser.parse_args()
+    options.chosen = dict(options.chosen)
     for name in options.tasks:
         if name not in TASKS:
             parser.error(f"unknown task {name!r}; choose of {', '.join(TASKS)}")

@@ -59,6 +59,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "native_profile": benchmarks.native_profile,
     "papers_models": benchmarks.papers_models,
     "training_steps": benchmarks.training_steps,
+    "training_layers": benchmarks.training_layers,
     "trainings": benchmarks.trainings,
     "revisions": benchmarks.revisions,
     "pnlp_tables": pnlp.pnlp_tables,

@@ -91,6 +91,18 @@ def training_steps(folder: Path) -> str:
     return as_markdown(rows)
 
 
+def training_layers(folder: Path) -> str:
+    """Milliseconds and GFLOP/s of a feed-forward sublayer by the processor's instructions."""
+    found = read_results(folder, "training", "benchmarks")["layers"]
+    layers = {name: one for name, one in found.items() if name != "provenance"}
+    rows = [["forward and backward", *layers]]
+    for kind in next(iter(layers.values()))["ms"]:
+        rows.append(
+            [kind, *(f"{one['ms'][kind]:.1f} ms, {one['gflop_per_s'][kind]} GFLOP/s" for one in layers.values())]
+        )
+    return as_markdown(rows)
+
+
 def trainings(folder: Path) -> str:
     """Time and memory of whole trainings."""
     results = read_results(folder, "training", "benchmarks")

@@ -59,6 +59,14 @@ def test_a_small_run_is_written_and_not_repeated(
     experiment.main()
     again = json.loads(out.read_text())["conjnli"]["models"]
     assert again["hypermixer"]["test"] == found["test"]
+    monkeypatch.setattr("sys.argv", ["mixer_family.py", *map(str, arguments), "--chosen", "hypermixer=1e-3"])
+    experiment.main()
+    known = json.loads(out.read_text())["conjnli"]["models"]["hypermixer"]
+    assert known["rates"] == {"0.001": found["rates"]["0.001"]}
+    monkeypatch.setattr("sys.argv", ["mixer_family.py", *map(str, arguments), "--chosen", "hyper=1e-3"])
+    with pytest.raises(SystemExit):
+        experiment.main()
+    assert "'hyper' is no model; allowed are no mixing" in capsys.readouterr().err
 
 
 def test_more_epochs_are_a_result_of_their_own(
@@ -125,6 +133,7 @@ def test_a_question_of_qnli_is_in_one_part_only(
         models=["no mixing"],
         rates=[1e-3],
         extend=False,
+        chosen={},
         seeds=1,
         runs=tmp_path,
         epochs=None,
