@@ -26,6 +26,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "mixer_family_sizes": hypermixer.mixer_family_sizes,
     "qnli": hypermixer.qnli,
     "conjnli": hypermixer.conjnli,
+    "conjnli_family": hypermixer.conjnli_family,
     "hypermixer_search": hypermixer.hypermixer_search,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
     "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,

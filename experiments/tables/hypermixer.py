@@ -66,6 +66,11 @@ def conjnli(folder: Path) -> str:
     return _family(folder, "conjnli, 8 epochs")
 
 
+def conjnli_family(folder: Path) -> str:
+    """The MLP-based models on ConjNLI until validation no longer rises."""
+    return _family(folder, "conjnli, 8 epochs, extended grid")
+
+
 def _family(folder: Path, key: str) -> str:
     results = read_results(folder, "mixer_family").get(key)
     if results is None:
