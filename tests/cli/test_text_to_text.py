@@ -76,9 +76,8 @@ def trained(rows: Path, other: Path, tmp_path_factory: pytest.TempPathFactory, c
 def test_a_model_that_learned_to_translate_writes(call: Call, trained: Path, other: Path, tmp_path: Path) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())
     assert metrics["validation"]["text"]["exact_match"] > 0.9
-    assert (
-        metrics["held_out"]["exact_match"] == metrics["validation"]["text"]["exact_match"]
-    )  # without and with a search
+    # Without a search in the precision of training, and with one in float32, which may decide one of 40 rows otherwise.
+    assert metrics["held_out"]["exact_match"] == pytest.approx(metrics["validation"]["text"]["exact_match"], abs=0.026)
     done = call("generate", trained, "deux trois", "six", "--format", "jsonl")
     assert done.code == 0, done.err
     answers = [json.loads(line) for line in done.out.splitlines()]
