@@ -368,7 +368,7 @@ TARGET static int NAME(windows)(const windows_task *t) {
     float *made = NULL, *spread = NULL;
     const float *rows = t->sums;
     if (t->spread) {
-        made = zeros(t->words * R), spread = allocate(NAME(packed)(S, R));
+        made = zeros(t->words * R), spread = allocate(t->half ? 1 : NAME(packed)(S, R));
         if (!made || !spread) return free(made), free(spread), 0;
         if (t->half) {
             if (!multiply_in_tiles(t->words, R, S, t->sums, t->spread, R, 1, made)) return free(made), free(spread), 0;
@@ -400,7 +400,7 @@ TARGET static int NAME(windows_backward)(const windows_task *t) {
     size_t parts = 2 * t->window + 1, R = parts * t->dim, S = t->width, D = t->dim;
     float *made = NULL, *spread = NULL, *of_rows = t->out;
     if (t->spread) {
-        made = zeros(t->words * R), spread = allocate(NAME(packed)(R, S));
+        made = zeros(t->words * R), spread = allocate(t->half ? 1 : NAME(packed)(R, S));
         if (!made || !spread) return free(made), free(spread), 0;
         of_rows = made;
     }
