@@ -52,8 +52,11 @@ def test_what_is_configured_is_not_searched_for() -> None:
     assert fixed.tried == [(3.0, 1.0)]
 
 
-def test_a_search_goes_on_from_what_was_best_for_a_part_with_less_strength_first() -> None:
+def test_a_search_goes_on_from_what_was_best_for_a_part_with_no_more_strength() -> None:
     attempts = Attempts(1.0, 1.0)
     best = ngram_search.search(attempts, NgramConfig(), (0.5, 1.0), found=Attempts(1.0, 1.0)(10.0, 0.5))
     assert (best.strength, best.ratio_power) == (1.0, 1.0)
     assert attempts.tried == [(10.0, 0.5), (3.0, 0.5), (1.0, 0.5), (0.3, 0.5), (1.0, 1.0), (0.3, 1.0)]
+    stronger = Attempts(30.0, 1.0)
+    best = ngram_search.search(stronger, NgramConfig(), (0.5, 1.0), found=Attempts(1.0, 1.0)(10.0, 1.0))
+    assert (best.strength, stronger.tried) == (10.0, [(10.0, 1.0), (3.0, 1.0)])

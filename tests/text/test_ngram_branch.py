@@ -62,6 +62,17 @@ def test_a_text_has_the_same_logits_alone_and_among_others():
         np.testing.assert_array_equal(branch.logits(Distinct.of_texts([row], words.hashes), sums)[0], together[number])
 
 
+def test_a_branch_has_the_same_logits_from_its_own_terms_alone():
+    words, texts = make_texts()
+    everything = np.unique(np.concatenate([words.hashes, words.grams, texts.pairs]))
+    branch = make_branch(everything[1::3], 2)
+    own_words, own_texts = words.only(branch.terms), texts.only(branch.terms)
+    assert 0 < len(own_words.grams) < len(words.grams)
+    assert 0 < len(own_texts.pairs) < len(texts.pairs)
+    expected = branch.logits(texts, branch.row_sums(words))
+    np.testing.assert_array_equal(branch.logits(own_texts, branch.row_sums(own_words)), expected)
+
+
 def test_a_branch_without_terms_has_its_bias():
     words, texts = make_texts()
     branch = make_branch(np.zeros(0, np.uint32), 2)

@@ -41,7 +41,8 @@ def search(
 
     Args:
         ratio_powers: ascending.
-        found: what was best for a part of the texts; the search begins there. For more texts, less strength is enough.
+        found: what was best for a part of the texts. The search begins there and tries no greater strength: more texts
+            need less.
     """
     start = found and (found.strength, found.ratio_power)
     best = attempt(*(start or (config.strength or FIRST_STRENGTH, config.ratio_power or 0.0)))
@@ -51,7 +52,7 @@ def search(
             return start
         return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
 
-    best = climbed(best, (-1, 1) if found else (1, -1))
+    best = climbed(best, (-1,) if found else (1, -1))
     for power in ratio_powers:
         if power > best.ratio_power:
             other = attempt(best.strength, power)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.arrays import Float32, Int32
+from mixling.arrays import Float32, Int32, UInt32
 from mixling.data.splits import unseen
 from mixling.runs.cross_fitting import OutOfFold
 from mixling.runs.ngram_data import (
@@ -121,7 +121,6 @@ def fit_ngrams(
     others = np.setdiff1d(np.arange(len(data.validation)), judged)
     read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    reader = _Reader(task, words, read)
     features = make_features(rows, words, outputs=task.num_scores)
     if not len(features.hashes):
         return None
@@ -134,6 +133,7 @@ def fit_ngrams(
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
+    reader = _Reader(task, words, read, terms=features.hashes)
 
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
         return fit_branch(
@@ -252,12 +252,15 @@ class _Reader:
     Args:
         words: of all rows of the table.
         texts: the windows of each, as rows of the table.
+        terms: all that the branches have; None: any.
     """
 
-    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]]) -> None:
+    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]], terms: UInt32 | None = None) -> None:
         found = Distinct.of_texts([window for windows in texts for window in windows], words.hashes)
         used, rows = np.unique(found.rows, return_inverse=True)
         self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
+        if terms is not None:  # without the others, each branch has less to look up
+            self._words, self._found = self._words.only(terms), self._found.only(terms)
         self._ends = np.cumsum([len(windows) for windows in texts])
 
     def logits(self, branch: NgramBranch) -> Float32:

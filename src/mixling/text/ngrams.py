@@ -18,7 +18,7 @@ The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +111,11 @@ class Words:
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         return Words(self.hashes[rows], self.grams[np.repeat(self.starts[rows], sizes) + within], starts)
 
+    def only(self, terms: UInt32) -> Words:
+        """Return the words with those of their character n-grams that are among the terms."""
+        kept = np.isin(self.grams, terms)
+        return replace(self, grams=self.grams[kept], starts=np.append(0, np.cumsum(kept))[self.starts])
+
     def part(self, first: int, last: int) -> Words:
         """Return the terms of the words from `first` up to `last`."""
         begin, end = self.starts[first], self.starts[last]
@@ -152,6 +157,11 @@ class Distinct:
         others = _distinct(pairs if alone else _keys(first, pairs))
         owners = owners[chosen]
         return cls(rows[chosen], owners, pairs[others], first[others], np.bincount(owners, minlength=len(texts)))
+
+    def only(self, terms: UInt32) -> Distinct:
+        """Return all words, and the pairs that are among the terms."""
+        kept = np.isin(self.pairs, terms)
+        return replace(self, pairs=self.pairs[kept], pair_texts=self.pair_texts[kept])
 
 
 def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Int64:
