@@ -2,8 +2,8 @@
 
 gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)). For each of 16 intervals a table has the polynomial that meets g at
 the Chebyshev nodes. GELU_TABLE: of degree 4, in the fraction of the interval, of [0, 6); beyond, g is below 1e-8.
-GELU_SLOPE_TABLE: the same of g', Phi(-a) - a phi(a). GELU8_TABLE, for what is rounded to 8 bits: of degree 2, in a;
-interval i is what is next to i / 4.
+GELU_SLOPE_TABLE: the same of g', Phi(-a) - a phi(a). GELU_COARSE_TABLE and GELU_COARSE_SLOPE_TABLE, for what is rounded
+to 8 bits or to bfloat16: of degree 2, in a; interval i is what is next to i / 4.
 
     python tools/gelu_table.py > src/mixling/native/gelu_table.h
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 SEGMENTS, LIMIT, DEGREE = 16, 6.0, 4
-STEP8, DEGREE8 = 0.25, 2
+COARSE_STEP, COARSE_DEGREE = 0.25, 2
 
 
 def remainder(a: float) -> float:
@@ -54,19 +54,24 @@ def main() -> None:
     width = LIMIT / SEGMENTS
     rows: list[npt.NDArray[np.floating]] = []
     slopes: list[npt.NDArray[np.floating]] = []
-    rows8: list[npt.NDArray[np.floating]] = []
+    coarse: list[npt.NDArray[np.floating]] = []
+    coarse_slopes: list[npt.NDArray[np.floating]] = []
     for segment in range(SEGMENTS):
         for curve, found in ((remainder, rows), (slope, slopes)):
             places, values = fit(segment * width, (segment + 1) * width, DEGREE, curve)
             found.append(np.polynomial.polynomial.polyfit(places / width - segment, values, DEGREE))
-        places, values = fit(max(0.0, (segment - 0.5) * STEP8), (segment + 0.5) * STEP8, DEGREE8, remainder)
-        rows8.append(np.polynomial.polynomial.polyfit(places, values, DEGREE8))
+        low, high = max(0.0, (segment - 0.5) * COARSE_STEP), (segment + 0.5) * COARSE_STEP
+        for curve, found in ((remainder, coarse), (slope, coarse_slopes)):
+            places, values = fit(low, high, COARSE_DEGREE, curve)
+            found.append(np.polynomial.polynomial.polyfit(places, values, COARSE_DEGREE))
     print("/* Written by tools/gelu_table.py: coefficients of each degree, for each of 16 intervals. */\n")
     show("GELU_TABLE", rows)
     print()
     show("GELU_SLOPE_TABLE", slopes)
     print()
-    show("GELU8_TABLE", rows8)
+    show("GELU_COARSE_TABLE", coarse)
+    print()
+    show("GELU_COARSE_SLOPE_TABLE", coarse_slopes)
 
 
 if __name__ == "__main__":

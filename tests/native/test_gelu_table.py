@@ -12,6 +12,7 @@ HEADER = Path(__file__).parents[2] / "src/mixling/native/gelu_table.h"
 X = np.linspace(-9, 9, 20_001).astype(np.float32)
 CDF = np.array([(1 + math.erf(x / math.sqrt(2))) / 2 for x in X.tolist()])
 GELU = X * CDF
+SLOPE = CDF + X * np.exp(-X * X / 2) / math.sqrt(2 * math.pi)
 
 
 def coefficients(name: str) -> np.ndarray:
@@ -35,11 +36,15 @@ def test_the_tables_of_degree_4() -> None:
     assert np.abs(got - GELU).max() < 4e-7
     of_remainder = polynomials(coefficients("GELU_SLOPE_TABLE"), interval, place - interval)
     slope = np.where(X > 0, 1 - of_remainder, of_remainder)
-    assert np.abs(slope - (CDF + X * np.exp(-X * X / 2) / math.sqrt(2 * math.pi))).max() < 2e-6
+    assert np.abs(slope - SLOPE).max() < 2e-6
 
 
-def test_the_table_for_what_is_rounded_to_8_bits() -> None:
+def test_the_tables_for_what_is_rounded_to_8_bits_or_to_bfloat16() -> None:
     place = np.minimum(np.abs(X), np.float32(3.8749))
-    got = np.maximum(X, 0) - polynomials(coefficients("GELU8_TABLE"), np.rint(4 * place).astype(int), place)
+    interval = np.rint(4 * place).astype(int)
+    got = np.maximum(X, 0) - polynomials(coefficients("GELU_COARSE_TABLE"), interval, place)
     assert np.abs(got - GELU).max() < 2.5e-4
+    of_remainder = polynomials(coefficients("GELU_COARSE_SLOPE_TABLE"), interval, place)
+    slope = np.where(X > 0, 1 - of_remainder, of_remainder)
+    assert np.abs(slope - SLOPE).max() < 1e-3
     assert got.min() > -0.17  # what the rounding to unsigned integers relies on

@@ -73,19 +73,8 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" WIDE_REGISTERS)))
 #include "gelu_avx512.h"
 
-/* GELU with polynomials of degree 2, off by less than 2.5e-4: for what is rounded to 8 bits. The last bits of |x| and a
-   number whose step is 1/4 are its interval. */
-AVX512 static inline __attribute__((always_inline)) __m512 gelu8_by_table(__m512 x) {
-    __m512 a = _mm512_range_ps(x, _mm512_set1_ps(3.8749f), 10); /* the lesser one, without a sign */
-    __m512i interval = _mm512_castps_si512(_mm512_add_ps(a, _mm512_set1_ps(0x1p21f)));
-    __m512 g = _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU8_TABLE[2]));
-    for (int i = 1; i >= 0; i--)
-        g = _mm512_fmadd_ps(g, a, _mm512_permutexvar_ps(interval, _mm512_loadu_ps(GELU8_TABLE[i])));
-    return _mm512_sub_ps(_mm512_max_ps(_mm512_setzero_ps(), x), g);
-}
-
 #define GELU_OF(x) gelu_by_table((__m512)(x), NULL)
-#define GELU8_OF(x) gelu8_by_table((__m512)(x))
+#define GELU8_OF(x) coarse_gelu((__m512)(x), NULL)
 #define SUM_OF(x) _mm512_reduce_add_ps((__m512)(x))
 #define MAX_OF(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define TOP_OF(x) _mm512_reduce_max_ps((__m512)(x))

@@ -152,11 +152,10 @@ class Tagging(Task):
 
         cut = [items[:width] for items in targets]
         hard = cut[0].ndim == 1
-        shape = (len(cut), width) if hard else (len(cut), width, len(self.labels))
-        out = torch.full(shape, NO_TARGET) if hard else torch.zeros(shape)
-        for row, items in zip(out, cut, strict=True):
-            row[: len(items)] = torch.from_numpy(items)
-        return out
+        shape = (len(cut), width)
+        out = np.full(shape, NO_TARGET) if hard else np.zeros((*shape, len(self.labels)), np.float32)
+        out[np.arange(width) < np.array([[len(items)] for items in cut])] = np.concatenate(cut)
+        return torch.from_numpy(out)
 
     def _soft_loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the loss of a teacher's probabilities; they are 0 for padding, and for words that no teacher read."""

@@ -239,15 +239,13 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
     """Return the mean loss of the task over texts, without weights of examples; unseen labels have no loss."""
     total, weight = 0.0, 0.0
     targets, fractions = task.learnable(targets)
-    for first in range(0, len(logits), 4096):
-        part = logits[first : first + 4096]
-        width = max(len(row) for row in part)
+    words = np.array([len(row) if row.ndim == 2 else 1 for row in logits], np.int32)
+    for indices in length_batches(words, 512):
+        part, width = [logits[i] for i in indices], int(words[indices].max())
         scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
-        gold = task.stack(targets[first : first + 4096], width)
-        losses, weights = task.loss(
-            scores, gold, None if fractions is None else torch.from_numpy(fractions[first : first + 4096])
-        )
+        gold = task.stack(_chosen(targets, indices), width)
+        losses, weights = task.loss(scores, gold, None if fractions is None else torch.from_numpy(fractions[indices]))
         total, weight = total + float(losses), weight + float(weights)
     return total / max(weight, 1e-12)

@@ -151,7 +151,7 @@ BF16 static int feed_forward_bf16(const feed_forward_task *t) {
         multiply_packed(tiles, 0, rows, F, D, inputs, expand, hidden);
         for (size_t i = 0; i < rows * F; i += F)
             for (size_t j = 0; j < F; j += 16) {
-                __m512 y = gelu_by_table(load(hidden + i + j) + (bias ? load(bias + j) : _mm512_setzero_ps()), NULL);
+                __m512 y = coarse_gelu(load(hidden + i + j) + (bias ? load(bias + j) : _mm512_setzero_ps()), NULL);
                 _mm256_storeu_si256((__m256i *)(void *)(active + i + j), halves(y));
             }
         multiply_packed(tiles, 1, rows, D, F, active, contract, out);
@@ -202,7 +202,7 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
                     if (r + k == rows) continue;
                     __m512 slope;
                     __m512 x = load(hidden + (r + k) * F + i) + (bias ? load(bias + i) : _mm512_setzero_ps());
-                    active[k] = gelu_by_table(x, &slope);
+                    active[k] = coarse_gelu(x, &slope);
                     of[k] = slope * load(of_active + (r + k) * F + i);
                     _mm256_storeu_si256((__m256i *)(void *)(of_hidden + (r + k) * F + i), halves(of[k]));
                 }

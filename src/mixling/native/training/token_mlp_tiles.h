@@ -1,7 +1,7 @@
 /* An MLP over tokens with products in the matrix unit, after that of steps_body.h. Here hidden units are the rows, so that
    the products along the tokens, of which a text has few, need no more of them than the next multiple of 32. */
 
-enum { TILED_UNITS = 32 }; /* hidden units at a time, in the first-level cache */
+enum { TILED_UNITS = 128 }; /* hidden units at a time: what is written is not read at once, which a tile would wait for */
 
 static size_t thirty_twos(size_t n) { return (n + 31) / 32 * 32; }
 
@@ -65,7 +65,7 @@ BF16 static int token_mlp_tiles(const token_mlp_task *t) {
                 for (size_t i = 0; i < D; i += 16) {
                     __m512 active[2];
                     for (size_t k = 0; k < 2; k++)
-                        active[k] = h + k < units ? gelu_by_table(load(hidden + (h + k) * D + i) + bias[h + k], NULL)
+                        active[k] = h + k < units ? coarse_gelu(load(hidden + (h + k) * D + i) + bias[h + k], NULL)
                                               : _mm512_setzero_ps();
                     _mm512_storeu_si512(pairs + h / 2 * D + i, paired(active[0], active[1]));
                 }
@@ -84,13 +84,13 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
     uint16_t *by_unit = padded_halves(H, L, t->contract, 1, H, H, deep);
     uint16_t *by_token = padded_halves(L, H, t->expand, 1, t->max_len, rows, wide);
     float *x = allocate(L * D), *of_x = allocate(rows * D), *hidden = allocate(TILED_UNITS * D);
-    float *of_active = allocate(TILED_UNITS * D), *of_expand = zeros(H * rows), *of_contract = zeros(H * rows);
+    float *of_active = allocate(TILED_UNITS * D), *of_expand = zeros(H * rows), *of_contract = zeros(H * rows), *of_bias = zeros(H * 16);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *of_out_pairs = (uint32_t *)allocate(deep / 2 * D);
     uint32_t *x_turned = (uint32_t *)allocate(rows / 2 * D), *of_out_turned = (uint32_t *)allocate(rows / 2 * D);
     uint32_t *of_pairs = (uint32_t *)allocate(TILED_UNITS / 2 * D);
     uint16_t *halved = (uint16_t *)allocate(L * D / 2), *active = (uint16_t *)allocate(TILED_UNITS * D / 2);
     uint16_t *of_hidden = (uint16_t *)allocate(TILED_UNITS * D / 2);
-    int done = expand && by_unit && by_token && x && of_x && hidden && of_active && of_expand && of_contract &&
+    int done = expand && by_unit && by_token && x && of_x && hidden && of_active && of_expand && of_contract && of_bias &&
                x_pairs && of_out_pairs && x_turned && of_out_turned && of_pairs && halved && active && of_hidden;
     begin_tiles();
     for (size_t text = 0; done && text < t->texts; text++) {
@@ -111,7 +111,7 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
                 for (size_t i = 0; i < D; i += 16) {
                     __m512 of[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, slope;
                     for (size_t k = 0, at = h * D + i; k < 2 && h + k < units; k++, at += D) {
-                        __m512 y = gelu_by_table(load(hidden + at) + bias[h + k], &slope);
+                        __m512 y = coarse_gelu(load(hidden + at) + bias[h + k], &slope);
                         of[k] = slope * load(of_active + at);
                         sums[k] += of[k];
                         _mm256_storeu_si256((__m256i *)(void *)(active + at), halves(y));
@@ -119,8 +119,10 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
                     }
                     _mm512_storeu_si512(of_pairs + h / 2 * D + i, paired(of[0], of[1]));
                 }
-                for (size_t k = 0; k < 2 && h + k < units; k++)
-                    t->of_expand_bias[first + h + k] += total_avx512((vector_avx512)sums[k]);
+                for (size_t k = 0; k < 2 && h + k < units; k++) {
+                    float *of = of_bias + (first + h + k) * 16;
+                    _mm512_storeu_ps(of, load(of) + sums[k]);
+                }
             }
             multiply_halves(1, units, sixteens(n), D, active, D, of_out_turned, of_contract + first * rows, rows);
             multiply_halves(1, units, sixteens(n), D, of_hidden, D, x_turned, of_expand + first * rows, rows);
@@ -134,13 +136,15 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
         }
     }
     end_tiles();
-    for (size_t h = 0; done && h < H; h++)
+    for (size_t h = 0; done && h < H; h++) {
+        t->of_expand_bias[h] += total_avx512((vector_avx512)load(of_bias + h * 16));
         for (size_t i = 0; i < L; i++) {
             t->of_expand[h * t->max_len + i] = of_expand[h * rows + i];
             t->of_contract[i * H + h] = of_contract[h * rows + i];
         }
+    }
     free(expand), free(by_unit), free(by_token), free(x), free(of_x), free(hidden), free(of_active), free(of_expand);
-    free(of_contract), free(x_pairs), free(of_out_pairs), free(x_turned), free(of_out_turned), free(of_pairs);
+    free(of_contract), free(of_bias), free(x_pairs), free(of_out_pairs), free(x_turned), free(of_out_turned), free(of_pairs);
     free(halved), free(active), free(of_hidden);
     return done;
 }
