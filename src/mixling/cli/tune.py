@@ -232,12 +232,12 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
     bases, spaces = {}, {}
     fixed = {*dotted(read_overrides(overrides)), *dotted(read_toml(options.config) if options.config else {})}
     for name, resolved in found.items():
-        base = resolved.config
+        chosen = resolved.for_examples(train)
+        base = chosen.config
         if not resolved.model_named:
-            chosen = resolved.for_examples(train)
-            name, base = choose_model(train, base).name, chosen.config
-            for remark in chosen.remarks:
-                terminal.log(remark)
+            name = choose_model(train, resolved.config).name
+        for remark in chosen.remarks:
+            terminal.log(remark)
         labels = len(train.label_counts()) if task_type(base.task).has_classes else None
         own: dict[str, Dimension] = space or {
             key: item

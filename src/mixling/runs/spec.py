@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
-from mixling.runs.choice import choose_model
+from mixling.runs.choice import choose_batches, choose_model
 from mixling.runs.config import RunConfig
 from mixling.runs.hub_names import with_commits
 from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
@@ -83,8 +83,8 @@ class Spec(ABC, Generic[_C]):
         """Return the values with those inferred from the data files added, and remarks for the user."""
         return values, ()
 
-    def for_examples(self, config: _C, train: Dataset) -> Chosen:
-        """Return default values that fit the examples."""
+    def for_examples(self, config: _C, train: Dataset, *, model_named: bool) -> Chosen:
+        """Return default values that fit the examples; of the model none if the user named one."""
         return Chosen()
 
 
@@ -98,13 +98,11 @@ class Resolved(Generic[_C]):
     _layers: _Layers[_C]
 
     def for_examples(self, train: Dataset) -> Resolved[_C]:
-        """Return the configuration with a model chosen for the examples, unless the user named one.
+        """Return the configuration with what fits the examples: a model, unless the user named one, and batches.
 
         The remarks are those on the choice of the model.
         """
-        if self.model_named:
-            return replace(self, remarks=())
-        chosen = self._layers.spec.for_examples(self.config, train)
+        chosen = self._layers.spec.for_examples(self.config, train, model_named=self.model_named)
         remarks = (chosen.remark,) if chosen.remark else ()
         return replace(self, config=self._layers.config(chosen), remarks=remarks)
 
@@ -269,7 +267,9 @@ class _Labels(Spec[RunConfig]):
         remarks = (f"task: {task} ({why}; change it with --task)", *([hint] if hint else []))
         return {**values, "task": task}, remarks
 
-    def for_examples(self, config: RunConfig, train: Dataset) -> Chosen:
+    def for_examples(self, config: RunConfig, train: Dataset, *, model_named: bool) -> Chosen:
+        if model_named:
+            return Chosen(train=choose_batches(train, config, initialized=config.init.training_texts))
         choice = choose_model(train, config)
         remark = f"model: {choice.name} ({choice.why}; change it with --model)"
         return Chosen(model={"preset": choice.name, **choice.changes}, train=choice.train, remark=remark)
