@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_models import SETS, load
+from text_sets import SETS, load
 
 from mixling import fit
 from mixling.config import read_overrides

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_models import SETS, load
+from text_sets import SETS, load
 
 from mixling import Dataset, Predictor, fit
 from mixling.comparison import choose, fit_tfidf

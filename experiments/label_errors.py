@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from own_models import load
 from sklearn.metrics import roc_auc_score
+from text_sets import load
 
 from mixling import Dataset, Example
 from mixling.audit.audit import audit

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from own_models import Set, sentences
+from text_sets import Set, sentences
 
 from mixling import Dataset, Predictor, fit, read_examples
 from mixling.comparison import TFIDF_STRENGTHS, LinearBaseline, TfidfFeatures

@@ -1,9 +1,7 @@
 """The library's own small models on many kinds of text, beside the baselines of `mixling compare` on the same rows.
 
 No paper: what a user gets who names no model. Each set is trained on train, every choice is made on validation, and
-test is read once by the models of all seeds. GLUE's test labels are not public: there the validation split is the test,
-and a tenth of train is validation. `sst2` has the whole sentences among GLUE's phrases (a phrase that stands in no
-longer one), as the original task has them; `sst2_glue` has all phrases. `mtop_intents` are the intents of MTOP.
+test is read once by the models of all seeds. text_sets.py has the sets.
 
 The baselines are TF-IDF with logistic regression, fastText if it is installed (pip install fasttext-wheel), and with
 --encoder logistic regression on the embeddings of a sentence encoder. Their options are chosen on validation, after
@@ -24,104 +22,33 @@ Results go to results/own_models.json, a line for each set, model and teacher; R
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from mixer_family import is_done
-from tables.markdown import as_markdown, interval, percent, percent_spread, percents
+from text_sets import REVIEWS, SETS, Rows, load, rows_of
 
-from mixling import Dataset, Example, Predictor, RunConfig, fit, read_examples
+from mixling import Dataset, Predictor, RunConfig, fit
 from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
 from mixling.comparison.baselines import Tried
 from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
 from mixling.cost import provenance
-from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import ProbabilityMetrics, calibration_error_by_chance, rate_interval, resampled
 from mixling.runs import LABELS, choose_model, evaluate, resolve
 from mixling.storage import write_json
 from mixling.tasks import Task, task_type
 from mixling.teachers import SentenceEncoder
 
-NONE: Mapping[str, str] = MappingProxyType({})
-
-
-class Set(NamedTuple):
-    """Files without .jsonl.gz; `validation` is None where a tenth of train chooses. unlabeled: a file of the same
-    kind."""
-
-    folder: str
-    validation: str | None
-    test: str
-    task: str = "classification"
-    columns: Mapping[str, str] = NONE
-    unlabeled: str | None = None
-
-
-class Rows(NamedTuple):
-    """Texts and targets."""
-
-    texts: list[Any]
-    targets: list[Any]
-
-
-REVIEWS = "imdb_unsup_lm/train.txt.gz"
-SETS = {
-    "sst2": Set("sst2_glue", None, "dev", unlabeled=REVIEWS),
-    "sst2_glue": Set("sst2_glue", None, "dev", unlabeled=REVIEWS),
-    "imdb": Set("imdb", None, "test", unlabeled=REVIEWS),
-    "clinc150": Set("clinc150", "val", "test"),
-    "snips": Set("snips", "dev", "test", columns={"text": "tokens", "label": "intent"}),
-    "cola": Set("cola", None, "dev"),
-    "mrpc": Set("mrpc", None, "dev", columns={"text_pair": "text_pair"}),
-    "rte": Set("rte", None, "dev", columns={"text_pair": "text_pair"}),
-    "mtop_intents": Set("mtop_en", "dev", "test", columns={"text": "utterance", "label": "intent"}),
-    "mtop_en": Set("mtop_en", "dev", "test", task="tagging"),
-}
-BASELINES = {"tf-idf": "TF-IDF + LR", "fasttext": "fastText", "embeddings": "MiniLM + LR"}
-LEXICAL = ("tf-idf", "fasttext")
 OUT = Path(__file__).parent / "results" / "own_models.json"
-
-
-def load(name: str, data: Path) -> tuple[Dataset, Dataset, Dataset]:
-    """Train, validation and test."""
-    about = SETS[name]
-
-    def read(split: str) -> Dataset:
-        path = data / about.folder / f"{split}.jsonl.gz"
-        columns = ColumnsConfig(**about.columns)
-        return Dataset.from_examples(
-            read_examples([path], reader=task_type(about.task).reader, columns=columns, on_bad_row=OnBadRow("error"))
-        )
-
-    train = Dataset.from_examples(sentences(data)) if name == "sst2" else read("train")
-    if about.validation is not None:
-        return train, read(about.validation), read(about.test)
-    train, validation = split_validation(train, fraction=0.1, seed=0)
-    return train, validation, read(about.test)
-
-
-def sentences(data: Path) -> Iterator[Example]:
-    """The rows of SST-2 that are no part of a longer row."""
-    with gzip.open(data / "sst2_glue" / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [(number, json.loads(line)) for number, line in enumerate(lines, 1)]
-    rows.sort(key=lambda row: -len(row[1]["text"].split()))
-    parts: set[str] = set()
-    for number, row in rows:
-        words = row["text"].split()
-        if " ".join(words) not in parts:
-            yield Example(row["text"], row["label"], "sst2_glue/train", number)
-            parts |= {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
 
 
 def baselines(
@@ -174,11 +101,6 @@ def chosen_baseline(
     best, tried = choose(kind.fit(type(task), train.texts, train.targets, seed=0), accuracy)
     texts, targets = train.texts + validation.texts, train.targets + validation.targets
     return best, tried, next(kind.fit(type(task), texts, targets, seed=0, only=best.options))
-
-
-def rows_of(store: Dataset) -> Rows:
-    """Return the rows of a data set."""
-    return Rows(list(store.texts), list(store.targets))
 
 
 def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:
@@ -273,57 +195,6 @@ def rounded(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {key: round(float(value), 5) for key, value in metrics.items() if key != "n" and isinstance(value, float)}
 
 
-def tables(lines: list[dict[str, Any]]) -> str:
-    """Return the results of texts and of taggers as two markdown tables, each in the order of SETS."""
-    costs = ["MB", "seconds", "8-bit agreement, %"]
-    texts = [
-        [
-            "set",
-            "model",
-            "initialized from",
-            "teacher",
-            "test, mean ± sd (seeds)",
-            *BASELINES.values(),
-            "ahead of the best, 95%",
-        ]
-    ]
-    slots = [["set", "model", "word accuracy", "span F1", "sentence accuracy", *costs]]
-    texts[0] += ["calibration error (by chance)", *costs]
-    for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "", line["start"])):
-        seeds = line["seeds"]
-        name = [line["set"], line["model"].removeprefix("mixling-") + "".join(f", {item}" for item in line["changes"])]
-        costs = [
-            f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
-            f"{statistics.median(one['seconds'] for one in seeds):.0f}",
-            percent(min(1.0 if one["agreement"] is None else one["agreement"] for one in seeds)),
-        ]
-        if line["measure"] == "word_accuracy":
-            for metric in ("word_accuracy", "span_f1", "sentence_accuracy"):
-                name.append(percent_spread([one["test"][metric] for one in seeds]))
-            slots.append([*name, *costs])
-            continue
-        start = "reviews" if line["start"] or line["teacher"] else "rows"
-        accuracies = [one["test"]["accuracy"] for one in seeds]
-        found = f"{percent_spread(accuracies)} ({percents(accuracies)})"
-        baselines = line["baselines"]
-        beside = [percent(baselines[one]["test"]) if one in baselines else "" for one in BASELINES]
-        apart = best_of(baselines)["difference"]
-        ahead = interval(apart["mean"], apart["low"], apart["high"])
-        means = [
-            f"{statistics.mean(one['test'][key] for one in seeds):.3f}"
-            for key in ("calibration_error", "calibration_error_by_chance")
-            if key in seeds[0]["test"]
-        ]
-        error = " ".join([*means[:1], *(f"({chance})" for chance in means[1:])])
-        texts.append([*name, start, line["teacher"] or "", found, *beside, ahead, error, *costs])
-    return "\n\n".join(as_markdown(rows) for rows in (texts, slots) if len(rows) > 1)
-
-
-def best_of(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the results of the best of those baselines that need no pretrained model, chosen by validation."""
-    return max((found[name] for name in LEXICAL if name in found), key=lambda one: float(one["validation"]))
-
-
 def main() -> None:
     """Run the sets and add them to the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -339,11 +210,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/own_models"))
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--table", action="store_true", help="print what is in the results, and do nothing else")
     options = parser.parse_args()
-    if options.table:
-        print(tables(json.loads(options.out.read_text())))
-        return
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown sets {sorted(unknown)}; allowed: {', '.join(SETS)}")
     torch.set_num_threads(options.threads)

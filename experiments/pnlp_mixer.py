@@ -42,8 +42,9 @@ from typing import Any
 import numpy as np
 import torch
 from mixer_family import is_done
-from own_models import Rows, chosen_baseline
+from own_models import chosen_baseline
 from pnlp_tables import FOLDS, ON_TEST, OURS, SIZES, TABLES, TEACHER, Row, mbert, rows_of
+from text_sets import Rows
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
 from mixling.comparison import Baseline, tfidf

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_models import SETS, load
+from text_sets import SETS, load
 
 from mixling import Predictor, fit
 from mixling.cost import provenance

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_models import load
 from tables.markdown import as_markdown, percent
+from text_sets import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.comparison import LinearBaseline, TfidfFeatures

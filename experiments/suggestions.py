@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from own_models import load
+from text_sets import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.cost import provenance

@@ -125,7 +125,7 @@ def conformal(test: Scored, method: Method, coverage: float) -> dict[str, Any]:
 
 def measure(name: str, data: Path, seed: int) -> dict[str, Any]:
     """Train a model, and return all metrics of it."""
-    from own_models import load  # beside this file
+    from text_sets import load  # beside this file
 
     parts = load(name, data)
     began = time.process_time()

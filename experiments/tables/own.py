@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from own_models import tables
+from text_sets import SETS
 
-from tables.markdown import as_markdown, fraction, interval, percent, percents, read_results, spread
+from tables.markdown import as_markdown, fraction, interval, percent, percent_spread, percents, read_results, spread
 
+BASELINES = {"tf-idf": "TF-IDF + LR", "fasttext": "fastText", "embeddings": "MiniLM + LR"}
+LEXICAL = ("tf-idf", "fasttext")
 BRANCH = (
     "network, accuracy",
     "network and n-gram branch, accuracy",
@@ -32,8 +34,38 @@ TITLES = {"snips": "SNIPS", "cola": "CoLA", "clinc150": "CLINC150", "sst2": "SST
 
 
 def own_models(folder: Path) -> str:
-    """Classifiers beside the baselines of `mixling compare`."""
-    return tables([line for line in read_results(folder, "own_models") if line["measure"] == "accuracy"])
+    """Classifiers beside the baselines of `mixling compare`, in the order of SETS."""
+    lines = [line for line in read_results(folder, "own_models") if line["measure"] == "accuracy"]
+    rows = [["set", "model", "initialized from", "teacher", "test, mean ± sd (seeds)", *BASELINES.values()]]
+    rows[0] += ["ahead of the best, 95%", "calibration error (by chance)", "MB", "seconds", "8-bit agreement, %"]
+    for line in sorted(lines, key=lambda line: (list(SETS).index(line["set"]), line["teacher"] or "", line["start"])):
+        seeds = line["seeds"]
+        name = [line["set"], line["model"].removeprefix("mixling-") + "".join(f", {item}" for item in line["changes"])]
+        costs = [
+            f"{max(one['bytes'] for one in seeds) / 1e6:.2f}",
+            f"{statistics.median(one['seconds'] for one in seeds):.0f}",
+            percent(min(1.0 if one["agreement"] is None else one["agreement"] for one in seeds)),
+        ]
+        start = "reviews" if line["start"] or line["teacher"] else "rows"
+        accuracies = [one["test"]["accuracy"] for one in seeds]
+        found = f"{percent_spread(accuracies)} ({percents(accuracies)})"
+        baselines = line["baselines"]
+        beside = [percent(baselines[one]["test"]) if one in baselines else "" for one in BASELINES]
+        apart = best_of(baselines)["difference"]
+        ahead = interval(apart["mean"], apart["low"], apart["high"])
+        means = [
+            f"{statistics.mean(one['test'][key] for one in seeds):.3f}"
+            for key in ("calibration_error", "calibration_error_by_chance")
+            if key in seeds[0]["test"]
+        ]
+        error = " ".join([*means[:1], *(f"({chance})" for chance in means[1:])])
+        rows.append([*name, start, line["teacher"] or "", found, *beside, ahead, error, *costs])
+    return as_markdown(rows)
+
+
+def best_of(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the results of the best of those baselines that need no pretrained model, chosen by validation."""
+    return max((found[name] for name in LEXICAL if name in found), key=lambda one: float(one["validation"]))
 
 
 def fine_tuned(folder: Path) -> str:
