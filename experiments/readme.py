@@ -63,6 +63,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "training_layers": benchmarks.training_layers,
     "trainings": benchmarks.trainings,
     "revisions": benchmarks.revisions,
+    "hypermixing": benchmarks.hypermixing,
     "pnlp_tables": pnlp.pnlp_tables,
     "exact_match": pnlp.exact_match,
     "pnlp_distilled": pnlp.distilled,

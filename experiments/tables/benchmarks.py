@@ -114,6 +114,16 @@ def trainings(folder: Path) -> str:
     return as_markdown(rows)
 
 
+def hypermixing(folder: Path) -> str:
+    """HyperMixing's speed beside attention's, and what it would be at the rate of a matrix product."""
+    rows = [["tokens", "1 head", "4 heads", "8 heads", "at the rate of a matrix product", "its share of that rate"]]
+    for line in read_results(folder, "hypermixing", "benchmarks")["lengths"]:
+        limits = ", ".join(f"{value:.2f}" for value in line["limit"].values())
+        beside = [f"{line['faster_than'][name]:.2f}" for name in line["limit"]]
+        rows.append([f"{line['length']:,}", *beside, limits, f"{line['share_of_gemm_rate']:.0%}"])
+    return as_markdown(rows)
+
+
 def revisions(folder: Path) -> str:
     """Accuracy (of slots, span F1), log-loss and processor time of `mixling train` at two revisions."""
     results = read_results(folder, "revisions", "benchmarks")["results"]
