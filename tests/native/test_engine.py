@@ -178,7 +178,7 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
-@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_all_instructions_give_the_same_logits(
     export: Callable[..., bytes], texts: list[str], alike: list[Path], tmp_path: Path, level: int
 ) -> None:

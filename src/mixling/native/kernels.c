@@ -38,11 +38,6 @@ static inline float32x4_t bytes_of_neon(const int8_t *x) {
 #define WIDTH 4
 #include "kernels_body.h"
 
-/* Which instructions are used at most: 0 plain ones, 1 AVX2 or the dot products of AArch64, 2 AVX-512; tests build all of
-   them. */
-#ifndef MIXLING_INSTRUCTIONS
-#define MIXLING_INSTRUCTIONS 2
-#endif
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))

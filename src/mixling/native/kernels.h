@@ -13,6 +13,12 @@
 #define WIDE_REGISTERS ",prefer-vector-width=512"
 #endif
 
+/* Which instructions are used at most: 0 plain ones, 1 AVX2 or the dot products of AArch64, 2 AVX-512, 3 those as well that
+   this processor is slower with; tests build all of them. */
+#ifndef MIXLING_INSTRUCTIONS
+#define MIXLING_INSTRUCTIONS 2
+#endif
+
 /* Rows of matrices are padded with zeros to a multiple of this many floats. */
 enum { LANES = 32 };
 

@@ -1,4 +1,4 @@
-/* Products in bfloat16, twice as fast as those of floats, for the layers of 8-bit models that cannot use integers: a text
+/* Products in bfloat16, on AMD's processors twice as fast as those of floats, for the layers of 8-bit models that cannot use integers: a text
    has few tokens, so that to round a hidden layer with a step for each row would take as long as its product.
 
    A value has 8 bits, as many as the integers of the file. Operands are pairs of values that are multiplied and added
@@ -88,7 +88,9 @@ BF16 static void multiply_bf16(
 static const bf16_kernels WITH_BF16 = {pair_rows_bf16, pair_values_bf16, multiply_bf16};
 
 const bf16_kernels *bf16_kernels_choose(int instructions) {
-    return instructions > 1 && __builtin_cpu_supports("avx512bf16") ? &WITH_BF16 : NULL;
+    /* Intel's processors multiply pairs at .65 times the rate of floats. */
+    int faster = MIXLING_INSTRUCTIONS > 2 || !__builtin_cpu_is("intel");
+    return instructions > 1 && faster && __builtin_cpu_supports("avx512bf16") ? &WITH_BF16 : NULL;
 }
 #else
 const bf16_kernels *bf16_kernels_choose(int instructions) {
