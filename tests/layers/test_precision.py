@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from mixling.layers.precision import has_bfloat16
+from mixling.layers import precision
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ def test_a_cpu_computes_in_bfloat16_where_that_is_faster(
     monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], faster: bool
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found, raising=False)
-    assert has_bfloat16(torch.device("cpu")) == faster
-    assert has_bfloat16(torch.device("cuda"))
+    assert precision.has_bfloat16(torch.device("cpu")) == faster
+    assert precision.has_bfloat16(torch.device("cuda"))
