@@ -58,7 +58,7 @@ def test_a_set_with_an_unseen_label_is_never_right() -> None:
 
 
 def test_a_word_with_an_unseen_tag_is_never_right() -> None:
-    tags, outputs = [("O", "B-new", "B-x"), ("B-x", "I-x", "I-new")], logits(2, 3)
+    tags, outputs = [("O", "B-new", "B-x", "I-x"), ("B-x", "I-x", "I-new")], [*logits(1, 4), *logits(1, 3)]
     task = TAGS.with_unknown(tags)
     targets = task.targets(tags)
     found = task.evaluate(outputs, targets)
@@ -67,8 +67,11 @@ def test_a_word_with_an_unseen_tag_is_never_right() -> None:
     assert found.word_accuracy == np.mean(right)
     learned, fractions = TAGS.learnable(targets)
     assert fractions is None
-    assert [row.tolist() for row in learned] == [[0, NO_TARGET, 1], [1, 2, NO_TARGET]]
-    assert np.isfinite(mean_loss(TAGS, outputs, targets))
+    assert [row.tolist() for row in learned] == [[0, NO_TARGET, 1, 2], [1, 2, NO_TARGET]]
+    surprises = [np.log(np.exp(row).sum(1, keepdims=True)) - row for row in outputs]
+    known = [(surprises[i][j], tag) for i, ids in enumerate(learned) for j, tag in enumerate(ids) if tag != NO_TARGET]
+    smoothed = [0.9 * of_tags[tag] + 0.1 * of_tags.mean() for of_tags, tag in known]
+    assert mean_loss(TAGS, outputs, targets) == pytest.approx(np.mean(smoothed), rel=1e-5)
 
 
 @pytest.mark.parametrize(("task", "targets"), [(SINGLE, ["a"]), (MULTI, [("a", "c"), ()]), (TAGS, [("O",)])])
