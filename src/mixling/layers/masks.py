@@ -53,7 +53,10 @@ def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
 
 
 def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Return x with zeros in padding, whatever is there: a product with zeros would keep what is not finite."""
+    """Return x with zeros in padding, whatever is there: a product with zeros would keep what is not finite.
+
+    A batch without padding on a CPU is x itself.
+    """
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and mask.all():  # a GPU would wait for the answer
         return x
     return x.masked_fill(~mask[..., None], 0.0)

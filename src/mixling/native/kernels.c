@@ -38,7 +38,6 @@ static inline float32x4_t bytes_of_neon(const int8_t *x) {
 #define WIDTH 4
 #include "kernels_body.h"
 
-
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 AVX2 static inline __attribute__((always_inline)) float total_of(__m256 x) {
