@@ -73,6 +73,7 @@ def test_many_short_texts_are_trained_in_large_batches(count: int, words: int, s
         ({"model": "pnlp-mixer-base", "task": "tagging"}, 128, 0.004),
         ({"model": "pnlp-mixer-x-large", "task": "tagging"}, 64, 0.002),
         ({"model": "gmlp", "task": "tagging"}, 64, 0.002),
+        ({"model": "pnlp-lstm", "task": "tagging"}, 64, 0.002),
         ({"task": "tagging"}, 128, 0.004),
         ({"task": "tagging", "distill": {"teacher": "run"}}, 64, 0.002),
         ({"init": {"texts": ["more.txt"]}}, 64, 0.002),

@@ -55,8 +55,8 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
 def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> dict[str, Any]:
     """Return the batch size and the learning rate with which models of hashed words are trained on many short texts.
 
-    Nothing where they would be less accurate, or it was not measured: pairs, fewer or longer texts, wide models, what
-    other texts or models taught, and, for classification, embeddings that begin at random.
+    Nothing where they would be less accurate, or it was not measured: pairs, fewer or longer texts, wide models, other
+    mixers than MLPs, what other texts or models taught, and, for classification, embeddings that begin at random.
 
     Args:
         initialized: whether the embeddings are initialized from the training texts.
@@ -64,7 +64,9 @@ def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> d
     task, model, taught = task_type(config.task), config.model, config.distill is not None
     alone = config.init.kind in ("random", "rows")
     larger = alone and not taught if task.per_word else task.has_classes and ((alone and initialized) or taught)
-    if not larger or train.schema.pairs or model.text.tokens != "words" or model.dim > _LARGE_BATCH_DIM:
+    hashed = model.text.tokens == "words" and model.dim <= _LARGE_BATCH_DIM
+    mlps = {mixer.type for layer in model.layers for mixer in layer.mixers} <= {"token_mlp"}
+    if not larger or not hashed or not mlps or train.schema.pairs:
         return {}
     if len(train) < _LARGE_BATCH_EXAMPLES or _words(train) > _LARGE_BATCH_WORDS:
         return {}
