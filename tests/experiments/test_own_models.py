@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -27,16 +28,18 @@ def write(path: Path, rows: list[dict]) -> None:
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def test_a_sentence_is_no_part_of_another(experiment: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("experiment")
+def test_a_sentence_is_no_part_of_another(tmp_path: Path) -> None:
     texts = ["good", "a good film", "good film", "a film", "a good film by far", "by far", "film by"]
     write(tmp_path / "sst2_glue" / "train.jsonl.gz", [{"text": text, "label": "1"} for text in texts])
-    found = [(example.text, example.line) for example in experiment.sentences(tmp_path)]
+    sentences = importlib.import_module("text_sets").sentences(tmp_path)
+    found = [(example.text, example.line) for example in sentences]
     assert found == [("a good film by far", 5), ("a film", 4)]
 
 
 @pytest.mark.slow
 def test_a_small_run_is_written_and_shown(
-    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(0)
 
@@ -50,7 +53,8 @@ def test_a_small_run_is_written_and_shown(
 
     write(tmp_path / "cola" / "train.jsonl.gz", rows(120))
     write(tmp_path / "cola" / "dev.jsonl.gz", rows(40))
-    out = tmp_path / "out.json"
+    out = tmp_path / "experiments" / "results" / "own_models.json"
+    out.parent.mkdir(parents=True)
     call = ["own_models.py", "cola", "--data", str(tmp_path), "--out", str(out), "--runs", str(tmp_path / "runs")]
     changes = ["--set", "model.dim=8", "train.epochs=2", "init.training_texts=false"]
     monkeypatch.setattr("sys.argv", [*call, "--seeds", "1", *changes])
@@ -71,7 +75,4 @@ def test_a_small_run_is_written_and_shown(
         without.setattr("sys.argv", [*call, "--seeds", "1", *changes, "ngrams.use=never"])
         with pytest.raises(TypeError):  # one that differs in anything is
             experiment.main()
-    capsys.readouterr()
-    monkeypatch.setattr("sys.argv", [*call, "--table"])
-    experiment.main()
-    assert "| cola | small, model.dim=8," in capsys.readouterr().out
+    assert "| cola | small, model.dim=8," in importlib.import_module("tables.own").own_models(tmp_path)
