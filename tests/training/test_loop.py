@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,32 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(
 
     assert train(0) == train(0)
     assert train(0)[0] != train(1)[0]
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_batches_are_made_during_the_step_before_where_there_are_threads(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch, tagged: bool
+) -> None:
+    def train(threads: int) -> tuple[dict[str, bytes], list[dict[str, Any]], list[bool]]:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        made = trainer(TrainConfig(**{**QUICK, "epochs": 2, "token_dropout": 0.2}), tagged=tagged)
+        batch, ahead = type(made.data).batch, []
+
+        def noting(*given: Any, **named: Any) -> Any:
+            ahead.append(threading.current_thread().name.startswith("prefetch"))
+            return batch(*given, **named)
+
+        monkeypatch.setattr(type(made.data), "batch", noting)
+        history = made.fit()
+        monkeypatch.setattr(type(made.data), "batch", batch)
+        return weights_of(made), history, ahead
+
+    weights, history, alone = train(1)
+    assert not any(alone)
+    again, other, ahead = train(2)
+    assert (again, other) == (weights, history)
+    per_epoch = len(ahead) // 2
+    assert ahead == ([False] + [True] * (per_epoch - 1)) * 2
 
 
 @pytest.mark.slow

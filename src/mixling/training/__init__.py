@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mixling.training.loop import Trainer
     from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
     from mixling.training.plan import default_evaluations
+    from mixling.training.prefetch import Prefetcher
     from mixling.training.questions import WindowSet
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -11,6 +11,7 @@ import json
 import math
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import build_optimizer, learning_rate
 from mixling.training.plan import affordable, default_evaluations
+from mixling.training.prefetch import Prefetcher
 from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
 from mixling.training.tracking import remove_tracking, tracking
 
@@ -89,6 +91,7 @@ class Trainer:
         self._epoch = -1
         self._saved_at = time.monotonic()
         self._heap = Heap()
+        self._prefetcher: Prefetcher[tuple[Inputs, Tensor, Tensor | None]] = Prefetcher()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -123,6 +126,7 @@ class Trainer:
                 self._run(state, interrupts)
         finally:
             self._callbacks.finished()
+            self._prefetcher.close()
             self._heap.release()
         restore_weights(self.model, self._best)
         if state.stopped and state.step < state.total_steps and self.distributed.is_main:
@@ -166,6 +170,7 @@ class Trainer:
             raise TrainingError(self._not_finite(state, indices, loss, norm))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        self._prefetcher.wait()
         state.step += 1
         state.loss_sum += float(sums[0])
         state.loss_weight += float(sums[1])
@@ -189,7 +194,10 @@ class Trainer:
         for number, part in enumerate(parts, 1):
             idle = len(part) == 0  # fewer examples than processes: use one with weight zero
             chosen = np.array([0]) if idle else part
-            batch, targets, weights = self.data.batch(indices, chosen, seed=config.seed, step=step)
+            make = partial(self.data.batch, indices, chosen, seed=config.seed, step=step)
+            batch, targets, weights = self._prefetcher.take(step, make) if len(parts) == 1 else make()
+            if len(parts) == 1:
+                self._start_batch(step + 1)
             if idle:
                 weights = torch.zeros(1)
             with ranks.gathering(self._parallel, last=number == len(parts)):
@@ -200,6 +208,16 @@ class Trainer:
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
             sums[3] += 0 if idle else batch.num_tokens
         return ranks.sum(sums)
+
+    def _start_batch(self, step: int) -> None:
+        """Begin to make the batch of the next step, if the same epoch has one."""
+        if step >= (self.last_step or self.total_steps) or step % self.steps_per_epoch == 0:
+            return
+        indices = self._batch(step)
+        mine = shard(np.arange(len(indices)), self.distributed.rank, self.distributed.world)
+        if len(mine):
+            make = partial(self.data.batch, indices, mine, seed=self.config.seed, step=step)
+            self._prefetcher.start(step, make)
 
     def _reseed(self, seed: int) -> None:
         # torch.manual_seed formats the stack for each kind of accelerator that is not in use, a twentieth of a step.
