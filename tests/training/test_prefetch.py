@@ -30,10 +30,11 @@ def test_a_batch_is_made_once_and_for_its_step_only(prefetcher: Prefetcher[str])
 
 
 def test_the_data_are_never_read_by_two(prefetcher: Prefetcher[str]) -> None:
-    reading = threading.Lock()
+    reading, begun = threading.Lock(), threading.Event()
 
     def make() -> str:
         assert reading.acquire(blocking=False)
+        begun.set()
         time.sleep(0.05)
         reading.release()
         return "ahead"
@@ -42,7 +43,9 @@ def test_the_data_are_never_read_by_two(prefetcher: Prefetcher[str]) -> None:
     prefetcher.wait()
     assert reading.acquire(blocking=False)
     reading.release()
+    begun.clear()
     prefetcher.start(2, make)
+    assert begun.wait(10)
     assert prefetcher.take(9, make) == "ahead"  # of another step: the thread ends first
 
 
