@@ -56,14 +56,17 @@ def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> d
     """Return the batch size and the learning rate with which models of hashed words are trained on many short texts.
 
     Nothing where they would be less accurate, or it was not measured: pairs, fewer or longer texts, wide models, other
-    mixers than MLPs, what other texts or models taught, and, for classification, embeddings that begin at random.
+    mixers than MLPs, pretrained and (for taggers) distilled models, and classifiers whose embeddings begin at random.
 
     Args:
         initialized: whether the embeddings are initialized from the training texts.
     """
-    task, model, taught = task_type(config.task), config.model, config.distill is not None
-    alone = config.init.kind in ("random", "rows")
-    larger = alone and not taught if task.per_word else task.has_classes and ((alone and initialized) or taught)
+    task, model, distilled = task_type(config.task), config.model, config.distill is not None
+    own_rows = config.init.kind in ("random", "rows")  # initialized from no other texts or models
+    if task.per_word:
+        larger = own_rows and not distilled
+    else:
+        larger = task.has_classes and (distilled or (own_rows and initialized))
     hashed = model.text.tokens == "words" and model.dim <= _LARGE_BATCH_DIM
     mlps = {mixer.type for layer in model.layers for mixer in layer.mixers} <= {"token_mlp"}
     if not larger or not hashed or not mlps or train.schema.pairs:
