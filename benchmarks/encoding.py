@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mixling import TextConfig, TextEncoder
+from mixling import TextConfig, TextEncoder, use_workers
 from mixling.cost import provenance
 from mixling.storage import write_json
-from mixling.text import MinHash, splitting_workers, train_vocabulary
+from mixling.text import MinHash, train_vocabulary
 
 CHUNK = 4096  # as in training
 
@@ -44,7 +44,7 @@ def encode(texts: list[str], known: list[str], number: int) -> dict[str, Any]:
     encoder = TextEncoder(config, train_vocabulary(known, config))
     digest = hashlib.sha256()
     before, begin = cpu(), time.perf_counter()
-    with splitting_workers(number):
+    with use_workers(number):
         for chunk in encoder.encode_stream(texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK)):
             for item in chunk:
                 digest.update(item.words)

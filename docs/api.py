@@ -16,7 +16,7 @@ GROUPS = {
     "Saved models": ("load", "Predictor", "Prediction", "Span", "Answer", "TextGenerator"),
     "Estimators for scikit-learn": ("TextClassifier", "TextRegressor", "TokenClassifier"),
     "Data": ("Dataset", "Example", "DataConfig", "read_examples"),
-    "Training": ("RunConfig", "TrainConfig", "read_data", "fit", "PretrainConfig", "pretrain"),
+    "Training": ("RunConfig", "TrainConfig", "read_data", "fit", "PretrainConfig", "pretrain", "use_workers"),
     "Models for PyTorch": ("PRESETS", "model_config", "ModelConfig", "build_model"),
     "Text": ("TextConfig", "TextEncoder", "Vocabulary"),
     "Errors": ("UserError", "ConfigError", "DataError", "ModelFileError"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mixling.text.spans import Answer, Span
     from mixling.text.vocabulary import Vocabulary
     from mixling.training.config import TrainConfig
+    from mixling.workers import use_workers
 
 # The public API, with the extension points of `mixling.mixers`, `mixling.tasks` and `mixling.training` that docs/api.md
 # has: everything else is private.
@@ -63,6 +64,7 @@ __all__ = [
     "pretrain",
     "read_data",
     "read_examples",
+    "use_workers",
 ]
 
 __getattr__, __dir__ = lazy_imports(__name__)

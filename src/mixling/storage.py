@@ -149,6 +149,11 @@ def sha256_of(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def file_hashes(folder: str | Path) -> list[str]:
+    """Return the names of a folder's files, each with the SHA-256 of its content."""
+    return [f"{path.name} {sha256_of(path)}" for path in sorted(Path(folder).iterdir()) if path.is_file()]
+
+
 def check_sha256(path: str | Path, wanted: object) -> None:
     """Check the content of a file against a recorded checksum.
 

@@ -94,17 +94,17 @@ def test_a_student_of_models_like_itself(call: Any, tmp_path: Path) -> None:
     command += ["--set", "model.text.projection.num_hashes=8", "--set", "init.training_texts=false"]
     done = call(*command)
     assert done.code == 0, done.err
-    assert "teacher: training model 1 of 2" in done.err
-    assert "teacher: training model 2 of 2" in done.err
+    assert "teacher, model 1 of 2: training on 72 examples" in done.err
+    assert "teacher, model 2 of 2: validation accuracy" in done.err
     made = [tmp_path / "run" / "teacher" / f"self-{i}" / "model.onnx" for i in (1, 2)]
     contents = [path.read_bytes() for path in made]
     assert contents[0] != contents[1]  # of seeds of their own
     again = call(*command, "--overwrite", "--set", "model.head.dropout=0.0")
     assert again.code == 0, again.err
-    assert "training model" not in again.err
+    assert "teacher, model 1 of 2: training" not in again.err
     assert again.err.count("trained before") == 2
     changed = call(*command, "--overwrite", "--set", "model.dim=4")
-    assert "teacher: training model 1 of 2" in changed.err
+    assert "teacher, model 1 of 2: training" in changed.err
     assert made[0].read_bytes() != contents[0]
 
 
@@ -142,7 +142,7 @@ def test_a_resumed_student_asks_for_nothing_again(call: Any, tmp_path: Path, mon
     monkeypatch.setattr(module, "write_model", cut_off)
     done = call(*command("cut"))
     assert done.code == 130
-    assert f"interrupted; resume with: mixling train --resume -o {tmp_path / 'cut'}" in done.err
+    assert f"interrupted; resume with: mixling distill --resume -o {tmp_path / 'cut'}" in done.err
     done = call("distill", "--resume", "-o", tmp_path / "cut")
     assert done.code == 0, done.err
     assert "is trained" not in done.err

@@ -75,7 +75,7 @@ FLAGS = {
         "--validation", "--dev",
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--group",
+        "--resume", "--overwrite", "--group", "--workers",
     },
     "tune": {
         "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",

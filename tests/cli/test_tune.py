@@ -29,7 +29,7 @@ class InThread(threading.Thread):
     exitcode = 0
 
     def __init__(self, target: Any, args: tuple[Any, ...], daemon: bool) -> None:
-        connection, _, config, _ = args
+        connection, config, _ = args
         # Its end of the pipe would be closed by the parent, which a real process does not notice.
         self._connection = multiprocessing.connection.Connection(os.dup(connection.fileno()))
         super().__init__(target=self._work, args=(config,), daemon=daemon)
@@ -47,7 +47,7 @@ class InThread(threading.Thread):
 @pytest.fixture(autouse=True)
 def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     pipes = multiprocessing.get_context("spawn").Pipe
-    monkeypatch.setattr(tune, "get_context", lambda kind: SimpleNamespace(Pipe=pipes, Process=InThread))
+    monkeypatch.setattr(tune, "SPAWN", SimpleNamespace(Pipe=pipes, Process=InThread))
 
 
 @pytest.fixture

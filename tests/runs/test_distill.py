@@ -88,7 +88,7 @@ def test_members_see_no_validation_example_and_fit_nothing_that_only_answers_nee
     values = {"conformal": 0.9, "abstain_at": 0.9, "out_of_scope": ["other.txt"], "distill": {"teacher": "self"}}
     values["ngrams"] = {"use": "auto", "max_n": 5}
     config = parse(RunConfig, values, where="test")
-    Member(config, rows, rows, None, fit, lambda message: None)(7, Path("nowhere"))
+    Member(config, rows, rows, None, fit)(7, Path("nowhere"), lambda message: None)
     (own,) = asked
     assert (own.conformal, own.abstain_at, own.out_of_scope, own.distill) == (None, None, (), None)
     assert (own.ngrams.use, own.ngrams.max_n, own.ngrams.refit, own.ngrams.cross_fit) == ("auto", 5, False, False)

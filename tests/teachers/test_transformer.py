@@ -152,7 +152,7 @@ def test_fine_tuning_learns_and_saves(make_model: MakeModel, tmp_path: Path) -> 
     base, out = str(make_model("BertModel", spread=0.1)), tmp_path / "teacher"
     accuracy = fine_tune(base, rows, rows, labels, folder=out, config=config, seed=0, log=outputs.append)
     assert accuracy == 1
-    assert outputs[-1] == "teacher: epoch 6, validation accuracy 1.0000"
+    assert outputs[-1] == "epoch 6, validation accuracy 1.0000"
     assert [path.name for path in tmp_path.iterdir()] == ["teacher"]
     found = TransformerTeacher(str(out), task=Classification).predict(["the film is bad", "good"], labels)
     assert [int(np.argmax(answer)) for answer in found if answer is not None] == [0, 1]
@@ -174,7 +174,7 @@ def test_a_teacher_of_several_fine_tuned_models_is_their_mean(make_model: MakeMo
 
     alone = opened(1).predict(TEXTS, task)
     together = opened(2).predict(TEXTS, task)
-    assert f"teacher: reusing {tmp_path / 'model'}, trained before" in outputs
+    assert f"teacher, model 1 of 2: reusing {tmp_path / 'model'}, trained before" in outputs
     each = [
         TransformerTeacher(str(tmp_path / name), task=Classification).predict(TEXTS, task)
         for name in ("model", "model-2")

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixling import TextConfig, TextEncoder, UserError
+from mixling import TextConfig, TextEncoder, UserError, use_workers
 from mixling.data import CorpusConfig, WordReader, prepare
 from mixling.text import (
     SubwordEmbedding,
     Text,
     VectorConfig,
     splitting,
-    splitting_workers,
     train_vectors,
     train_vocabulary,
 )
@@ -106,7 +105,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     monkeypatch.setattr(splitting, "_WORTH", 1)
     monkeypatch.setattr(splitting, "ProcessPoolExecutor", Pool)
-    with splitting_workers(2):
+    with use_workers(2):
         yield started
 
 
@@ -115,7 +114,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_processes_give_the_rows_of_one(name: str, two_processes: list[int]) -> None:
     one, other = encoder(name), encoder(name)
     items = CONFIGS[name][2]
-    with splitting_workers(1):
+    with use_workers(1):
         expected = [item for chunk in one.encode_stream(chunks(items)) for item in chunk]
     assert two_processes == []
     found = [item for chunk in other.encode_stream(chunks(items)) for item in chunk]
@@ -133,7 +132,7 @@ def test_prepared_text_and_vectors_have_the_bytes_of_one_process(tmp_path: Path,
     config = VectorConfig(dim=8, max_tokens=9000)
     contents, vectors = [], []
     for number in (1, 2):
-        with splitting_workers(number):
+        with use_workers(number):
             folder = tmp_path / str(number)
             prepare(corpus, WordReader(encoder("words")), folder, lambda message: None)
             contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
@@ -161,5 +160,5 @@ def test_a_process_that_dies_ends_the_run(two_processes: list[int]) -> None:
 
 def test_few_texts_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "ProcessPoolExecutor", None)
-    with splitting_workers(8):
+    with use_workers(8):
         assert len(list(encoder("words").encode_stream(chunks(TEXTS)))) == 10

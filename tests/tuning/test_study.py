@@ -168,7 +168,7 @@ def test_a_trial_whose_process_is_killed_is_trained_again_once(
         trials=3, time_budget=None, pruner="none", jobs=1,
     )  # fmt: skip
     context = SimpleNamespace(Pipe=multiprocessing.get_context("spawn").Pipe, Process=Process)
-    monkeypatch.setattr(tune, "get_context", lambda kind: context)
+    monkeypatch.setattr(tune, "SPAWN", context)
     found = Studies(tmp_path / "journal", {"m": SPACE}, less_is_better=False, seed=0)
     messages: list[str] = []
     Search(tmp_path, plan, found, log=messages.append).run()

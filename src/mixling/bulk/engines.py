@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
 import signal
-import threading
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -17,6 +14,7 @@ from typing import Protocol, Self
 
 from mixling.bulk.plan import FilePart
 from mixling.bulk.work import BulkJob, Outcome, perform
+from mixling.workers import SPAWN, end_with_parent
 
 
 class PartEngine(Protocol):
@@ -83,7 +81,6 @@ class ProcessPool:
 
     def __init__(self, job: BulkJob, workers: int) -> None:
         self._job, self.slots = job, workers
-        self._context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> Self:
@@ -121,10 +118,10 @@ class ProcessPool:
         return ended
 
     def _hire(self) -> _Worker:
-        mine, its = self._context.Pipe()
+        mine, its = SPAWN.Pipe()
         # The job, which holds the model, goes through the connection. An argument goes through a pipe whose other end
         # is open in this process, too: if the worker died before it has read it, writing would never end.
-        process = self._context.Process(target=_serve, args=(its,), daemon=True)
+        process = SPAWN.Process(target=_serve, args=(its,), daemon=True)
         process.start()
         its.close()  # so that the death of the worker closes the connection
         _send(mine, self._job)
@@ -155,16 +152,9 @@ def _death(worker: _Worker) -> str:
 def _serve(connection: Connection) -> None:
     """Receive a job, and predict the parts of it that arrive, until no more can."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     with contextlib.suppress(EOFError, OSError):  # of the connection: this process ends with its parent
         job: BulkJob = connection.recv()
         while True:
             part, delay = connection.recv()
             connection.send(perform_later(job, part, delay))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)

@@ -46,12 +46,12 @@ def check_run_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
 
 
 def refuse_beside_resume(options: RunOptions) -> None:
-    """Refuse other options with --resume, which takes them from the folder.
+    """Refuse options with --resume, which takes them from the folder, but for those that do not change the result.
 
     Raises:
         ConfigError: an option is given.
     """
-    if also := [name for name in given_options(options) if name not in ("--resume", "--out")]:
+    if also := [name for name in given_options(options) if name not in ("--resume", "--out", "--workers")]:
         raise ConfigError(f"--resume takes all options from {options.out}; leave out {', '.join(also)}")
 
 

@@ -99,10 +99,10 @@ def pretrain_command(options: PretrainOptions) -> None:
     with interruptible(out):
         from mixling.runs.pretrain import pretrain as run
         from mixling.runs.spec import MASKED_LM
-        from mixling.text.splitting import splitting_workers
+        from mixling.workers import use_workers
 
         with (
-            splitting_workers(options.workers),
+            use_workers(options.workers),
             session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as opened,
         ):
             if opened is None:

@@ -212,7 +212,7 @@ def train_command(options: TrainOptions) -> None:
     started = announce("train")
     from mixling.cli.training import train_labels, train_pairs
     from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT
-    from mixling.text.splitting import splitting_workers
+    from mixling.workers import use_workers
 
     kind = _kind(options)
     if kind == IMAGES:
@@ -222,7 +222,7 @@ def train_command(options: TrainOptions) -> None:
 
         train_images(options, {} if options.resume else options.image_values(), started)
         return
-    with splitting_workers(options.workers):
+    with use_workers(options.workers):
         if kind == TEXT_TO_TEXT:
             train_pairs(options, options.pair_values(), started)
         else:

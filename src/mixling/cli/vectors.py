@@ -44,12 +44,12 @@ def vectors_command(
     """
     from mixling.config import parse, read_overrides
     from mixling.data.corpora import read_texts
-    from mixling.text.splitting import splitting_workers
     from mixling.text.vectors import VectorConfig, train_vectors
+    from mixling.workers import use_workers
 
     config = parse(VectorConfig, read_overrides(options.overrides or ()), where="options")
     begin = time.monotonic()
-    with splitting_workers(options.workers):
+    with use_workers(options.workers):
         trained = train_vectors(read_texts(options.files, text=options.text or "text"), config)
     trained.save(out)
     print(f"{len(trained.words):,} words of {trained.num_tokens:,}, vectors of width {config.dim}")

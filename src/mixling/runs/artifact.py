@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError, ModelFileError, command_line
 from mixling.hub import fetch_folder, on_hub
 from mixling.runs.files import CONFIG_FILE, NEXT, RUN_FILE, WRITTEN, is_complete, read_config
 from mixling.runtime.hub_model import check_copy
@@ -34,7 +34,7 @@ class ArtifactKind:
     """A kind of run.
 
     Attributes:
-        command: the subcommand that starts and resumes such runs.
+        command: the subcommand that starts such runs.
         data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
         model: what the model does, for messages.
         load: MODULE:NAME of the loader, which takes the path of a folder.
@@ -143,6 +143,11 @@ def kind_of(saved: Mapping[str, Any], *, where: Path) -> ArtifactKind:
     if name not in KINDS:
         raise ModelFileError(f"{where}: got kind {name!r}; this version reads {', '.join(KINDS)}")
     return KINDS[name]
+
+
+def resume_command(kind: ArtifactKind, config: Mapping[str, Any], folder: str | Path) -> str:
+    """Return the command line that resumes a run with this configuration in a folder."""
+    return command_line("mixling", "distill" if config.get("distill") else kind.command, "--resume", "-o", folder)
 
 
 def load_object(name: str) -> Any:

@@ -22,9 +22,10 @@ from mixling.data.examples import DataConfig, Example
 from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
+from mixling.runs.ensemble import TrainMember
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
-from mixling.runs.teacher import DistillConfig, TrainMember, open_teacher
+from mixling.runs.teacher import DistillConfig, open_teacher
 from mixling.storage import write_sealed
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher
@@ -202,7 +203,6 @@ class Member:
         validation: Dataset,
         vectors: WordVectors | None,
         fit: Callable[..., Run[Metrics] | None],
-        log: Log,
     ) -> None:
         # Epochs and time budget of the student are for more texts.
         own = {
@@ -218,7 +218,7 @@ class Member:
             "label_thresholds": None,
         }
         self._config = config.with_changes(own, where="teacher")
-        self._train, self._validation, self._vectors, self._fit, self._log = train, validation, vectors, fit, log
+        self._train, self._validation, self._vectors, self._fit = train, validation, vectors, fit
         self._shared = Shared()
         # Files are identified by content, not by path.
         model = config.model
@@ -230,9 +230,10 @@ class Member:
         kept = self._config.model_dump(mode="json", exclude={"data", "init"})
         self.record = [kept, self._config.init.kind, *(hashlib.sha256(item).hexdigest() for item in content)]
 
-    def __call__(self, seed: int, folder: Path) -> None:
+    def __call__(self, seed: int, folder: Path, log: Log) -> None:
+        log(f"training on {len(self._train):,} examples")
         config = self._config.with_changes({"train": {"seed": seed}}, where="teacher")
         data = {"vectors": self._vectors, "shared": self._shared}
         run = self._fit(config, self._train, self._validation, folder=folder, **data)
         assert run is not None, "one process"
-        self._log(f"teacher: validation {run.metrics.summary()}")
+        log(f"validation {run.metrics.summary()}")

@@ -179,7 +179,7 @@ def _distillation_data(
             folder=stage.folder / TEACHER_FOLDER,
             teacher=teacher,
             unlabeled=unlabeled,
-            train_member=Member(config, train, validation, vectors, fit, stage.log),
+            train_member=Member(config, train, validation, vectors, fit),
             log=stage.log if stage.distributed.is_main else lambda message: None,
         )
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from mixling.errors import ModelFileError, command_line
-from mixling.runs.artifact import TRAINING, kind_of
+from mixling.errors import ModelFileError
+from mixling.runs.artifact import TRAINING, kind_of, resume_command
 from mixling.runs.files import RUN_FILE, folder_to_resume, read_run
 from mixling.training.files import CHECKPOINT
 
@@ -65,7 +65,7 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         step=step,
         total_steps=total_steps,
         best=best[-1] if best else None,
-        command=command_line("mixling", kind_of(record, where=location / RUN_FILE).command, "--resume", "-o", folder),
+        command=resume_command(kind_of(record, where=location / RUN_FILE), record["config"], folder),
     )
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack
 
 from mixling.config import Config
-from mixling.errors import command_line
 from mixling.export.plots import training_curves
-from mixling.runs.artifact import KINDS
+from mixling.runs.artifact import KINDS, resume_command
 from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.plots import Curves, if_possible
@@ -113,7 +112,7 @@ class _Course:
     ) -> None:
         self.kind, self.config, self.home, self.resume = kind, config, folder, resume
         self.distributed, self.callback, self.log = distributed or DistributedContext(), callback, log
-        self.command = command_line("mixling", KINDS[kind].command, "--resume", "-o", self.home)
+        self.command = resume_command(KINDS[kind], config.to_dict(), self.home)
         self._recorded = self.resume or not self.distributed.is_main
 
     def _begun(self, folder: Path) -> bool:

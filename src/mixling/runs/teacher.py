@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,9 +13,10 @@ from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.examples import ColumnsConfig, DataConfig
 from mixling.data.unlabeled import Split, TextChoice, read_unlabeled
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError
+from mixling.runs.ensemble import TrainMember, train_ensemble
 from mixling.runtime.quick import ONNX_FILE
-from mixling.storage import read_json, sha256_of, write_sealed
+from mixling.storage import file_hashes
 from mixling.tasks.base import Task
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.encoder import EncoderTeacher
@@ -28,17 +26,6 @@ from mixling.teachers.transformer import TransformerTeacher, is_transformer
 from mixling.training.callbacks import Log
 
 SELF, ENCODER = "self", "encoder:"
-
-
-class TrainMember(Protocol):
-    """A function that trains a model with a seed into a folder.
-
-    `record` holds everything else that the result depends on, as JSON values.
-    """
-
-    record: list[Any]
-
-    def __call__(self, seed: int, folder: Path) -> None: ...
 
 
 class DistillConfig(Config):
@@ -162,11 +149,17 @@ def open_teacher(
     """
     name, path = config.teacher, Path(config.teacher)
     seed = seed if config.seed is None else config.seed
-    ensemble = functools.partial(_ensemble, train=train, validation=validation, folder=folder, log=log)
+
+    def ensemble(names: Mapping[str, int], member: TrainMember, opened: Callable[[Path], Teacher]) -> Teacher:
+        assert folder is not None, "a teacher that is trained needs a folder"
+        seeds = {folder / name: (seed + 1_000 * number) % 2**32 for name, number in names.items()}
+        train_ensemble(member, seeds, train, validation, name="teacher", log=log)
+        members = [opened(location) for location in seeds]
+        return members[0] if len(members) == 1 else EnsembleTeacher(members)
+
     if name == SELF:
         assert train_member is not None, "the teacher 'self' needs train_member"
-        seeds = {f"self-{i}": seed + 1_000 * i for i in range(1, config.num_members + 1)}
-        return ensemble(seeds, train_member, SavedTeacher)
+        return ensemble({f"self-{i}": i for i in range(1, config.num_members + 1)}, train_member, SavedTeacher)
     if name.startswith(ENCODER):
         log("teacher: fitting a linear classifier on the embeddings of a sentence encoder")
         encoder = name.removeprefix(ENCODER).removeprefix("hf:")
@@ -178,89 +171,25 @@ def open_teacher(
             return opened(name)
         if folder is None:
             raise ConfigError("fine-tuning a teacher needs a folder: use `mixling distill`")
-        seeds = {f"model-{i + 1}" if i else "model": seed + 1_000 * i for i in range(config.num_members)}
-        member = _FineTuned(name, config.tuning, train, validation, task, log)
-        return ensemble(seeds, member, lambda model: opened(str(model)))
+        names = {f"model-{i + 1}" if i else "model": i for i in range(config.num_members)}
+        member = _FineTuned(name, config.tuning, train, validation, task)
+        return ensemble(names, member, lambda model: opened(str(model)))
     if _kind(path) == "saved":
         return SavedTeacher(path)
     return FileTeacher(name, text=columns.text, text_pair=columns.text_pair, tokens=columns.tokens)
 
 
-def _ensemble(
-    seeds: Mapping[str, int],
-    train_member: TrainMember,
-    open_member: Callable[[Path], Teacher],
-    *,
-    train: Dataset,
-    validation: Dataset,
-    folder: Path | None,
-    log: Log,
-) -> Teacher:
-    """Return the mean of models that are trained if they do not exist yet.
-
-    Args:
-        seeds: the seed of each model, by the name of its folder.
-    """
-    assert folder is not None, "a teacher that is trained needs a folder"
-    members = []
-    for number, (name, seed) in enumerate(seeds.items(), 1):
-        location, own_seed = folder / name, seed % 2**32
-        with _once([*train_member.record, own_seed], train, validation, result=location) as made:
-            if made:
-                log(f"teacher: reusing {location}, trained before")
-            else:
-                log(f"teacher: training model {number} of {len(seeds)}")
-                train_member(own_seed, location)
-        members.append(open_member(location))
-    return members[0] if len(members) == 1 else EnsembleTeacher(members)
-
-
 class _FineTuned:
     """A `TrainMember` that fine-tunes a model of the `transformers` library."""
 
-    def __init__(
-        self, base: str, config: FineTuneConfig, train: Dataset, validation: Dataset, task: Task, log: Log
-    ) -> None:
+    def __init__(self, base: str, config: FineTuneConfig, train: Dataset, validation: Dataset, task: Task) -> None:
         self._base, self._config, self._train, self._validation, self._task = base, config, train, validation, task
-        self._log = log
-        self.record = [_content(base), config.to_dict(), task.labels.to_dict()]
+        content = file_hashes(base) if Path(base).is_dir() else [base]
+        self.record = [content, config.to_dict(), task.labels.to_dict()]
 
-    def __call__(self, seed: int, folder: Path) -> None:
-        self._log(f"teacher: fine-tuning {self._base} on {len(self._train):,} examples")
+    def __call__(self, seed: int, folder: Path, log: Log) -> None:
+        log(f"fine-tuning {self._base} on {len(self._train):,} examples")
         fine_tune(
             self._base, self._train, self._validation, self._task,
-            folder=folder, config=self._config, seed=seed, log=self._log,
+            folder=folder, config=self._config, seed=seed, log=log,
         )  # fmt: skip
-
-
-def _content(base: str) -> list[str]:
-    """Return what identifies a model: its name on the hub, or the files of its folder with their hashes."""
-    if not Path(base).is_dir():
-        return [base]
-    files = sorted(path for path in Path(base).iterdir() if path.is_file())
-    return [f"{path.name} {sha256_of(path)}" for path in files]
-
-
-@contextmanager
-def _once(content: Any, train: Dataset, validation: Dataset, *, result: Path) -> Iterator[bool]:
-    """Yield whether the work of the block was done before, with this content and these examples; else record it.
-
-    Args:
-        result: the folder that the block fills; a file that has changed since invalidates the record beside it.
-    """
-    path = result.with_name(result.name + ".json")
-    fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    for examples in (train, validation):
-        fingerprint.update(examples.text_hashes().tobytes())
-        fingerprint.update(json.dumps(list(examples.targets)).encode())
-    try:
-        record = read_json(path)
-    except (FileNotFoundError, ModelFileError):
-        record = {}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if record.get("of") == fingerprint.hexdigest() and record.get("files") == _content(str(result)):
-        yield True
-    else:
-        path.unlink(missing_ok=True)
-        yield False
-        write_sealed(path, {"of": fingerprint.hexdigest(), "files": _content(str(result))})

@@ -10,11 +10,9 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from types import FrameType
@@ -30,6 +28,7 @@ from mixling.serving.app import Service
 from mixling.serving.metrics import SHARED
 from mixling.serving.protocol import LimitedProtocol
 from mixling.serving.settings import ServerSettings
+from mixling.workers import SPAWN, end_with_parent
 
 _LOG = logging.getLogger("mixling.serving")
 _BACKLOG = 2048
@@ -37,7 +36,6 @@ _AT_ONCE = 8  # connections that one of several processes accepts before the oth
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FAILED = 3  # exit code of a worker that cannot start: another one could not either
 _RESTART_SECONDS = 1.0  # between restarts of a worker
-_SPAWN = get_context("spawn")  # a fork would copy threads' locks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +168,7 @@ class _Workers:
     def __init__(self, settings: ServerSettings, listener: socket.socket, *, count: int, verbose: bool) -> None:
         self._settings, self._listener, self._count, self._verbose = settings, listener, count, verbose
         self._stopping = self._failed = False
-        self._started = _SPAWN.Semaphore(0)
+        self._started = SPAWN.Semaphore(0)
 
     def run(self) -> None:
         """Run until a signal, and until the workers have ended.
@@ -213,7 +211,7 @@ class _Workers:
 
     def _start(self) -> BaseProcess:
         arguments = (self._settings, self._listener, self._verbose, self._started)
-        worker = _SPAWN.Process(target=_work, args=arguments, name="mixling-worker")
+        worker = SPAWN.Process(target=_work, args=arguments, name="mixling-worker")
         worker.start()
         return worker
 
@@ -229,16 +227,9 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, star
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_FAILED)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Gracefully, so that it does not keep the port.
+    end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     _run(service, listener, verbose=verbose, started=started.release, at_once=_AT_ONCE)
-
-
-def _end_with_parent() -> None:
-    """Stop this worker when the process that started it is gone, so that it does not keep the port."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _announce(listener: socket.socket, service: Service) -> None:

@@ -152,6 +152,6 @@ def _accuracy(outputs: Any, task: Task) -> float:
 def _logging(transformers: Any, log: Callable[[str], None]) -> Any:
     class Logging(transformers.TrainerCallback):
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
-            log(f"teacher: epoch {state.epoch:g}, validation accuracy {metrics['eval_accuracy']:.4f}")
+            log(f"epoch {state.epoch:g}, validation accuracy {metrics['eval_accuracy']:.4f}")
 
     return Logging()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mixling.text.ngram_branch import NgramBranch, NgramMetadata
     from mixling.text.ngrams import Distinct, Words, pair_hashes
     from mixling.text.noise import NOISES, NoiseLevel, noisy_texts
-    from mixling.text.splitting import StringSplitter, splitting_workers
+    from mixling.text.splitting import StringSplitter
     from mixling.text.subwords import SubwordTokenizer
     from mixling.text.table import FIRST, SEPARATOR
     from mixling.text.tag_sequences import TagSequences

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-import multiprocessing
-import os
 import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextvars import ContextVar
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from typing import Any
 
 import numpy as np
@@ -25,12 +19,11 @@ import numpy.typing as npt
 from mixling.errors import UserError
 from mixling.text.clean import clean
 from mixling.text.words import split_words
+from mixling.workers import SPAWN, end_with_parent, num_workers
 
 # Fewer characters are split in this process: starting another one takes as long as splitting about so many.
 _WORTH = 8 << 20
 _AHEAD = 4  # chunks that are sent to each process before it has finished the first
-
-_workers: ContextVar[int] = ContextVar("workers that split texts", default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +118,6 @@ def _native_splitter(rules: StringSplitter) -> Any:
     )
 
 
-@contextlib.contextmanager
-def splitting_workers(number: int) -> Iterator[None]:
-    """Split texts in so many processes within a block, where there are enough; results do not depend on the number.
-
-    The processes import the main module: a script must begin the work under `if __name__ == "__main__"`.
-    """
-    token = _workers.set(number)
-    try:
-        yield
-    finally:
-        _workers.reset(token)
-
-
 def split_in_order(make: Callable[[], Splitter], chunks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, SplitTexts]]:
     """Yield each chunk of texts with its words, in order.
 
@@ -147,12 +127,11 @@ def split_in_order(make: Callable[[], Splitter], chunks: Iterable[Sequence[Any]]
     Raises:
         UserError: a process died.
     """
-    number = _workers.get()
+    number = num_workers()
     if number > 1:
         known, chunks = _enough(iter(chunks))
         if known:
-            context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
-            with ProcessPoolExecutor(number, context, _begin, (make,)) as pool:
+            with ProcessPoolExecutor(number, SPAWN, _begin, (make,)) as pool:
                 try:
                     yield from _through(pool, chunks, ahead=_AHEAD * number)
                 except BrokenProcessPool:
@@ -202,15 +181,8 @@ _splitter: Splitter | None = None  # of a process that splits
 def _begin(make: Callable[[], Splitter]) -> None:
     global _splitter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _splitter = make()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def _split(chunk: Sequence[Any]) -> SplitTexts:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,6 +29,7 @@ from mixling.training.files import CHECKPOINT
 from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
 from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
+from mixling.workers import SPAWN
 
 PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
 DEFAULT = "default"  # the folder of the default configuration
@@ -127,7 +127,6 @@ def trial_folder(folder: Path, result: Result) -> Path:
 class _Worker:
     process: BaseProcess
     connection: Connection
-    lifeline: Connection
     trial: Result | None = None
 
 
@@ -228,16 +227,13 @@ class Search:
             worker.connection.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
 
     def _start(self) -> _Worker:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        dead, alive = context.Pipe(duplex=False)
+        ours, theirs = SPAWN.Pipe()
         threads = max(1, (os.cpu_count() or 1) // self.plan.jobs)
         base = next(iter(self.plan.bases.values())).to_dict()
-        process = context.Process(target=work, args=(theirs, dead, base, threads), daemon=True)
+        process = SPAWN.Process(target=work, args=(theirs, base, threads), daemon=True)
         process.start()
         theirs.close()
-        dead.close()
-        self._workers.append(_Worker(process, ours, alive))
+        self._workers.append(_Worker(process, ours))
         return self._workers[-1]
 
     def _handle(self, worker: _Worker, message: Message) -> None:
@@ -303,7 +299,6 @@ class Search:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-            worker.lifeline.close()
         self._workers.clear()
 
 

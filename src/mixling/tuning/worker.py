@@ -8,7 +8,6 @@ search is resumed.
 from __future__ import annotations
 
 import os
-import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, UserError
 from mixling.storage import write_atomic
 from mixling.training.callbacks import Callback
+from mixling.workers import end_with_parent
 
 ERROR_FILE = "error.txt"  # in the folder of a failed trial
 RESOURCE = 10  # parts of a training after which it may be stopped early
@@ -88,27 +88,19 @@ class _Reporter(Callback):
                 raise _Stop
 
 
-def work(connection: Connection, lifeline: Connection, config: dict[str, Any], threads: int) -> None:
+def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
     """Train the jobs that the parent sends, until it sends None.
 
     Args:
         connection: carries a `Job` or None in, and messages out.
-        lifeline: is closed when the parent ends.
         config: a RunConfig with the data.
         threads: of torch.
     """
-    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    end_with_parent()
     try:
         _work(connection, config, threads)
     except (KeyboardInterrupt, Interrupted, EOFError, BrokenPipeError):
         os._exit(0)  # the trial has its checkpoint
-
-
-def _end_with_parent(lifeline: Connection) -> None:
-    try:
-        lifeline.recv()
-    except (EOFError, OSError):
-        os._exit(1)
 
 
 def _work(connection: Connection, config: dict[str, Any], threads: int) -> None:
