@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from mixling.data.dataset import Dataset
 from mixling.errors import Interrupted, ModelFileError, TrainingError, UserError
@@ -102,13 +103,23 @@ def train_ensemble(
 
 
 def _in_turn(threads: int, train_member: TrainMember, members: Sequence[_Member], log: Log) -> Iterator[_Member]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with _limited(threads):
         for member in members:
             member.prepare()
             train_member(member.seed, member.folder, member.logger(log))
             yield member
+
+
+@contextlib.contextmanager
+def _limited(threads: int) -> Iterator[None]:
+    """Let torch, BLAS and OpenMP use so many threads, which results depend on."""
+    import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
     finally:
         torch.set_num_threads(before)
 
@@ -192,9 +203,8 @@ def _work(connection: Connection, threads: int) -> None:
     """Train the members that the parent sends; send each line of their logs, an error, or None for a trained member."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     end_with_parent()
-    torch.set_num_threads(threads)
     # The parent may be gone, and a training that is interrupted ends early; neither needs words here.
-    with contextlib.suppress(EOFError, OSError, Interrupted):
+    with _limited(threads), contextlib.suppress(EOFError, OSError, Interrupted):
         train_member, members = connection.recv()
         for member in members:
             try:
