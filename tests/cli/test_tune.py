@@ -36,7 +36,7 @@ class InThread(threading.Thread):
 
     def _work(self, config: Any) -> None:
         try:
-            worker._work(self._connection, config, 1)
+            worker._work(self._connection, config)
         except EOFError:
             self._connection.close()
 

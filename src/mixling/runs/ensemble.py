@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from mixling.data.dataset import Dataset
 from mixling.errors import Interrupted, ModelFileError, TrainingError, UserError
 from mixling.storage import file_hashes, read_json, write_sealed
 from mixling.training.callbacks import Log
+from mixling.training.threads import limited_threads
 from mixling.workers import SPAWN, end_with_parent, num_workers
 
 
@@ -103,25 +103,11 @@ def train_ensemble(
 
 
 def _in_turn(threads: int, train_member: TrainMember, members: Sequence[_Member], log: Log) -> Iterator[_Member]:
-    with _limited(threads):
+    with limited_threads(threads):
         for member in members:
             member.prepare()
             train_member(member.seed, member.folder, member.logger(log))
             yield member
-
-
-@contextlib.contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """Let torch, BLAS and OpenMP use so many threads, which results depend on."""
-    import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with threadpool_limits(threads):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _side_by_side(
@@ -204,7 +190,7 @@ def _work(connection: Connection, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
     end_with_parent()
     # The parent may be gone, and a training that is interrupted ends early; neither needs words here.
-    with _limited(threads), contextlib.suppress(EOFError, OSError, Interrupted):
+    with limited_threads(threads), contextlib.suppress(EOFError, OSError, Interrupted):
         train_member, members = connection.recv()
         for member in members:
             try:

@@ -94,22 +94,22 @@ def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
     Args:
         connection: carries a `Job` or None in, and messages out.
         config: a RunConfig with the data.
-        threads: of torch.
+        threads: that a training uses.
     """
     end_with_parent()
+    from mixling.training.threads import limited_threads
+
     try:
-        _work(connection, config, threads)
+        with limited_threads(threads):
+            _work(connection, config)
     except (KeyboardInterrupt, Interrupted, EOFError, BrokenPipeError):
         os._exit(0)  # the trial has its checkpoint
 
 
-def _work(connection: Connection, config: dict[str, Any], threads: int) -> None:
-    import torch
-
+def _work(connection: Connection, config: dict[str, Any]) -> None:
     from mixling.runs.config import RunConfig
     from mixling.runs.data import read_data
 
-    torch.set_num_threads(threads)
     data = None
     while (job := connection.recv()) is not None:
         assert isinstance(job, Job)
