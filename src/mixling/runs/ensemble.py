@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -97,12 +97,13 @@ def train_ensemble(
     # A graphics processor trains one model at a time; texts in a temporary file cannot be sent to another process.
     alone = torch.cuda.is_available() or train.spooled or validation.spooled
     workers = 1 if alone else min(num_workers(), len(members))
-    trained = partial(_in_turn, threads) if workers < 2 else partial(_side_by_side, threads, workers)
-    for member in trained(train_member, members, log):
-        member.write_record()
+    run = partial(_in_turn, threads) if workers < 2 else partial(_side_by_side, threads, workers)
+    with contextlib.closing(run(train_member, members, log)) as trained:
+        for member in trained:
+            member.write_record()
 
 
-def _in_turn(threads: int, train_member: TrainMember, members: Sequence[_Member], log: Log) -> Iterator[_Member]:
+def _in_turn(threads: int, train_member: TrainMember, members: Sequence[_Member], log: Log) -> Generator[_Member]:
     with limited_threads(threads):
         for member in members:
             member.prepare()
@@ -112,7 +113,7 @@ def _in_turn(threads: int, train_member: TrainMember, members: Sequence[_Member]
 
 def _side_by_side(
     threads: int, workers: int, train_member: TrainMember, members: Sequence[_Member], log: Log
-) -> Iterator[_Member]:
+) -> Generator[_Member]:
     """Train members in so many processes, which end with the iterator."""
     started: list[_Worker] = []
     try:
