@@ -27,6 +27,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "qnli": hypermixer.qnli,
     "conjnli": hypermixer.conjnli,
     "conjnli_family": hypermixer.conjnli_family,
+    "snips_family": hypermixer.snips_family,
     "hypermixer_search": hypermixer.hypermixer_search,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
     "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,

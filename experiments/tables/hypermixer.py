@@ -71,6 +71,11 @@ def conjnli_family(folder: Path) -> str:
     return _family(folder, "conjnli, 8 epochs, extended grid")
 
 
+def snips_family(folder: Path) -> str:
+    """The family on SNIPS until validation no longer rises."""
+    return _family(folder, "snips, 10 epochs, extended grid")
+
+
 def _family(folder: Path, key: str) -> str:
     results = read_results(folder, "mixer_family").get(key)
     if results is None:
