@@ -6,6 +6,7 @@ import importlib
 import multiprocessing
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +135,11 @@ def test_what_was_trained_before_a_failure_is_kept(
     assert lines[0] == f"teacher, model 2 of 4: reusing {tmp_path / 'model-1'}, trained before"
     assert [(folder / "model").read_text() for folder in folders] == [f"seed {i}" for i in range(4)]
     (folders[2] / "model").write_text("changed")
+    shutil.rmtree(folders[3])
     lines.clear()
     train(scripted({}), tmp_path, 4, lines.append)
-    assert [line.split(":")[0] for line in lines if "reusing" not in line] == ["teacher, model 3 of 4"]
+    again = [line.split(":")[0] for line in lines if "reusing" not in line]
+    assert again == ["teacher, model 3 of 4", "teacher, model 4 of 4"]
 
 
 @pytest.mark.slow

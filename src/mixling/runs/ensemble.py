@@ -51,10 +51,10 @@ class _Member:
     def is_trained(self) -> bool:
         """Whether the model was trained before, of the same content, and its files are unchanged."""
         try:
-            record = read_json(self.record_file)
+            record, files = read_json(self.record_file), file_hashes(self.folder)
         except (FileNotFoundError, ModelFileError):
             return False
-        return record.get("of") == self.depends_on and record.get("files") == file_hashes(self.folder)
+        return record.get("of") == self.depends_on and record.get("files") == files
 
     def prepare(self) -> None:
         self.record_file.unlink(missing_ok=True)

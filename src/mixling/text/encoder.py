@@ -199,7 +199,7 @@ class TextEncoder(WordTable, TextSplitter):
         ]
 
     def encode_stream(self, chunks: Iterable[Sequence[Text]]) -> Iterator[list[Encoded]]:
-        """Encode chunks of texts, in `mixling.workers.use_workers`; the result is that of `encode`.
+        """Encode chunks of texts, in the processes that `use_workers` allows; the result is that of `encode`.
 
         Raises:
             UserError: a process died.
