@@ -17,7 +17,7 @@ _allowed: ContextVar[int] = ContextVar("allowed worker processes", default=1)
 
 @contextlib.contextmanager
 def use_workers(number: int) -> Iterator[None]:
-    """Let several processes work on a block: split its texts into words, and train the models of its ensembles.
+    """Let several processes work on a block: split its texts into words, and train the models of ensembles and audits.
 
     Results do not depend on the number. Processes are started where there is enough work. They import the main module,
     so a script must begin the work under `if __name__ == "__main__"`.

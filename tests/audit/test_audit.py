@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from mixling import ConfigError, DataError, Dataset, Example
+from mixling import ConfigError, DataError, Dataset, Example, use_workers
 from mixling.audit import audit as audit_module
 from mixling.audit.audit import Audit, LabelsAudit, audit, conflicting, leaked
 from mixling.audit.report import audit_page, rows_csv, summarize, write_report
@@ -52,6 +52,21 @@ def test_a_label_that_one_fold_has_alone_is_named_before_training() -> None:
     rows = [(f"text {number}", "a") for number in range(12)]
     with pytest.raises(DataError, match=r"a.csv: nearly every text has the label 'a': without one of 3 folds"):
         audit(store(*rows, ("one more", "b")), folds=3)
+
+
+@pytest.mark.slow
+def test_models_that_are_trained_side_by_side_give_the_same_report() -> None:
+    rows = [(f"{('good', 'bad')[i % 2]} thing {i % 13}", "ab"[i % 2]) for i in range(40)]
+    found, logs = [], []
+    for number in (1, 2):
+        lines: list[str] = []
+        with use_workers(number):
+            found.append(audit(store(*rows, ("good film", "b")), folds=3, epochs=2, log=lines.append))
+        logs.append(sorted(lines))
+    np.testing.assert_array_equal(found[0].probabilities, found[1].probabilities)
+    assert found[0].baseline == found[1].baseline
+    assert logs[0] == logs[1]
+    assert [line[:10] for line in logs[0]] == ["fold 1/3: ", "fold 2/3: ", "fold 3/3: "]
 
 
 def test_equal_words_with_different_labels() -> None:

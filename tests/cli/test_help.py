@@ -91,7 +91,7 @@ FLAGS = {
     },
     "audit": {
         "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row",
-        "--folds", "--epochs", "--seed", "--out", "-o",
+        "--folds", "--epochs", "--seed", "--workers", "--out", "-o",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--tokens", "-n", "--count", "--out", "-o", "--escape-formulas",

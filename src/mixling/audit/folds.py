@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,8 @@ from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
+from mixling.training.callbacks import Log
+from mixling.training.jobs import train_jobs
 
 _EPOCHS = 1 / 3  # of those of `mixling train`; label errors are found as well, in a third of the time
 _VALIDATION = 0.1  # of the training examples of a fold, to choose the epoch
@@ -35,9 +39,9 @@ def out_of_fold(
     folds: int,
     seed: int,
     epochs: int | None,
-    log: Callable[[str], None],
+    log: Log,
 ) -> tuple[npt.NDArray[np.float64], list[Target]]:
-    """Train one model and one baseline for each fold on the others.
+    """Train one model and one baseline for each fold on the others, in the processes that `use_workers` allows.
 
     Args:
         task: with all labels, in the order of the probabilities.
@@ -51,30 +55,39 @@ def out_of_fold(
     """
     fold = assign_folds(examples, folds, seed)
     _check_labels(examples, fold)
-    column = {name: index for index, name in enumerate(task.labels.names)}
-    probabilities = np.zeros((len(examples), len(column)))
+    probabilities = np.zeros((len(examples), len(task.labels)))
     answers = np.empty(len(examples), object)
-    for number in range(folds):
-        out = np.flatnonzero(fold == number)
-        rest = examples.subset(np.flatnonzero(fold != number))
-        texts = list(examples.subset(out).texts)
-        with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            train, validation = split_validation(rest, fraction=_VALIDATION, seed=seed)
-            config = _config(task, train, epochs=epochs, seed=seed)
-            fit(config, train, validation, folder=Path(folder))
-            predictor = Predictor(Path(folder))
-        known = np.array([column[name] for name in predictor.labels.names])
-        probabilities[np.ix_(out, known)] = predictor.predict_proba(texts)
-        for index, answer in zip(out.tolist(), _baseline(task, rest, texts, seed), strict=True):
-            answers[index] = answer
-        outputs, targets = (
-            list(task.scores(probabilities[out], least=_LEAST)),
-            task.targets(examples.subset(out).targets),
-        )
-        score = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
-        metric = task.metric.replace("_f1", " F1")
-        log(f"fold {number + 1}/{folds}: {len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
+    held_out = {f"fold {number + 1}/{folds}": np.flatnonzero(fold == number) for number in range(folds)}
+    with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
+        train = partial(_predict, task, examples, seed, epochs, folder)
+        # Texts in a temporary file cannot be sent to another process.
+        done = train_jobs(train, held_out, most=folds, alone=examples.spooled, log=log)
+        with contextlib.closing(done):
+            for out, (found, baseline) in done:
+                probabilities[out] = found
+                for index, answer in zip(out.tolist(), baseline, strict=True):
+                    answers[index] = answer
     return probabilities, answers.tolist()
+
+
+def _predict(
+    task: Task, examples: Dataset, seed: int, epochs: int | None, work: str, out: npt.NDArray[np.int64], log: Log
+) -> tuple[npt.NDArray[np.float64], list[Target]]:
+    """Return the probabilities and the baseline's answers for the examples at `out` by models trained on the others."""
+    rest = examples.subset(np.setdiff1d(np.arange(len(examples)), out))
+    texts = list(examples.subset(out).texts)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        train, validation = split_validation(rest, fraction=_VALIDATION, seed=seed)
+        fit(_config(task, train, epochs=epochs, seed=seed), train, validation, folder=Path(folder))
+        predictor = Predictor(Path(folder))
+    probabilities = np.zeros((len(out), len(task.labels)))
+    known = [task.labels.names.index(name) for name in predictor.labels.names]
+    probabilities[:, known] = predictor.predict_proba(texts)
+    outputs, targets = list(task.scores(probabilities, least=_LEAST)), task.targets(examples.subset(out).targets)
+    score = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
+    metric = task.metric.replace("_f1", " F1")
+    log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
+    return probabilities, _baseline(task, rest, texts, seed)
 
 
 def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
