@@ -23,7 +23,7 @@ from mixling.text.encoder import TextEncoder
 from mixling.text.labels import Targets
 from mixling.training.augmentation import Augmenter, BatchPart
 from mixling.training.long_texts import LongTexts, find_long_texts
-from mixling.training.memory import release
+from mixling.training.memory import Heap
 from mixling.training.state import gather
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
@@ -223,6 +223,7 @@ def predict_logits(
     device = next(model.parameters()).device
     chosen = np.arange(len(texts)) if chosen is None else chosen
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(chosen)
+    heap = Heap()
     for indices in length_batches(texts.lengths[chosen], batch_size):
         read = chosen[indices]
         words, starts = texts.words(read), texts.starts(read) if model.of_tokens else None
@@ -231,7 +232,8 @@ def predict_logits(
         logits = outputs.float().cpu().numpy()
         for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
-    release()
+        heap.limit()
+    heap.release()
     return out
 
 
