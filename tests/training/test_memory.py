@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mixling import TrainConfig
-from mixling.training import memory
+from mixling.training import dataset_adapter, memory
 from mixling.training.memory import Heap
 from mixling.training.state import weights_of
 
@@ -118,3 +118,16 @@ def test_a_training_gives_back_memory_and_its_result_is_the_same(trainer: MakeTr
     assert calls == ["limit"] * 2 * often.steps_per_epoch + ["release"]
     for name, value in weights_of(plain.model).items():
         assert (value == weights_of(often.model)[name]).all(), name
+
+
+def test_an_evaluation_gives_back_memory_between_its_batches(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(Heap, "limit", lambda self: calls.append("limit"))
+    monkeypatch.setattr(Heap, "release", lambda self: calls.append("release"))
+    small = trainer(TrainConfig())
+    logits = dataset_adapter.predict_logits(small.model, small.data.validation, batch_size=7)
+    assert calls == ["limit"] * -(-len(logits) // 7) + ["release"]
+    at_once = dataset_adapter.predict_logits(small.model, small.data.validation)
+    np.testing.assert_allclose(np.stack(logits), np.stack(at_once), atol=1e-6)
