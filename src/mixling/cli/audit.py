@@ -12,6 +12,7 @@ import typer
 from mixling.cli.command import OUTPUT, TRAINING
 from mixling.cli.options import LabeledColumns, OnBadRowOption
 from mixling.cli.output import announce, put
+from mixling.cli.training_options import SideBySideOptions
 from mixling.errors import ConfigError
 
 
@@ -32,7 +33,7 @@ class Audited(LabeledColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditTraining:
+class AuditTraining(SideBySideOptions):
     """The models that judge the labels."""
 
     panel: ClassVar[str] = TRAINING
@@ -41,14 +42,6 @@ class AuditTraining:
         int | None, typer.Option("--epochs", min=1, help="Passes over the data; by default a third of `train`'s.")
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds and the training.")] = 0
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            help="Processes that train the models side by side [one for each thread]; the result is the same.",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +64,6 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     if output.out.exists() and not output.out.is_dir():
         raise ConfigError(f"{output.out}: is a file; give a folder with -o")
     started = announce("audit")
-    import torch
-
     from mixling.audit.audit import AUDITED, audit
     from mixling.audit.report import PAGE_FILE, summarize, write_report
     from mixling.config import parse, present
@@ -80,7 +71,6 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     from mixling.data.examples import ColumnsConfig, read_examples
     from mixling.data.readers import OnBadRow
     from mixling.tasks import infer_task, task_type
-    from mixling.workers import use_workers
 
     named = present(data.columns())
     columns = parse(ColumnsConfig, named, where="columns")
@@ -102,7 +92,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
 
     if bad.skipped:
         log(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]))
-    with use_workers(training.workers or torch.get_num_threads()):
+    with training.side_by_side():
         found = audit(
             examples, task=task, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log
         )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.command import DATA, MODEL, TRAINING
+from mixling.cli.command import DATA, MODEL
 from mixling.cli.output import announce
-from mixling.cli.training_options import LabeledTraining
+from mixling.cli.training_options import LabeledTraining, SideBySideOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,23 +59,7 @@ class TeacherData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnsembleOptions:
-    """How many models of a teacher are trained at the same time."""
-
-    panel: ClassVar[str] = TRAINING
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            help="Processes that train the models of a teacher side by side [one for each thread]; the result is the "
-            "same.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistillOptions(EnsembleOptions, TeacherOptions, TeacherData, LabeledTraining):
+class DistillOptions(SideBySideOptions, TeacherOptions, TeacherData, LabeledTraining):
     """Options of `mixling distill`."""
 
     def values(self) -> dict[str, Any]:
@@ -98,12 +82,9 @@ def distill_command(options: DistillOptions) -> None:
     and probabilities are stored in DIR/teacher and reused by --resume, and by another student with --overwrite.
     """
     started = announce("distill")
-    import torch
-
     from mixling.cli.training import train_labels
-    from mixling.workers import use_workers
 
-    with use_workers(options.workers or torch.get_num_threads()):
+    with options.side_by_side():
         train_labels(options, started, check=_check_teacher)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -176,6 +177,29 @@ class SplittingOptions:
             help="Processes that split texts into words, for millions of texts; the result is the same.",
         ),
     ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBySideOptions:
+    """How many models are trained at the same time."""
+
+    panel: ClassVar[str] = TRAINING
+    workers: Annotated[
+        int | None,
+        Option(
+            "--workers",
+            min=1,
+            help="Processes that train several models side by side [one for each thread]; the result is the same.",
+        ),
+    ] = None
+
+    def side_by_side(self) -> AbstractContextManager[None]:
+        """Return a context in which so many models are trained at the same time."""
+        import torch
+
+        from mixling.workers import use_workers
+
+        return use_workers(self.workers or torch.get_num_threads())
 
 
 @dataclass(frozen=True, kw_only=True)
