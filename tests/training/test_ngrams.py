@@ -12,6 +12,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
+import mixling.text.ngrams
 from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.tasks import LossConfig, Task, task_type
@@ -105,7 +106,7 @@ def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch,
     encoder = make_encoder()
     rows = rows_of(encoder, TEXTS)
     whole = make_features(rows, Words.of_table(encoder, 0, 2, 3))
-    monkeypatch.setattr(ngrams, "_PART_WORDS", words)
+    monkeypatch.setattr(mixling.text.ngrams, "_PART_WORDS", words)
     parts = make_features(rows, Words.of_table(encoder, 0, 2, 3))
     assert parts.hashes.tolist() == whole.hashes.tolist()
     np.testing.assert_allclose(parts.matrix.toarray(), whole.matrix.toarray(), rtol=1e-6)

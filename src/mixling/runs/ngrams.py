@@ -43,6 +43,7 @@ from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
 from mixling.training.config import NgramConfig
+from mixling.training.memory import release
 from mixling.training.ngram_fit import fit_branch, prune
 from mixling.training.ngram_mixture import fit_mixture
 from mixling.training.ngrams import Features, make_features
@@ -133,6 +134,7 @@ def fit_ngrams(
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
+    release()  # the features before
     reader = _Reader(task, words, read, terms=features.hashes)
 
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
@@ -178,7 +180,8 @@ def fit_ngrams(
     logits = np.empty(data.network.shape, np.float32)
     logits[judged] = best.logits
     if len(others):
-        logits[others] = _Reader(task, words, read_others).logits(best.branches[0])
+        fitted_first = best.branches[0]
+        logits[others] = _Reader(task, words, read_others, terms=fitted_first.terms).logits(fitted_first)
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),

@@ -210,7 +210,7 @@ def _low_bits(number: int) -> int:
     return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
 
 
-def _add(out: Int32, owners: npt.NDArray[np.int64], values: npt.NDArray, locations: npt.NDArray[np.integer]) -> None:
+def _add(out: Int32, owners: npt.NDArray[np.integer], values: npt.NDArray, locations: npt.NDArray[np.integer]) -> None:
     """Add `values[locations]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
     if not len(owners):
         return

@@ -17,8 +17,8 @@ The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from mixling.text.hashes import hash_strings, mix
 from mixling.text.table import FIRST, WordTable
 
 _CHARS = 1 << 20  # whose n-grams are hashed at a time
+_PART_WORDS = 1 << 15  # of texts that are computed at a time
 
 
 def word_hashes(words: Sequence[str], marks: npt.NDArray[np.integer]) -> UInt32:
@@ -133,19 +134,44 @@ class Distinct:
     """
 
     rows: Int32
-    word_texts: Int64
+    word_texts: Int32
     pairs: UInt32
-    pair_texts: Int64
+    pair_texts: Int32
     sizes: Int64
 
     @classmethod
     def of_texts(cls, texts: Sequence[Int32], hashes: UInt32) -> Distinct:
         """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
+        return cls.join(cls.parts(texts, hashes))
+
+    @classmethod
+    def parts(cls, texts: Sequence[Int32], hashes: UInt32) -> Iterator[Distinct]:
+        """Yield those of some texts after the other, which takes little memory beside them."""
+        if not len(texts):
+            yield cls._of_part(texts, hashes)
+        for first, last in parts_of([len(text) for text in texts]):
+            part = cls._of_part(texts[first:last], hashes)
+            moved = {name: getattr(part, name) + np.int32(first) for name in ("word_texts", "pair_texts") if first}
+            yield replace(part, **moved)
+
+    @classmethod
+    def join(cls, parts: Iterable[Distinct]) -> Distinct:
+        """Return what `parts` yields as one; at least one is needed."""
+        first, *others = parts
+        if not others:
+            return first
+        names = [field.name for field in fields(cls)]
+        columns = {name: [getattr(part, name) for part in (first, *others)] for name in names}
+        del first, others
+        return cls(**{name: np.concatenate(columns.pop(name)) for name in names})  # little is there twice
+
+    @classmethod
+    def _of_part(cls, texts: Sequence[Int32], hashes: UInt32) -> Distinct:
         alone = len(texts) == 1  # without the numbers of texts, which cost as much as all else
         rows = texts[0] if alone else np.concatenate([np.zeros(0, np.int32), *texts])
-        owners = np.zeros(len(rows), np.int64)
+        owners = np.zeros(len(rows), np.int32)
         if not alone:
-            owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+            owners = np.repeat(np.arange(len(texts), dtype=np.int32), [len(text) for text in texts])
         is_word = rows >= FIRST
         found = hashes[rows]
         neighbors = is_word[:-1] & is_word[1:]
@@ -164,6 +190,17 @@ class Distinct:
         return replace(self, pairs=self.pairs[kept], pair_texts=self.pair_texts[kept])
 
 
+def parts_of(sizes: Sequence[int] | Int64) -> Iterator[tuple[int, int]]:
+    """Yield the first and last text, exclusive, of parts with about as many words, given the number of each text."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        spent = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, spent + _PART_WORDS, side="right")), first + 1)
+        yield first, last
+        first = last
+
+
 def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Int64:
     """Return the first index of each distinct key, in the order of the keys; faster than np.unique on short arrays."""
     order = keys.argsort(kind="stable")
@@ -173,6 +210,6 @@ def _distinct(keys: npt.NDArray[np.unsignedinteger]) -> Int64:
     return order[is_first]
 
 
-def _keys(texts: Int64, hashes: UInt32) -> npt.NDArray[np.uint64]:
+def _keys(texts: Int32, hashes: UInt32) -> npt.NDArray[np.uint64]:
     """Return numbers (K,) in the order of the texts that are equal only for equal hashes of the same text."""
     return texts.astype(np.uint64) << np.uint64(32) | hashes

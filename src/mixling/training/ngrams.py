@@ -9,7 +9,7 @@ on the terms that pruning leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +18,10 @@ from scipy.sparse import csr_array, hstack
 
 from mixling.arrays import Int32, UInt32
 from mixling.text.ngram_branch import MAX_CELLS
-from mixling.text.ngrams import Distinct, Words
+from mixling.text.ngrams import Distinct, Words, parts_of
 from mixling.training.memory import release
 
 MAX_NONZEROS = 3 << 24  # features of all texts that are not zero; of more texts a sample is taken
-_PART_WORDS = 1 << 15  # words of texts whose features are computed at a time
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
 _MANY_TEXTS = 10_000  # of so many, a word or pair of words that only one has is left out as well
 
@@ -71,18 +70,29 @@ def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1) -> 
     With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
     """
     release()  # what encoding the texts took
-    chosen = np.arange(len(texts))
-    found = _distinct(texts, words.hashes)
-    cells = int(np.diff(words.starts)[found.rows].sum()) + len(found.rows) + len(found.pairs)
-    if cells > MAX_NONZEROS:
-        chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
-        found = _distinct([texts[int(i)] for i in chosen], words.hashes)
+    chosen, found = _sampled(texts, words)
     blocks = [_whole_words(found, words), _characters(found, words)]
     release()  # what finding them took
     features = _join(blocks, found.sizes, chosen)
     del blocks, found
     release()
     return _weightiest(features, MAX_CELLS // max(outputs, 1))
+
+
+def _sampled(texts: Sequence[Int32], words: Words) -> tuple[npt.NDArray[np.int64], Distinct]:
+    """Return the indices of all texts, or of as many as `MAX_NONZEROS` allows, with their words."""
+    of_word = np.diff(words.starts) + 1
+    parts: list[Distinct] = []
+    cells = 0
+    for part in Distinct.parts(texts, words.hashes):
+        cells += int(of_word[part.rows].sum()) + len(part.pairs)
+        parts.append(part)
+        if cells > MAX_NONZEROS:  # the others are counted only
+            parts.clear()
+    if cells <= MAX_NONZEROS:
+        return np.arange(len(texts)), Distinct.join(parts)
+    chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
+    return chosen, Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,40 +152,13 @@ def _characters(found: Distinct, words: Words) -> _Block:
     ones = np.ones(len(found.rows), np.float32)
     in_text = csr_array((ones, found.rows, starts), (len(found.sizes), len(words.hashes)))
     texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
-    for first, last in _parts(found.sizes):
+    for first, last in parts_of(found.sizes):
         counts = in_text[first:last] @ of_word
         texts += np.bincount(counts.indices, minlength=len(hashes))
         sums += np.bincount(counts.indices, weights=counts.data, minlength=len(hashes))
     kept = texts >= _MIN_GRAM_TEXTS
     of_word = of_word[:, kept]
     return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), lambda first, last: in_text[first:last] @ of_word)
-
-
-def _distinct(texts: Sequence[Int32], hashes: UInt32) -> Distinct:
-    """Return the distinct words and pairs of texts, found part by part."""
-    parts, owners = [], []
-    for first, last in _parts(np.array([len(text) for text in texts], np.int64)):
-        part = Distinct.of_texts(texts[first:last], hashes)
-        parts.append(part)
-        owners.append([(texts + first).astype(np.int32) for texts in (part.word_texts, part.pair_texts)])
-    if not parts:
-        return Distinct.of_texts(texts, hashes)
-    rows, pairs, sizes = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "pairs", "sizes")
-    )
-    of_words, of_pairs = map(np.concatenate, zip(*owners, strict=True))
-    return Distinct(rows, of_words, pairs, of_pairs, sizes)
-
-
-def _parts(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last text, exclusive, of parts with about as many words, given the number of each text."""
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(sizes):
-        spent = int(ends[first - 1]) if first else 0
-        last = max(int(np.searchsorted(ends, spent + _PART_WORDS, side="right")), first + 1)
-        yield first, last
-        first = last
 
 
 def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Features:
@@ -192,7 +175,7 @@ def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.ND
     nonzeros = int(texts.sum())
     data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
     starts, squares = np.zeros(number + 1, np.int32), np.zeros(len(factor))
-    for first, last in _parts(sizes):
+    for first, last in parts_of(sizes):
         part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
         columns = column[part.indices]
         part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
