@@ -81,6 +81,7 @@ FREE = {
     "hypermixer-untied": ("mixer", "hidden_dim"),
 }
 DIM, LAYERS = 128, 2
+AS_IT_IS = {"augmentation": {"typos": 0.0, "pseudo_words": 0.0}, "token_dropout": 0.0}  # the text, as in the paper
 
 
 def matched(name: str, max_len: int) -> ModelConfig:
@@ -112,7 +113,7 @@ def matched(name: str, max_len: int) -> ModelConfig:
 
 def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: float, folder: Path) -> float:
     """Train into a folder named by the seed, unless that is done; the accuracy on validation."""
-    training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}}
+    training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}} | AS_IT_IS
     values = {"model": model.to_dict(), "train": training, "precision": "float32"}
     config = parse(RunConfig, values, where=str(folder))
     if not is_done(folder, config):

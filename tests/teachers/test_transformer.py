@@ -48,6 +48,19 @@ def test_bfloat16_changes_little(make_model: MakeModel, monkeypatch: pytest.Monk
     assert exact.key != fast.key
 
 
+@pytest.mark.parametrize("saved", [torch.float16, torch.bfloat16])
+def test_weights_that_are_saved_in_16_bits_are_computed_with_in_32(
+    make_model: MakeModel, tmp_path: Path, saved: torch.dtype
+) -> None:
+    folder, half = make_model("BertForSequenceClassification", ("neg", "pos")), tmp_path / "half"
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(half)
+    transformers.AutoModelForSequenceClassification.from_pretrained(folder).to(saved).save_pretrained(half)
+    teacher = TransformerTeacher(str(half), task=Classification, exact=True)
+    assert {weight.dtype for weight in teacher.model.parameters()} == {torch.float32}
+    found = teacher.predict(TEXTS, Classification(LabelSet(("neg", "pos"), "single")))
+    np.testing.assert_allclose(np.stack(found)[1], by_hand(folder, "bad"), atol=0.01)  # type: ignore[arg-type]
+
+
 def test_pairs(make_model: MakeModel) -> None:
     folder = make_model("BertForSequenceClassification", ("a", "b"))
     found = TransformerTeacher(str(folder), task=Classification, exact=True).predict(

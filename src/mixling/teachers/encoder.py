@@ -20,10 +20,16 @@ from mixling.storage import read_json
 from mixling.tasks.base import Task
 from mixling.tasks.objective import LossConfig
 from mixling.teachers.base import Probabilities, Teacher
-from mixling.teachers.transformer import encode, length_of, load_body, longest, model_hash
+from mixling.teachers.transformer import (
+    batches_by_length,
+    default_device,
+    encode,
+    load_body,
+    longest,
+    model_hash,
+)
 from mixling.text.encoder import Text
 
-_BATCH = 32
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # embeddings have norm 1, hence the little regularization
 _ITERATIONS = 200
 _POOLING_FILE = "1_Pooling/config.json"  # of the sentence-transformers library
@@ -47,7 +53,7 @@ class SentenceEncoder:
 
     def __init__(self, path: str, *, max_len: int = 256) -> None:
         self.tokenizer, self.model, folder = load_body(path)
-        self.model.eval()
+        self.model.eval().to(default_device())
         self.max_len = longest(self.tokenizer, self.model, max_len)
         self.pooling = "mean"
         if folder is not None and (file := folder / _POOLING_FILE).is_file():
@@ -74,10 +80,8 @@ class SentenceEncoder:
         if texts and isinstance(texts[0], tuple):
             first, second = (self.embed([pair[side] for pair in texts]) for side in (0, 1))
             return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
-        order = sorted(range(len(texts)), key=lambda i: length_of(texts[i]))
         out = np.zeros((len(texts), self.model.config.hidden_size), np.float32)
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
+        for batch in batches_by_length(texts, self.model.device):
             encoded = encode(self.tokenizer, [texts[i] for i in batch], per_word=False, max_len=self.max_len)
             padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
