@@ -33,8 +33,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
-from mixer_family import matched, task_of
+from mixer_family import AS_IT_IS, matched, task_of
 
+from mixling.config import dotted
 from mixling.cost import provenance
 from mixling.runs import as_toml
 from mixling.storage import read_json, write_json
@@ -137,7 +138,9 @@ def main() -> None:
         given += [part for key, name in task.columns.items() for part in ("--set", f"data.columns.{key}={name}")]
         given += [part for path in files for part in ("--model", str(path))]
         given += ["--space", str(space), "--trials", str(options.trials), "--jobs", str(options.jobs)]
-        given += ["--set", f"train.epochs={task.epochs}", "--set", "precision=float32"]
+        as_it_is = [f"train.{key}={value}" for key, value in dotted(AS_IT_IS).items()]
+        for change in (f"train.epochs={task.epochs}", "precision=float32", *as_it_is):
+            given += ["--set", change]
         folder = options.runs / f"search-{fraction:g}"
         search(folder, given)
         sizes[f"{fraction:g}"] = {"provenance": made, "examples": count, "models": expected(folder, options.models)}

@@ -17,6 +17,7 @@ to find then. Where HyperMixer is among the models, the others' results have how
         --models "no mixing" linear-transformer fnet-512 mlp-mixer gmlp-512 hypermixer \
         --chosen hypermixer=4e-3        # 3 hours of one core
 
+Texts are trained on as they are, without the typos and dropped words that `mixling train` has by default.
 Every model has the same grid of learning rates, which --extend continues where a model's best rate is at its edge. The
 best on validation (seed 0) is trained with more seeds; test is read of these alone. --chosen has the rates that an
 earlier search found best, in place of another search. Each training is a run folder under --runs: what is finished

@@ -17,7 +17,7 @@ The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -142,7 +142,7 @@ class Distinct:
     @classmethod
     def of_texts(cls, texts: Sequence[Int32], hashes: UInt32) -> Distinct:
         """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
-        return cls.join(cls.parts(texts, hashes))
+        return cls.join(list(cls.parts(texts, hashes)))
 
     @classmethod
     def parts(cls, texts: Sequence[Int32], hashes: UInt32) -> Iterator[Distinct]:
@@ -155,14 +155,13 @@ class Distinct:
             yield replace(part, **moved)
 
     @classmethod
-    def join(cls, parts: Iterable[Distinct]) -> Distinct:
-        """Return what `parts` yields as one; at least one is needed."""
-        first, *others = parts
-        if not others:
-            return first
+    def join(cls, parts: list[Distinct]) -> Distinct:
+        """Return what `parts` yields as one; at least one is needed. The list is emptied."""
+        if len(parts) == 1:
+            return parts.pop()
         names = [field.name for field in fields(cls)]
-        columns = {name: [getattr(part, name) for part in (first, *others)] for name in names}
-        del first, others
+        columns = {name: [getattr(part, name) for part in parts] for name in names}
+        parts.clear()
         return cls(**{name: np.concatenate(columns.pop(name)) for name in names})  # little is there twice
 
     @classmethod
