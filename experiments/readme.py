@@ -63,6 +63,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "training_steps": benchmarks.training_steps,
     "training_layers": benchmarks.training_layers,
     "trainings": benchmarks.trainings,
+    "heap": benchmarks.heap,
     "revisions": benchmarks.revisions,
     "hypermixing": benchmarks.hypermixing,
     "pnlp_tables": pnlp.pnlp_tables,

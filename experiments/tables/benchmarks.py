@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 from tables.markdown import as_markdown, fraction, read_results, spread, spread_or_mean
 
@@ -111,6 +112,20 @@ def trainings(folder: Path) -> str:
         found = results[key]
         rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] / 1000:.2f}"])
         rows[-1] += [f"{found['phases_wall_s'][part]:.0f}" for part in ("steps and evaluations", "n-gram branch")]
+    return as_markdown(rows)
+
+
+def heap(folder: Path) -> str:
+    """Memory of training beside the size of the text."""
+    rows = [["reviews", "text, MB", "GB at most", "times the text", "before, GB"]]
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for run in read_results(folder, "heap", "benchmarks")["runs"]:
+        found.setdefault(run["copies"], {})[run["version"]] = run
+    for copies, runs in found.items():
+        now, before = runs["now"], runs.get("before")
+        rows.append([f"{25_000 * copies:,}", f"{now['text_bytes'] / 1e6:.0f}", f"{now['peak_bytes'] / 1e9:.2f}"])
+        rows[-1].append(f"{now['peak_bytes'] / now['text_bytes']:.1f}")
+        rows[-1].append("" if before is None else f"{before['peak_bytes'] / 1e9:.2f}")
     return as_markdown(rows)
 
 

@@ -28,7 +28,8 @@ def prune(
 ) -> Features:
     """Return the features that a branch of so many bytes has room for, those whose weights in a fit of all matter most.
 
-    Fitted again without the others, they take over what these were needed for (experiments/README.md).
+    Fitted again without the others, they take over what these were needed for (experiments/README.md). The given
+    features are no longer of use afterwards, as their memory is used.
 
     Args:
         targets, weights, strength, ratio_power, duals: as of `fit_branch`.
@@ -38,7 +39,7 @@ def prune(
     if kept.all():
         return features
     columns = np.flatnonzero(kept.any(1))
-    return replace(features.of_columns(columns), kept=kept[columns])
+    return replace(features.keep(columns), kept=kept[columns])
 
 
 def fit_branch(

@@ -46,15 +46,30 @@ class Features:
     chosen: npt.NDArray[np.int64]
     kept: npt.NDArray[np.bool_] | None = None
 
-    def of_columns(self, columns: npt.NDArray[np.int64]) -> Features:
-        """Return some of the features, in this order."""
-        return Features(
-            self.hashes[columns],
-            self.factors[columns],
-            self.spread[columns],
-            self.matrix[:, columns],
-            self.chosen,
-            None if self.kept is None else self.kept[columns],
+    def keep(self, columns: npt.NDArray[np.int64]) -> Features:
+        """Return some of the features, in this order; they take the memory of these, which are no longer of use."""
+        located = np.full(len(self.hashes), -1, np.int32)
+        located[columns] = np.arange(len(columns))
+        matrix, end = self.matrix, 0
+        starts = np.zeros_like(matrix.indptr)
+        for first, last in parts_of(np.diff(matrix.indptr)):
+            part = slice(*matrix.indptr[[first, last]])
+            found = located[matrix.indices[part]]
+            counts = np.append(0, np.cumsum(found >= 0, dtype=starts.dtype))
+            starts[first + 1 : last + 1] = end + counts[matrix.indptr[first + 1 : last + 1] - part.start]
+            kept = slice(end, end := int(starts[last]))
+            matrix.data[kept] = matrix.data[part][found >= 0]
+            matrix.indices[kept] = found[found >= 0]
+        # One after the other, so that only one is there twice.
+        matrix.data = matrix.data[:end].copy()
+        matrix.indices = matrix.indices[:end].copy()
+        return replace(
+            self,
+            hashes=self.hashes[columns],
+            factors=self.factors[columns],
+            spread=self.spread[columns],
+            matrix=csr_array((matrix.data, matrix.indices, starts), (len(starts) - 1, len(columns))),
+            kept=None if self.kept is None else self.kept[columns],
         )
 
     def sample(self, nonzeros: int) -> Features:
@@ -71,10 +86,13 @@ def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1) -> 
     """
     release()  # what encoding the texts took
     chosen, found = _sampled(texts, words)
-    blocks = [_whole_words(found, words), _characters(found, words)]
+    of_words, sizes = _whole_words(found, words), found.sizes
+    in_text = _in_text(found, len(words.hashes))
+    del found
+    blocks = [of_words, _characters(in_text, sizes, words)]
     release()  # what finding them took
-    features = _join(blocks, found.sizes, chosen)
-    del blocks, found
+    features = _join(blocks, sizes, chosen)
+    del blocks, of_words, in_text
     release()
     return _weightiest(features, MAX_CELLS // max(outputs, 1))
 
@@ -131,28 +149,30 @@ def _whole_words(found: Distinct, words: Words) -> _Block:
     word_starts, pair_starts = found.word_texts.searchsorted(edges), found.pair_texts.searchsorted(edges)
 
     def rows(first: int, last: int) -> csr_array:
-        (a, b), (c, d) = word_starts[[first, last]], pair_starts[[first, last]]
-        terms = np.concatenate([of_words[a:b], of_pairs[c:d]])
-        owners = np.concatenate([found.word_texts[a:b], found.pair_texts[c:d]]) - first
+        parts = [(of_words, word_starts[first : last + 1]), (of_pairs, pair_starts[first : last + 1])]
+        terms = np.concatenate([columns[starts[0] : starts[-1]] for columns, starts in parts])
+        owners = np.concatenate([np.repeat(np.arange(last - first), np.diff(starts)) for _, starts in parts])
         owners, terms = owners[terms >= 0], terms[terms >= 0]
         return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
 
     return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), rows)
 
 
-def _characters(found: Distinct, words: Words) -> _Block:
+def _in_text(found: Distinct, rows: int) -> csr_array:
+    """Return a matrix (B, R) with a one for each distinct word of a text."""
+    starts = np.append(np.int32(0), np.cumsum(found.sizes, dtype=np.int32))
+    return csr_array((np.ones(len(found.rows), np.float32), found.rows, starts), (len(found.sizes), rows))
+
+
+def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words) -> _Block:
     """Return the n-grams of the distinct words of each text, without those of few texts.
 
     The numbers for all texts are not kept: computing them twice takes less time than so much memory.
     """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
-    starts = np.zeros(len(found.sizes) + 1, np.int32)
-    np.cumsum(found.sizes, out=starts[1:])
-    ones = np.ones(len(found.rows), np.float32)
-    in_text = csr_array((ones, found.rows, starts), (len(found.sizes), len(words.hashes)))
     texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
-    for first, last in parts_of(found.sizes):
+    for first, last in parts_of(sizes):
         counts = in_text[first:last] @ of_word
         texts += np.bincount(counts.indices, minlength=len(hashes))
         sums += np.bincount(counts.indices, weights=counts.data, minlength=len(hashes))
@@ -193,4 +213,4 @@ def _weightiest(features: Features, number: int) -> Features:
     """Return the features with at most so many terms: those with the largest mean square."""
     if len(features.hashes) <= number:
         return features
-    return features.of_columns(np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number]))
+    return features.keep(np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number]))
