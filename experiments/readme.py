@@ -27,6 +27,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "qnli": hypermixer.qnli,
     "conjnli": hypermixer.conjnli,
     "conjnli_family": hypermixer.conjnli_family,
+    "sst2_family": hypermixer.sst2_family,
     "snips_family": hypermixer.snips_family,
     "hypermixer_search": hypermixer.hypermixer_search,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,

@@ -71,6 +71,11 @@ def conjnli_family(folder: Path) -> str:
     return _family(folder, "conjnli, 8 epochs, extended grid")
 
 
+def sst2_family(folder: Path) -> str:
+    """The family on SST-2's phrases until validation no longer rises."""
+    return _family(folder, "sst2_glue, 4 epochs, extended grid")
+
+
 def snips_family(folder: Path) -> str:
     """The family on SNIPS until validation no longer rises."""
     return _family(folder, "snips, 10 epochs, extended grid")
