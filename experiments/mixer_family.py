@@ -42,6 +42,7 @@ from mixling.config import parse
 from mixling.cost import count, provenance, time_model
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import resampled
+from mixling.models.presets import WORDS_AS_THEY_ARE
 from mixling.runs import RUN_FILE, resumed_config
 from mixling.storage import write_json
 from mixling.tasks import Classification
@@ -82,7 +83,7 @@ FREE = {
     "hypermixer-untied": ("mixer", "hidden_dim"),
 }
 DIM, LAYERS = 128, 2
-AS_IT_IS = {"augmentation": {"typos": 0.0, "pseudo_words": 0.0}, "token_dropout": 0.0}  # the text, as in the paper
+AS_IT_IS = {**WORDS_AS_THEY_ARE, "token_dropout": 0.0}  # the text, as in the paper
 
 
 def matched(name: str, max_len: int) -> ModelConfig:

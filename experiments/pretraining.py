@@ -36,6 +36,7 @@ from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, FeedForwardConfig, own
+from mixling.models.presets import WORDS_AS_THEY_ARE
 from mixling.runs import FINE_TUNING, RUN_FILE, evaluate_text, is_finished, pretrained_config
 from mixling.storage import write_json
 from mixling.tasks import Classification
@@ -115,7 +116,8 @@ def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[Dataset
     """Fine-tune, or train from scratch, into RATE/SEED, unless that is done; accuracy on the choosing rows."""
     rate, seed = float(folder.parent.name), int(folder.name)
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
-        defaults = merge(FINE_TUNING, {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed})
+        training = {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed, **WORDS_AS_THEY_ARE}
+        defaults = merge(FINE_TUNING, training)
         values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": defaults, "precision": "float32"}
         if start == "pretrained":
             values["init"] = {"pretrained": str(source)}

@@ -110,7 +110,7 @@ def trainings(folder: Path) -> str:
     rows = [["", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
     for key, name in TRAININGS.items():
         found = results[key]
-        rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] / 1000:.2f}"])
+        rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] * 2**20 / 1e9:.2f}"])
         rows[-1] += [f"{found['phases_wall_s'][part]:.0f}" for part in ("steps and evaluations", "n-gram branch")]
     return as_markdown(rows)
 
