@@ -113,6 +113,18 @@ def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch,
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-6)
 
 
+@pytest.mark.parametrize("words", [1, 30, 1 << 15])
+def test_features_that_are_kept_are_columns_of_the_matrix(monkeypatch, words):
+    found, again = (features_of(make_encoder(), TEXTS, 2, 3) for _ in range(2))
+    monkeypatch.setattr(mixling.text.ngrams, "_PART_WORDS", words)
+    columns = np.arange(len(found.hashes))[::-3]
+    kept = found.keep(columns)
+    np.testing.assert_array_equal(kept.matrix.toarray(), again.matrix.toarray()[:, columns])
+    for name in ("hashes", "factors", "spread"):
+        np.testing.assert_array_equal(getattr(kept, name), getattr(again, name)[columns])
+    assert again.keep(np.zeros(0, np.int64)).matrix.nnz == 0
+
+
 def test_of_many_texts_a_sample_is_taken_from_everywhere(monkeypatch):
     monkeypatch.setattr(ngrams, "MAX_NONZEROS", 200)
     encoder = make_encoder()
