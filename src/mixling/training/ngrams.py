@@ -9,6 +9,7 @@ on the terms that pruning leaves.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,11 +56,13 @@ class Features:
         for first, last in parts_of(np.diff(matrix.indptr)):
             part = slice(*matrix.indptr[[first, last]])
             found = located[matrix.indices[part]]
-            counts = np.append(0, np.cumsum(found >= 0, dtype=starts.dtype))
-            starts[first + 1 : last + 1] = end + counts[matrix.indptr[first + 1 : last + 1] - part.start]
-            kept = slice(end, end := int(starts[last]))
-            matrix.data[kept] = matrix.data[part][found >= 0]
-            matrix.indices[kept] = found[found >= 0]
+            mine = found >= 0
+            rows = matrix.indptr[first : last + 1] - part.start
+            starts[first + 1 : last + 1] = [np.count_nonzero(mine[a:b]) for a, b in itertools.pairwise(rows)]
+            kept = slice(end, end := end + int(np.count_nonzero(mine)))
+            matrix.data[kept] = matrix.data[part][mine]
+            matrix.indices[kept] = found[mine]
+        np.cumsum(starts, out=starts)
         # One after the other, so that only one is there twice.
         matrix.data = matrix.data[:end].copy()
         matrix.indices = matrix.indices[:end].copy()
