@@ -30,6 +30,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "sst2_family": hypermixer.sst2_family,
     "snips_family": hypermixer.snips_family,
     "hypermixer_search": hypermixer.hypermixer_search,
+    "hypermixer_search_words": hypermixer.hypermixer_search_words,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
     "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,
     "gmlp_ablation": gmlp.gmlp_ablation,

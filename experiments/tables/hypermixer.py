@@ -103,6 +103,11 @@ def hypermixer_search(folder: Path) -> str:
     return _search(folder, "hypermixer_search", (5, 10))
 
 
+def hypermixer_search_words(folder: Path) -> str:
+    """A tenth of SST-2, on the words as they are."""
+    return _search(folder, "hypermixer_search-words", (5, 10))
+
+
 def hypermixer_search_snips(folder: Path) -> str:
     """Figure 3 on SNIPS."""
     return _search(folder, "hypermixer_search-snips", (10,))
