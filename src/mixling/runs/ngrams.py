@@ -180,8 +180,8 @@ def fit_ngrams(
     logits = np.empty(data.network.shape, np.float32)
     logits[judged] = best.logits
     if len(others):
-        fitted_first = best.branches[0]
-        logits[others] = _Reader(task, words, read_others, terms=fitted_first.terms).logits(fitted_first)
+        unrefitted = best.branches[0]
+        logits[others] = _Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
