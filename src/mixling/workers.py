@@ -1,4 +1,4 @@
-"""Worker processes: how many may be used, and their end when the process that started them ends."""
+"""Worker processes: how many may be used, their start, their messages and their end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from multiprocessing.connection import wait
+from typing import Any, TypeVar
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of this process
+
+_PATIENCE = 10.0  # seconds for processes to end, such as after a checkpoint
 
 _allowed: ContextVar[int] = ContextVar("allowed worker processes", default=1)
 
@@ -35,6 +41,94 @@ def use_workers(number: int) -> Iterator[None]:
 def num_workers() -> int:
     """Return the number of processes that `use_workers` allows; 1: this one does the work."""
     return 1 if multiprocessing.current_process().daemon else _allowed.get()
+
+
+class WorkerEnded(Exception):
+    """A worker process ended, and nothing more comes from it."""
+
+
+class Worker:
+    """A process that gets its work through a connection, and answers through it.
+
+    The work is sent, rather than given as an argument: an argument goes through a pipe whose other end is open in this
+    process, too, so that writing it would never end if the process ended before it had read it.
+
+    Args:
+        target: what the process does; its arguments are its end of the connection, and `arguments`, which are small.
+    """
+
+    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+        self.connection, its = SPAWN.Pipe()
+        self.process = SPAWN.Process(target=target, args=(its, *arguments), daemon=True)
+        self.process.start()
+        its.close()  # so that the end of the process closes the connection
+
+    def send(self, message: Any) -> None:
+        """Send a message; if the process has ended, this is noticed when its answer is to be received."""
+        with contextlib.suppress(OSError):
+            self.connection.send(message)
+
+    def receive(self) -> Any:
+        """Return the next message of the process.
+
+        Raises:
+            WorkerEnded: there is none.
+        """
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            end_workers([self], terminate=False)
+            raise WorkerEnded from None
+
+    def how_it_ended(self, remedy: str) -> str:
+        """Return how the process ended, as the end of a sentence.
+
+        Args:
+            remedy: what takes less memory, which may be what it was killed for.
+        """
+        code = self.process.exitcode or 0
+        if code < 0:
+            return f"was killed by signal {-code}; if memory is short, {remedy}"
+        if code > 0:
+            return (
+                f"ended with exit code {code}; its error is printed above (a script must begin the work under "
+                "`if __name__ == '__main__':`)"
+            )
+        return "was interrupted"
+
+
+_W = TypeVar("_W", bound=Worker)
+
+
+def wait_for(workers: Iterable[_W]) -> list[_W]:
+    """Wait until some workers have sent a message or ended, and return these."""
+    waiting = {worker.connection: worker for worker in workers}
+    ready = wait(list(waiting))
+    return [worker for connection, worker in waiting.items() if connection in ready]
+
+
+def end_workers(workers: Sequence[Worker], *, terminate: bool = True) -> None:
+    """Return when all of the processes have ended: the patience for those that do not is ten seconds.
+
+    Args:
+        terminate: ask them to end; False: they are about to.
+    """
+    for worker in workers:
+        if terminate:
+            worker.process.terminate()
+    limit = time.monotonic() + _PATIENCE
+    for worker in workers:
+        worker.process.join(max(0.0, limit - time.monotonic()))
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.connection.close()
+
+
+def begin_as_worker() -> None:
+    """Leave Ctrl-C, which reaches all processes, to the parent, and end with it; for the process of a `Worker`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 def end_with_parent(end: Callable[[], object] = functools.partial(os._exit, 1)) -> None:

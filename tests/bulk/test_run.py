@@ -10,9 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path, PurePath
-from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -30,6 +28,7 @@ from mixling.bulk.run import Summary, predict_files
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
 from mixling.errors import ConfigError, DataError, MissingPackage, ModelFileError
+from mixling.workers import Worker
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = GOLDEN / "model-v1.onnx"
@@ -298,16 +297,17 @@ def test_workers_that_are_killed_are_replaced_and_the_first_error_is_raised(
 ) -> None:
     predict(rows / "a.jsonl", tmp_path / "one")
     killed: list[int] = []
-    hire: Callable[[Any], Any] = engines.ProcessPool._hire
 
-    def hire_and_kill(self: Any) -> Any:
-        worker = hire(self)
-        if not killed:
-            killed.append(worker.process.pid)
-            threading.Timer(0.05, os.kill, (worker.process.pid, signal.SIGKILL)).start()
-        return worker
+    class Killed(Worker):
+        """The first is killed at work."""
 
-    monkeypatch.setattr(engines.ProcessPool, "_hire", hire_and_kill)
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            if not killed:
+                killed.append(self.process.pid)
+                threading.Timer(0.05, os.kill, (self.process.pid, signal.SIGKILL)).start()
+
+    monkeypatch.setattr(engines, "Worker", Killed)
     monkeypatch.setattr(engines, "time", type("", (), {"sleep": staticmethod(lambda seconds: None)}))
     predict(rows / "a.jsonl", tmp_path / "two", workers=2)
     assert killed
@@ -331,35 +331,3 @@ def test_what_a_killed_worker_was_writing_is_removed(
     monkeypatch.setattr(engines, "perform", leave)
     predict(rows / "a.jsonl", out, workers=1)
     assert not list(out.glob(".*"))
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_before_it_has_read_the_job_is_noticed() -> None:
-    psutil = pytest.importorskip("psutil")
-    job: Any = bytes(8 << 20)  # more than a pipe or socket holds
-    part: Any = SimpleNamespace(path="a.jsonl", start=0, stop=1)
-    with engines.ProcessPool(job, 1) as pool:
-        starting = threading.Thread(target=pool.start, args=(part, 0.0), daemon=True)
-        starting.start()
-        while not (workers := [child for child in psutil.Process().children() if is_worker(child)]):
-            time.sleep(0.001)
-        workers[0].kill()
-        starting.join(30)
-        assert not starting.is_alive()
-        ((ended, outcome),) = pool.wait()
-    assert ended is part
-    assert outcome.again
-    assert "died with signal 9" in str(outcome.error)
-
-
-@pytest.mark.parametrize(("code", "reason"), [(-9, "if memory is short"), (1, "under `if __name__ == '__main__':`")])
-def test_only_a_killed_worker_may_have_lacked_memory(code: int, reason: str) -> None:
-    part: Any = SimpleNamespace(path="a.jsonl", start=0, stop=1)
-    worker: Any = SimpleNamespace(process=SimpleNamespace(exitcode=code), part=part)
-    message = engines._death(worker)
-    assert message.startswith("a.jsonl: the process that predicted it (from 0 to 1) ")
-    assert reason in message
-
-
-def is_worker(process: Any) -> bool:
-    return any("spawn_main" in word for word in process.cmdline())

@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
-from mixling import Predictor
+from mixling import Predictor, workers
 from mixling.runs import read_run
-from mixling.tuning import tune, worker
+from mixling.tuning import worker
 
 from .conftest import Call
 from .test_help import modules_after
@@ -47,7 +47,7 @@ class InThread(threading.Thread):
 @pytest.fixture(autouse=True)
 def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     pipes = multiprocessing.get_context("spawn").Pipe
-    monkeypatch.setattr(tune, "SPAWN", SimpleNamespace(Pipe=pipes, Process=InThread))
+    monkeypatch.setattr(workers, "SPAWN", SimpleNamespace(Pipe=pipes, Process=InThread))
 
 
 @pytest.fixture

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections import deque
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Protocol, Self
 
 from mixling.bulk.plan import FilePart
 from mixling.bulk.work import BulkJob, Outcome, perform
-from mixling.workers import SPAWN, end_with_parent
+from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers, wait_for
 
 
 class PartEngine(Protocol):
@@ -63,13 +60,6 @@ class InProcess:
         return [(part, perform_later(self._job, part, delay))]
 
 
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    connection: Connection
-    part: FilePart | None = None
-
-
 class ProcessPool:
     """Predicts in worker processes.
 
@@ -81,78 +71,43 @@ class ProcessPool:
 
     def __init__(self, job: BulkJob, workers: int) -> None:
         self._job, self.slots = job, workers
-        self._workers: list[_Worker] = []
+        self._parts: dict[Worker, FilePart | None] = {}  # what each worker predicts
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for worker in self._workers:
-            worker.connection.close()
-            worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join()
+        end_workers(list(self._parts))
 
     def start(self, part: FilePart, delay: float) -> None:
-        worker = next((item for item in self._workers if item.part is None), None)
+        worker = next((worker for worker, its in self._parts.items() if its is None), None)
         if worker is None:
-            assert len(self._workers) < self.slots, "more parts than slots"
-            worker = self._hire()
-        worker.part = part
-        _send(worker.connection, (part, delay))
+            assert len(self._parts) < self.slots, "more parts than slots"
+            worker = Worker(_serve)
+            worker.send(self._job)
+        self._parts[worker] = part
+        worker.send((part, delay))
 
     def wait(self) -> list[tuple[FilePart, Outcome]]:
-        busy = {worker.connection: worker for worker in self._workers if worker.part is not None}
+        busy = {worker: part for worker, part in self._parts.items() if part is not None}
         ended = []
-        for connection in wait(list(busy)):  # a connection is ready, too, when its worker has died
-            worker = busy[connection]  # type: ignore[index]
-            assert worker.part is not None
+        for worker in wait_for(busy):
+            part = busy[worker]
             try:
-                outcome = worker.connection.recv()
-            except (EOFError, OSError):
-                worker.process.join()
-                self._workers.remove(worker)
-                outcome = Outcome(error=_death(worker), again=True)
-            ended.append((worker.part, outcome))
-            worker.part = None
+                outcome = worker.receive()
+                self._parts[worker] = None
+            except WorkerEnded:
+                del self._parts[worker]
+                how = worker.how_it_ended("use fewer --workers")
+                process = f"the process that predicted it (from {part.start:,} to {part.stop:,})"
+                outcome = Outcome(error=f"{part.path}: {process} {how}", again=True)
+            ended.append((part, outcome))
         return ended
-
-    def _hire(self) -> _Worker:
-        mine, its = SPAWN.Pipe()
-        # The job, which holds the model, goes through the connection. An argument goes through a pipe whose other end
-        # is open in this process, too: if the worker died before it has read it, writing would never end.
-        process = SPAWN.Process(target=_serve, args=(its,), daemon=True)
-        process.start()
-        its.close()  # so that the death of the worker closes the connection
-        _send(mine, self._job)
-        worker = _Worker(process, mine)
-        self._workers.append(worker)
-        return worker
-
-
-def _send(connection: Connection, item: object) -> None:
-    """Send an item to a worker; that it has died is noticed by `ProcessPool.wait`."""
-    with contextlib.suppress(OSError):
-        connection.send(item)
-
-
-def _death(worker: _Worker) -> str:
-    code = worker.process.exitcode or 0
-    how = (
-        f"died with signal {-code}; if memory is short, use fewer --workers"
-        if code < 0
-        else f"ended with exit code {code}; its error is printed above (a script must call `predict_files` under "
-        "`if __name__ == '__main__':`)"
-    )
-    assert worker.part is not None
-    part = worker.part
-    return f"{part.path}: the process that predicted it (from {part.start:,} to {part.stop:,}) {how}"
 
 
 def _serve(connection: Connection) -> None:
     """Receive a job, and predict the parts of it that arrive, until no more can."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
-    end_with_parent()
+    begin_as_worker()
     with contextlib.suppress(EOFError, OSError):  # of the connection: this process ends with its parent
         job: BulkJob = connection.recv()
         while True:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from mixling.errors import UserError
 from mixling.text.clean import clean
 from mixling.text.words import split_words
-from mixling.workers import SPAWN, end_with_parent, num_workers
+from mixling.workers import SPAWN, begin_as_worker, num_workers
 
 # Fewer characters are split in this process: starting another one takes as long as splitting about so many.
 _WORTH = 8 << 20
@@ -180,8 +179,7 @@ _splitter: Splitter | None = None  # of a process that splits
 
 def _begin(make: Callable[[], Splitter]) -> None:
     global _splitter
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
-    end_with_parent()
+    begin_as_worker()
     _splitter = make()
 
 

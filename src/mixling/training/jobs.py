@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from multiprocessing.connection import Connection
+from typing import Generic, TypeVar
 
 import torch
 
 from mixling.errors import Interrupted, TrainingError, UserError
 from mixling.training.callbacks import Log
 from mixling.training.threads import limited_threads
-from mixling.workers import SPAWN, end_with_parent, num_workers
+from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers, num_workers, wait_for
 
 _J = TypeVar("_J")
 _R = TypeVar("_R")
@@ -59,30 +57,30 @@ def _named(name: str, log: Log) -> Log:
 def _side_by_side(
     train: Train[_J, _R], jobs: Mapping[str, _J], workers: int, threads: int, log: Log
 ) -> Generator[tuple[_J, _R]]:
-    names, started = list(jobs), list[_Worker]()
+    unfinished: dict[Worker, list[str]] = {}  # the jobs of each worker, in order
+    names = list(jobs)
     try:
         for number in range(workers):
-            started.append(_Worker.start(names[number::workers], threads))
-        for worker in started:
-            worker.send(train, [jobs[name] for name in worker.names])
-        running = {worker.connection: worker for worker in started}
-        while running:
-            for connection in wait(list(running)):
-                worker = running[connection]  # type: ignore[index]
-                match worker.receive():
+            unfinished[Worker(_work, threads)] = names[number::workers]
+        for worker, its in unfinished.items():
+            worker.send((train, [jobs[name] for name in its]))
+        while running := [worker for worker, its in unfinished.items() if its]:
+            for worker in wait_for(running):
+                name = unfinished[worker][0]
+                try:
+                    message = worker.receive()
+                except WorkerEnded:
+                    how = worker.how_it_ended("train one at a time, with --workers 1")
+                    raise TrainingError(f"{name}: its process {how}") from None
+                match message:
                     case str(line):
-                        _named(worker.names[0], log)(line)
+                        _named(name, log)(line)
                     case UserError() as error:
                         raise error
                     case _Result(result):
-                        yield jobs[worker.names.pop(0)], result
-                if not worker.names:
-                    del running[worker.connection]
+                        yield jobs[unfinished[worker].pop(0)], result
     finally:
-        for worker in started:
-            worker.process.terminate()
-        for worker in started:
-            worker.process.join()
+        end_workers(list(unfinished))
 
 
 @dataclass(frozen=True)
@@ -90,55 +88,9 @@ class _Result(Generic[_R]):
     result: _R
 
 
-@dataclass
-class _Worker:
-    """A process that does jobs, one after another; `names` are those that it has not finished, in order."""
-
-    process: BaseProcess
-    connection: Connection
-    names: list[str]
-
-    @classmethod
-    def start(cls, names: list[str], threads: int) -> _Worker:
-        ours, its = SPAWN.Pipe()
-        process = SPAWN.Process(target=_work, args=(its, threads), daemon=True)
-        process.start()
-        its.close()  # so that the end of the process closes the connection
-        return cls(process, ours, names)
-
-    def send(self, train: Train[Any, Any], jobs: list[Any]) -> None:
-        """Send the jobs; as an argument of the process, they would never be written if it ended before reading them."""
-        with contextlib.suppress(OSError):  # that the process has ended is noticed when its messages are read
-            self.connection.send((train, jobs))
-
-    def receive(self) -> str | UserError | _Result[Any]:
-        """Return a line of the log, an error or the result of a job.
-
-        Raises:
-            TrainingError: the process has ended.
-        """
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            self.process.join()
-            raise TrainingError(f"{self.names[0]}: {_reason(self.process.exitcode or 0)}") from None
-
-
-def _reason(code: int) -> str:
-    if code < 0:
-        return f"its process was killed by signal {-code}; if memory is short, train one at a time, with --workers 1"
-    if code > 0:
-        return (
-            f"its process ended with exit code {code}; its error is printed above (a script must begin the training "
-            "under `if __name__ == '__main__':`)"
-        )
-    return "its process was interrupted"
-
-
 def _work(connection: Connection, threads: int) -> None:
     """Do the jobs that the parent sends; send each line of their logs, and a result or an error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent ends the others
-    end_with_parent()
+    begin_as_worker()
     # The parent may be gone, and a training that is interrupted ends early; neither needs words here.
     with limited_threads(threads), contextlib.suppress(EOFError, OSError, Interrupted):
         train, jobs = connection.recv()

@@ -7,8 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +26,12 @@ from mixling.training.callbacks import Callback, Log
 from mixling.training.files import CHECKPOINT
 from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
-from mixling.tuning.worker import Failed, Intermediate, Job, Message, Stopped, Trained, work
-from mixling.workers import SPAWN
+from mixling.tuning.worker import Failed, Intermediate, Job, Stopped, Trained, work
+from mixling.workers import Worker, WorkerEnded, end_workers, wait_for
 
 PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
 DEFAULT = "default"  # the folder of the default configuration
 _MOST_FAILED = 3  # first trials that fail, all of them, before the search is given up
-_PATIENCE = 10.0  # seconds for workers to save a checkpoint
 
 
 class Plan(Config):
@@ -124,13 +121,6 @@ def trial_folder(folder: Path, result: Result) -> Path:
 
 
 @dataclass
-class _Worker:
-    process: BaseProcess
-    connection: Connection
-    trial: Result | None = None
-
-
-@dataclass
 class Search:
     """A search in a folder, which the caller has locked.
 
@@ -144,7 +134,7 @@ class Search:
     studies: Studies
     finished: Callable[[Result], None] = lambda result: None
     log: Log = lambda message: None
-    _workers: list[_Worker] = field(default_factory=list)
+    _trials: dict[Worker, Result | None] = field(default_factory=dict)  # what each worker trains
     _seconds: list[float] = field(default_factory=list)
     _failures: list[str] = field(default_factory=list)
     _killed: list[Result] = field(default_factory=list)  # trials whose process was killed once, all of them
@@ -163,20 +153,30 @@ class Search:
         try:
             while True:
                 self._assign(jobs)
-                busy = {worker.connection: worker for worker in self._workers if worker.trial is not None}
+                busy = {worker: trial for worker, trial in self._trials.items() if trial is not None}
                 if not busy:
                     return
-                for connection in wait(list(busy)):
-                    worker = busy[connection]  # type: ignore[index]
+                for worker in wait_for(busy):
+                    trial = busy[worker]
                     try:
-                        message = worker.connection.recv()
-                    except (EOFError, ConnectionResetError):
-                        message = self._ended(worker)
+                        message = worker.receive()
+                    except WorkerEnded:
+                        del self._trials[worker]
+                        message = self._ended(worker, trial)
+                    else:
+                        if isinstance(message, Intermediate):
+                            worker.send(self.studies.stop(trial, message.resource, message.value))
+                            continue
+                        self._trials[worker] = None
                     if message is not None:
-                        self._handle(worker, message)
+                        self._finish(trial, message)
                 self.studies.spent = before + time.monotonic() - begin
         finally:
-            self._end()
+            idle = [worker for worker, trial in self._trials.items() if trial is None]
+            for worker in idle:
+                worker.connection.close()
+            end_workers(list(self._trials))  # those that are training save a checkpoint
+            self._trials.clear()
 
     def results(self) -> list[Result]:
         """Return all trials of all models, with the default configurations that are trained."""
@@ -210,39 +210,26 @@ class Search:
 
     def _assign(self, jobs: Iterator[Result]) -> None:
         """Give every idle worker a trial, and start workers while there are more trials."""
-        idle = [worker for worker in self._workers if worker.trial is None]
-        while idle or len(self._workers) < self.plan.jobs:
+        idle = [worker for worker, trial in self._trials.items() if trial is None]
+        threads = max(1, (os.cpu_count() or 1) // self.plan.jobs)
+        base = next(iter(self.plan.bases.values())).to_dict()
+        while idle or len(self._trials) < self.plan.jobs:
             if (trial := self._again.pop() if self._again else next(jobs, None)) is None:
                 return
-            worker = idle.pop() if idle else self._start()
-            worker.trial = trial
             location = trial_folder(self.folder, trial)
             try:
                 config = self.plan.configure(trial.model, trial.params)
             except ConfigError as error:  # values that exclude each other
-                self._handle(worker, Failed(message=str(error)))
-                idle.append(worker)
+                self._finish(trial, Failed(message=str(error)))
                 continue
+            worker = idle.pop() if idle else Worker(work, base, threads)
+            self._trials[worker] = trial
             pruned = self.plan.pruner != "none" and trial.number is not None
-            worker.connection.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
+            worker.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
 
-    def _start(self) -> _Worker:
-        ours, theirs = SPAWN.Pipe()
-        threads = max(1, (os.cpu_count() or 1) // self.plan.jobs)
-        base = next(iter(self.plan.bases.values())).to_dict()
-        process = SPAWN.Process(target=work, args=(theirs, base, threads), daemon=True)
-        process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
-        return self._workers[-1]
-
-    def _handle(self, worker: _Worker, message: Message) -> None:
-        trial = worker.trial
-        assert trial is not None
+    def _finish(self, trial: Result, message: Trained | Failed | Stopped) -> None:
+        """Store how a trial ended."""
         match message:
-            case Intermediate():
-                worker.connection.send(self.studies.stop(trial, message.resource, message.value))
-                return
             case Failed(final=True):
                 raise StorageError(message.message)
             case Failed():
@@ -254,7 +241,6 @@ class Search:
             case Stopped():
                 self.studies.stopped(trial, seconds=message.seconds)
                 self._seconds.append(message.seconds)
-        worker.trial = None
         self.finished(self._stored(trial))
         if len(self._failures) == _MOST_FAILED and not self._seconds:
             raise TrainingError(f"the first {_MOST_FAILED} trials failed; {self._failures[0]}")
@@ -266,40 +252,19 @@ class Search:
             return default
         return self.studies.results(trial.model)[trial.number]
 
-    def _name(self, trial: Result | None) -> str:
-        return "a worker" if trial is None else str(trial_folder(self.folder, trial))
+    def _name(self, trial: Result) -> str:
+        return str(trial_folder(self.folder, trial))
 
-    def _ended(self, worker: _Worker) -> Failed | None:
+    def _ended(self, worker: Worker, trial: Result) -> Failed | None:
         """Return the failure of a trial whose process ended; None: it was killed, and is trained again, once."""
-        worker.process.join(_PATIENCE)
-        self._workers.remove(worker)
         if not (code := worker.process.exitcode):
-            raise TrainingError(f"the process of {self._name(worker.trial)} was interrupted; resume the search")
-        if code > 0:
-            return Failed(message=f"its process ended with exit code {code}; its error is printed above")
-        if worker.trial is not None and worker.trial not in self._killed:
-            self._killed.append(worker.trial)
-            self._again.append(worker.trial)
-            self.log(f"{self._name(worker.trial)}: its process was killed by signal {-code}; it is trained again")
+            raise TrainingError(f"the process of {self._name(trial)} was interrupted; resume the search")
+        if code < 0 and trial not in self._killed:
+            self._killed.append(trial)
+            self._again.append(trial)
+            self.log(f"{self._name(trial)}: its process was killed by signal {-code}; it is trained again")
             return None
-        return Failed(
-            message=f"its process was killed by signal {-code}, perhaps for lack of memory; fewer --jobs need less"
-        )
-
-    def _end(self) -> None:
-        """End the workers; those that are training save a checkpoint."""
-        for worker in self._workers:
-            if worker.trial is None:
-                worker.connection.close()
-            else:
-                worker.process.terminate()
-        limit = time.monotonic() + _PATIENCE
-        for worker in self._workers:
-            worker.process.join(max(0.0, limit - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-        self._workers.clear()
+        return Failed(message=f"its process {worker.how_it_ended('use fewer --jobs')}")
 
 
 def train_best(

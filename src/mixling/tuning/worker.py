@@ -66,9 +66,6 @@ class Stopped:
     seconds: float
 
 
-Message = Intermediate | Trained | Failed | Stopped
-
-
 class _Stop(Exception):
     """The trial is not worth continuing."""
 
