@@ -149,15 +149,19 @@ def long_reviews(folder: Path) -> str:
 
 
 def hyperpartisan(folder: Path) -> str:
-    """Table 7's second half: means over the five folds of Hyperpartisan, with their standard deviation."""
+    """Table 7's second half: means over folds or seeds of Hyperpartisan, with their standard deviation."""
     results = read_results(folder, "pnlp_mixer")
-    folds: dict[str, list[dict[str, Any]]] = {}
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for label, row in results.get("table 7, ours", {}).items():
         if label.startswith("Hyperpartisan, "):
-            folds.setdefault(label.split(", ")[1], []).append(row)
-    rows = [["model", "folds", "accuracy", "macro F1", 'F1 of "false"', 'F1 of "true"', "paper's F1", "commit"]]
-    for model, found in folds.items():
-        first = found[0]
-        means = [spread([row["mean"][key] for row in found]) for key in ("accuracy", "macro_f1", "f1_false", "f1_true")]
-        rows.append([model, str(len(found)), *means, f"{first['paper'] or ''}", first["provenance"]["commit"][:7]])
-    return as_markdown(rows) if folds else NO_RESULTS
+            _, model, split = label.split(", ")
+            parts.setdefault(("folds" if split.startswith("fold ") else split, model), []).append(row)
+    metrics = ("accuracy", "macro_f1", "f1_false", "f1_true")
+    titles = ("accuracy", "macro F1", 'F1 of "false"', 'F1 of "true"')
+    rows = [["split", "model", "trainings", *titles, "paper's F1", "commit"]]
+    for (split, model), found in sorted(parts.items(), key=lambda item: item[0][0]):
+        seeds = [seed["test"] for row in found for seed in row["seeds"]]
+        values = [spread_or_mean([seed[key] for seed in seeds]) for key in metrics]
+        rows.append([split, model, str(len(seeds)), *values, f"{found[0]['paper'] or ''}"])
+        rows[-1].append(found[0]["provenance"]["commit"][:7])
+    return as_markdown(rows) if parts else NO_RESULTS

@@ -63,6 +63,21 @@ def test_rows_have_the_sizes_that_the_paper_prints(experiment: ModuleType, tmp_p
         assert size == pytest.approx(millions, abs=0.051 if millions >= 1 else 0.0085), label
 
 
+def test_the_published_split_of_hyperpartisan_shares_articles_and_without_them_none(
+    experiment: ModuleType, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hyperpartisan_byarticle"
+    folder.mkdir()
+    with gzip.open(folder / "all.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": f"number {i}", "label": "ab"[i % 2]}) + "\n" for i in range(645))
+    found = {}
+    for split in experiment.SPLITS:
+        _, *parts = experiment.load(f"hyperpartisan:{split}", tmp_path)
+        train, validation, test = (set(part.texts) for part in parts)
+        found[split] = [len(train), len(validation), len(test), len(train & test), len(validation & test)]
+    assert list(found.values()) == [[516, 64, 65, 51, 7], [465, 57, 65, 0, 0]]
+
+
 @pytest.mark.parametrize(("size", "w", "b"), [("base", 1, 256), ("x-small", 0, 64)])
 def test_rows_of_tables_1_3_and_4_differ_from_base_in_what_they_name(
     experiment: ModuleType, tmp_path: Path, size: str, w: int, b: int
