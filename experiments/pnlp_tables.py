@@ -41,7 +41,7 @@ class Row(NamedTuple):
 SIZES = ("x-large", "large", "base", "small", "x-small")
 FOLDS = 5
 # The articles of Hyperpartisan in the split that Longformer's authors publish, by number. Of its 65 test articles, 51
-# are in train, too, and 7 in validation (https://github.com/allenai/longformer/issues/181, where an author confirms it).
+# are in train, too, and 7 in validation (an author confirms it: https://github.com/allenai/longformer/issues/181).
 PUBLISHED_SPLIT = Path(__file__).parent / "hyperpartisan_split.json"
 SPLITS = ("published split", "published split without shared articles")
 LANGUAGES = ("en", "es", "fr", "de", "hi", "th")
