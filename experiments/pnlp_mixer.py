@@ -77,6 +77,14 @@ def slots(rows: Sequence[Mapping[str, Any]], path: Path, vocabulary: str) -> Dat
     return Dataset.from_examples(examples)
 
 
+def without_words(data: Dataset) -> Dataset:
+    """The same slots, of words that are all [UNK]."""
+    return Dataset.from_examples(
+        Example([UNKNOWN] * len(words), target, "unknown", number)
+        for number, (words, target) in enumerate(zip(data.texts, data.targets, strict=True), 1)
+    )
+
+
 def load(name: str, data: Path) -> tuple[str, Dataset, Dataset, Dataset]:
     """The task, and train, validation and test."""
     folder, _, part = name.partition(":")
@@ -89,8 +97,8 @@ def load(name: str, data: Path) -> tuple[str, Dataset, Dataset, Dataset]:
         )
 
     if folder == "mtop_en":
-        train, validation, test = (read(split, "tagging") for split in ("train", "dev", "test"))
-        return "tagging", train, validation, test
+        splits = (read(split, "tagging") for split in ("train", "dev", "test"))
+        return "tagging", *(map(without_words, splits) if part == "unknown" else splits)
     if folder == "xsemplr":
         language, _, vocabulary = part.partition(":")
         both = []

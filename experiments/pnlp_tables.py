@@ -172,11 +172,16 @@ def table_7(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table_8(options: argparse.Namespace) -> Iterator[Row]:
-    """BASE with vocabularies of one language and mBERT's on the rows of six languages; unknown words are [UNK]."""
+    """BASE with vocabularies of one language and mBERT's on the rows of six languages; unknown words are [UNK].
+
+    The last rows are what a vocabulary of another script comes to on all of MTOP English: no word is known.
+    """
     for language, source in itertools.product(LANGUAGES, ("en", "es", "de", "hi", "th", "M")):
         vocabulary = mbert(options) if source == "M" else single_vocabulary(options, source)
         label = f"vocabulary {source}, rows {language}"
         yield Row(label, base(options), f"xsemplr:{language}:{vocabulary}", vocabulary=str(vocabulary))
+    for size in ("x-small", "base"):
+        yield Row(f"{size.upper()}, no word known", model_config(f"pnlp-mixer-{size}"), "mtop_en:unknown")
 
 
 def choices(options: argparse.Namespace) -> Iterator[Row]:
