@@ -117,10 +117,11 @@ def test_readings_of_exact_match_are_beside_what_is_printed(readme: ModuleType, 
             "vocabulary M, rows hi": row(0.6),
             "vocabulary en, rows de": row(0.7),
         },
+        "table 8, paper": {"X-SMALL, no word known": row(0.01), "BASE, no word known": row(0.02)},
     }
     write(tmp_path, "pnlp_mixer", results)
     lines = readme.TABLES["exact_match"](tmp_path).splitlines()
-    assert lines[2] == "| span f1 | -10.0 to +4.0 | -3.0 | 6.0 to 6.0 |"
+    assert lines[2] == "| span f1 | -10.0 to +4.0 | -3.0 | 6.0 | 1.0 to 2.0 |"
 
 
 def test_perplexities_are_in_descending_order(readme: ModuleType, tmp_path: Path) -> None:
