@@ -25,7 +25,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "mixer_family": hypermixer.mixer_family,
     "mixer_family_sizes": hypermixer.mixer_family_sizes,
     "qnli": hypermixer.qnli,
-    "conjnli": hypermixer.conjnli,
     "conjnli_family": hypermixer.conjnli_family,
     "sst2_family": hypermixer.sst2_family,
     "snips_family": hypermixer.snips_family,

@@ -61,13 +61,8 @@ def qnli(folder: Path) -> str:
     return _family(folder, "qnli")
 
 
-def conjnli(folder: Path) -> str:
-    """Transformer and HyperMixer on ConjNLI until validation no longer rises."""
-    return _family(folder, "conjnli, 8 epochs")
-
-
 def conjnli_family(folder: Path) -> str:
-    """The MLP-based models on ConjNLI until validation no longer rises."""
+    """The family on ConjNLI until validation no longer rises."""
     return _family(folder, "conjnli, 8 epochs, extended grid")
 
 
