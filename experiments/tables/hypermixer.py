@@ -113,6 +113,16 @@ def hypermixer_search_conjnli(folder: Path) -> str:
     return _search(folder, "hypermixer_search-conjnli", ())
 
 
+def hypermixer_search_snips_words(folder: Path) -> str:
+    """Figure 3 on SNIPS, as far as it is run on the words as they are."""
+    return _search(folder, "hypermixer_search-snips-words", (10,))
+
+
+def hypermixer_search_conjnli_words(folder: Path) -> str:
+    """Figure 3 on ConjNLI, as far as it is run on the words as they are."""
+    return _search(folder, "hypermixer_search-conjnli-words", ())
+
+
 def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
     """The expected best of one trial, of some numbers of them and of all."""
     best_of = [f"best of {number}" for number in numbers]
