@@ -33,6 +33,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
     "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,
     "hypermixer_search_snips_words": hypermixer.hypermixer_search_snips_words,
+    "hypermixer_search_conjnli_words": hypermixer.hypermixer_search_conjnli_words,
     "gmlp_ablation": gmlp.gmlp_ablation,
     "gmlp_filters": gmlp.gmlp_filters,
     "gmlp_scaling": gmlp.gmlp_scaling,
