@@ -1,14 +1,15 @@
-"""Speed of HyperMixing beside torch's own scaled-dot-product attention with its four projections, forward, one core.
+"""Speed of HyperMixing beside torch's own scaled-dot-product attention with its four projections, on one core.
 
     python benchmarks/hypermixing.py
 
 Width 256, 512 hidden units, tied, sinusoidal positions, output norm and a mask, against attention of 1, 4 and 8 heads
-(8 is the default of torch.nn.Transformer) without a mask. Batches of 8,192 tokens: 256 texts of 32 to one of 8,192.
-"whole" is the same layer with the whole batch at once; "unchunked" is the equation with the whole batch at once and
-nothing else done to it. All run in one process with one thread, in an order that is drawn anew each round; times are
-the thread's CPU time, since a machine that does other work would add its waiting. A ratio is the median of the rounds'
-ratios. The machine's limit is the rate of its float32 matrix product, in turn with the rest; "limit" is the ratio that
-attention's least time would leave to a HyperMixing of nothing but matrix products at the best rate.
+(8 is the default of torch.nn.Transformer) without a mask. Forward, in batches of 8,192 tokens: 256 texts of 32 to one
+of 8,192; and steps of training, forward and backward, in batches of 64 texts of 12 to 128 tokens. "without native" is
+the same layer by torch's operations, as where the native module is not built; "unchunked" is the equation with the
+whole batch at once and nothing else done to it. All run in one process with one thread, in an order that is drawn anew
+each round; times are CPU time, since a machine that does other work would add its waiting. A ratio is the median of the
+rounds' ratios. The machine's limit is the rate of its float32 matrix product, in turn with the rest; "limit" is the
+ratio that attention's least time would leave to a HyperMixing of nothing but matrix products at the best rate.
 Then: time per token at 8,192 against 512, in turn; and building a layer of width 512 for 3,000 positions.
 Written to benchmarks/results/hypermixing.json.
 """
@@ -18,6 +19,8 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,12 +29,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.cost import provenance
+from mixling.layers.precision import has_bfloat16
 from mixling.mixers import HyperMixing, HyperMixingConfig, hypermixing
 
 DIM, HIDDEN, TOKENS = 256, 512, 8192
 HEADS = (1, 4, 8)
-RIVALS = (*(f"attention {n}" for n in HEADS), "whole", "unchunked")
+RIVALS = (*(f"attention {n}" for n in HEADS), "without native", "unchunked")
 LENGTHS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+TRAINED = (12, 24, 48, 128)
+TEXTS = 64
 REACH = {
     "unchunked at 32": 1.8,
     "attention": {"256": 1.0, "512": 1.8, "2048": 4.0, "8192": 13.0},
@@ -56,13 +62,13 @@ class Attention(nn.Module):
         return self.out(F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
 
 
-def whole(mixer: HyperMixing, x: Tensor, mask: Tensor) -> Tensor:
-    """The layer on the whole batch at once."""
-    usual, hypermixing.HIDDEN_BYTES = hypermixing.HIDDEN_BYTES, 2**40
+def without_native(mixer: HyperMixing, x: Tensor, mask: Tensor) -> Tensor:
+    """The layer by torch's operations."""
+    usual, hypermixing.can_fuse = hypermixing.can_fuse, lambda *given: False
     try:
         return mixer(x, mask)
     finally:
-        hypermixing.HIDDEN_BYTES = usual
+        hypermixing.can_fuse = usual
 
 
 def unchunked(mixer: HyperMixing, x: Tensor, mask: Tensor) -> Tensor:
@@ -94,7 +100,7 @@ def evaluate(length: int, seconds: float) -> dict[str, Any]:
     calls: Calls = {f"attention {n}": lambda m=Attention(n).eval(): m(x) for n in HEADS}
     calls |= {
         "hypermixing": lambda: mixer(x, mask),
-        "whole": lambda: whole(*given),
+        "without native": lambda: without_native(*given),
         "unchunked": lambda: unchunked(*given),
         "gemm": lambda: a @ a,
     }
@@ -114,6 +120,37 @@ def evaluate(length: int, seconds: float) -> dict[str, Any]:
         "gemm_gflops": round(rate, 1),
         "share_of_gemm_rate": round(gflop / least["hypermixing"] / rate, 2),
         "limit": {f"attention {n}": round(least[f"attention {n}"] * rate / gflop, 2) for n in HEADS},
+    }
+
+
+def train(length: int, bfloat16: bool, seconds: float) -> dict[str, Any]:
+    """Medians and ratios of steps of training."""
+    mixer, x, mask = layer(length, TEXTS)
+    mixer.train()
+    x.requires_grad_()
+    attentions = {n: Attention(n) for n in HEADS}
+    weights = torch.randn(TEXTS, length, DIM)
+
+    def step(forward: Callable[[], Tensor]) -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            out = forward()
+        out.backward(weights.to(out.dtype))
+
+    forwards: dict[str, Callable[[], Tensor]] = {f"attention {n}": lambda n=n: attentions[n](x) for n in HEADS}
+    forwards |= {
+        "hypermixing": lambda: mixer(x, mask),
+        "without native": lambda: without_native(mixer, x, mask),
+        "unchunked": lambda: unchunked(mixer, x, mask),
+    }
+    calls: Calls = {name: lambda forward=forward: step(forward) for name, forward in forwards.items()}
+    spent = in_turn(calls, rounds_in(calls, seconds), time.process_time)
+    return {
+        "length": length,
+        "batch": TEXTS,
+        "precision": "bfloat16" if bfloat16 else "float32",
+        "rounds": len(spent["hypermixing"]),
+        "median_ms": {name: round(1e3 * statistics.median(values), 2) for name, values in spent.items()},
+        "faster_than": {name: ratio(spent[name], spent["hypermixing"]) for name in RIVALS},
     }
 
 
@@ -160,6 +197,10 @@ def main() -> None:
             "time_per_token": per_token(options.seconds),
             "build_ms": building(),
         }
+    halves = (False, True) if has_bfloat16(torch.device("cpu")) else (False,)
+    report["training"] = [train(length, half, options.seconds) for half in halves for length in TRAINED]
+    for row in report["training"]:
+        print(json.dumps(row), flush=True)
     print(json.dumps({name: report[name] for name in ("time_per_token", "build_ms")}))
     report["provenance"] = made
     options.out.write_text(json.dumps(report, indent=1) + "\n")

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import TagScores, fused, sequence_losses
-from mixling.mixers import TokenMLPConfig
+from mixling.mixers import HyperMixingConfig, TokenMLPConfig
+from mixling.mixers.hypermixing import FUSED_TOKENS
 from mixling.models import (
     Block,
     BlockConfig,
@@ -51,6 +52,16 @@ def gradients(module: nn.Module, call: Callable[..., Tensor], *inputs: Tensor, t
     found = {name: item.grad for name, item in module.named_parameters()}
     found |= {str(i): item.grad for i, item in enumerate(leaves) if item.is_floating_point()}
     return {"out": out} | {name: grad for name, grad in found.items() if grad is not None}
+
+
+def used_functions(out: Tensor) -> str:
+    """The names of all nodes of a graph."""
+    names, nodes = "", [out.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        names += f"{type(node).__name__} "
+        nodes += [following for following, _ in node.next_functions if following is not None]
+    return names
 
 
 def assert_same(
@@ -147,6 +158,57 @@ def test_an_mlp_over_tokens(
     x[~mask] = torch.nan
     assert torch.equal(mixer(x, mask), found)
     assert found[~mask][-1].isfinite().all()
+
+
+@pytest.mark.parametrize(("dim", "hidden", "heads"), [(16, 5, 1), (80, 70, 1), (128, 144, 2)])
+@pytest.mark.parametrize(("length", "context"), [(1, 7), (13, 0), (32, 1), (66, 0), (9, 80)])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("registers")
+def test_mixing_with_generated_weights(
+    monkeypatch: pytest.MonkeyPatch,
+    dim: int,
+    hidden: int,
+    heads: int,
+    length: int,
+    context: int,
+    tied: bool,
+    threads: int,
+) -> None:
+    """Of the tokens themselves, and of a context."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(fused, "_WORK_OF_THREAD", 1_000)
+    mixer = HyperMixingConfig(hidden_dim=hidden, num_heads=heads, tied=tied, norm=False).build(dim, 80)
+    monkeypatch.setattr(mixer, "_factored", lambda rows, uses: False)
+    given = [torch.randn(4, length, dim), torch.arange(length) < torch.tensor([[length], [1], [0], [length // 2 + 1]])]
+    if context:
+        given += [torch.randn(4, context, dim), torch.arange(context) < torch.tensor([[1], [context], [context], [0]])]
+    assert_same(monkeypatch, fused.GeneratedMixing, mixer, mixer, *given)
+
+
+@pytest.mark.parametrize(("length", "is_fused"), [(FUSED_TOKENS, True), (FUSED_TOKENS + 1, False)])
+def test_generated_weights_in_bfloat16_are_mixed_in_the_faster_way(length: int, is_fused: bool) -> None:
+    mixer = HyperMixingConfig(hidden_dim=64, norm=False).build(64, 80)
+    x, mask = torch.randn(2, length, 64), torch.ones(2, length, dtype=torch.bool)
+    outs = {}
+    for training in (True, False):
+        with torch.autocast("cpu", torch.bfloat16):
+            outs[training] = mixer.train(training)(x, mask)
+    assert ("GeneratedMixing" in used_functions(outs[True])) == is_fused
+    assert "GeneratedMixing" not in used_functions(outs[False])
+    error = (outs[True] - outs[False]).abs().max() / outs[False].abs().max()
+    assert error <= TOLERANCE[torch.bfloat16]
+
+
+@pytest.mark.usefixtures("registers")
+def test_gradients_far_from_zero_are_no_subnormal_numbers() -> None:
+    """With which processors compute a hundred times as slowly."""
+    x, w1 = torch.full((1, 1, 16), 13.25), torch.tensor([[[-1.0, 1.0]]])
+    leaves = [item.requires_grad_() for item in (x, w1, torch.full((1, 1, 2), 1e-3))]
+    fused.GeneratedMixing.apply(*leaves).sum().backward()
+    for leaf in leaves:
+        assert ((leaf.grad == 0) | (leaf.grad.abs() > torch.finfo(torch.float32).tiny)).all()
+    assert leaves[1].grad[0, 0, 0].abs() < 1e-6 < leaves[1].grad[0, 0, 1]
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -271,6 +333,14 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         native.token_mlp(16, False, 1, 2, 16, 3, 4, *mlp[:-1], None)
     with pytest.raises(ValueError, match="argument 8 has another size"):
         native.token_mlp(16, False, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
+    of_text = tokens, weights[None, :2].copy(), weights[None, :1].copy()
+    native.generated(16, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy())
+    with pytest.raises(ValueError, match="argument 7 has another size"):
+        native.generated(16, 1, 2, 1, 16, 5, *of_text, tokens[:, :1].copy())
+    with pytest.raises(ValueError, match="different numbers of tokens"):
+        native.generated(16, 1, 2, 1, 16, 4, *of_text[:2], None, tokens[:, :1].copy())
+    with pytest.raises(ValueError, match="an array is None"):
+        native.generated_backward(16, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy(), tokens, weights[:2].copy(), None)
     scores, losses = (np.zeros((1, 2, 3), np.float32), np.zeros((3, 3), np.float32)), np.zeros(1, np.float32)
     native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses)
     with pytest.raises(ValueError, match="target is out of range"):

@@ -18,6 +18,7 @@ from mixling.layers import RelativePositions
 from mixling.layers import mixer as base
 from mixling.layers.positions import RelativeBias
 from mixling.mixers import Attention, AttentionConfig, mixer_config
+from mixling.mixers.attention import EXPLICIT_KEYS
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)
@@ -324,6 +325,34 @@ def test_the_form_with_dropout_and_that_of_training_on_a_gpu_is_the_kernel_s() -
         y = mixer(x, mask)
         found.append((y, *torch.autograd.grad(y.square().sum(), [x, *mixer.parameters()])))
     torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("length", [5, EXPLICIT_KEYS, EXPLICIT_KEYS + 1])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_few_keys_in_bfloat16_are_trained_without_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, length: int, dtype: torch.dtype
+) -> None:
+    mixer = built(positions=T5_POSITIONS).float().train()
+    x, mask = (item.float() if item.is_floating_point() else item for item in drawn([length, 3]))
+    used: list[bool] = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def noting(*given: Any, **options: Any) -> Tensor:
+        used.append(torch.is_grad_enabled())
+        return kernel(*given, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noting)
+
+    def mixed() -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.bfloat16):
+            return mixer(x, mask)
+
+    y = mixed()
+    assert used == ([] if dtype is torch.bfloat16 and length <= EXPLICIT_KEYS else [True])
+    with torch.no_grad():
+        other = mixed()
+    assert used[-1:] == [False]
+    torch.testing.assert_close(y[mask].detach(), other[mask], rtol=0.0, atol=0.02 * float(other[mask].abs().max()))
 
 
 def test_steps_keep_keys_and_values_and_cross_steps_the_context() -> None:

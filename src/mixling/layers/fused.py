@@ -196,6 +196,58 @@ class TokenMixing(torch.autograd.Function):
         return out, None, *_sum(_in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand)))
 
 
+class GeneratedMixing(torch.autograd.Function):
+    """W2 gelu(W1^T X) of each text, whose weights are its own: W1 is of the tokens that are read, W2 of those written.
+
+    The hidden layer (H, D) is not kept for the gradients, which compute it again.
+
+    Args of apply:
+        x: (*B, M, D).
+        w1: (*B, M, H).
+        w2: (*B, N, H); None: w1.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Float[Tensor, "*B M D"], w1: Float[Tensor, "*B M H"], w2: Float[Tensor, "*B N H"] | None
+    ) -> Float[Tensor, "*B N D"]:
+        w1, w2 = w1.float(), None if w2 is None else w2.float()
+        out = x.new_empty(*x.shape[:-2], (w1 if w2 is None else w2).shape[-2], x.shape[-1])
+        ctx.sizes = x.shape[-2], out.shape[-2], x.shape[-1], w1.shape[-1]
+        arrays = _arrays(*_texts(x, w1, w2, out))
+
+        def compute(at: slice) -> None:
+            parts = (item if item is None else item[at] for item in arrays)
+            _native.generated(_REGISTERS, at.stop - at.start, *ctx.sizes, *parts)
+
+        _in_parts(compute, len(arrays[0]), _work(*ctx.sizes))
+        ctx.save_for_backward(x, w1, w2)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "*B N D"]) -> tuple[Tensor | None, ...]:
+        x, w1, w2 = ctx.saved_tensors
+        found = [None if item is None else item.new_empty(item.shape) for item in (x, w1, w2)]
+        arrays = _arrays(*_texts(x, w1, w2, grad.float(), *found))
+
+        def compute(at: slice) -> None:
+            parts = (item if item is None else item[at] for item in arrays)
+            _native.generated_backward(_REGISTERS, at.stop - at.start, *ctx.sizes, *parts)
+
+        _in_parts(compute, len(arrays[0]), 3 * _work(*ctx.sizes))
+        return tuple(found)
+
+
+def _texts(*tensors: Tensor | None) -> list[Tensor | None]:
+    """Return tensors (*B, N, D) as (B, N, D)."""
+    return [None if item is None else item.flatten(0, -3) for item in tensors]
+
+
+def _work(read: int, written: int, dim: int, hidden: int) -> int:
+    return (read + written) * dim * hidden
+
+
 class Windows(torch.autograd.Function):
     """Tokens x_i = b + sum over o = -w..w of A_o s_{i+o}, from one vector s (U, S) per distinct word.
 

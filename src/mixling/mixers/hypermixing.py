@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from mixling.layers.fused import GeneratedMixing, can_fuse
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
@@ -20,7 +21,9 @@ from mixling.layers.positions import PositionKind, Positions, PublishedPositions
 
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; for
 # a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py measures both).
-HIDDEN_BYTES = 2**19
+HIDDEN_BYTES = 2**21
+# Tokens up to which the fused form, in float32, is faster than torch's products in bfloat16.
+FUSED_TOKENS = 32
 # Positions that the causal form mixes at once: the products of its running sums grow with them, its steps shrink.
 CAUSAL_STEPS = 8
 # Positions whose sums are held at once, a multiple of CAUSAL_STEPS.
@@ -102,7 +105,10 @@ class HyperMixing(Mixer):
         with _ranged(w1):
             if w1.matrix is None or w2.matrix is None:  # long inputs, beside which the hidden layers are small
                 return self._merge(w2.scatter(gelu_inplace(w1.gather(values))), x.dtype)
-            mix = _mix_causally if self.causal and context is None else _mix
+            causal = self.causal and context is None
+            if not causal and self._fused(x, source, w1.matrix):
+                return self._merge(GeneratedMixing.apply(values, w1.matrix, None if shared else w2.matrix), x.dtype)
+            mix = _mix_causally if causal else _mix
             if torch.compiler.is_compiling() or x.device.type != "cpu":
                 return self._merge(mix(w1.matrix, values.to(w1.matrix.dtype), w2.matrix), x.dtype)
             size = max(1, HIDDEN_BYTES // (self.hidden_dim * self.head_dim * x.element_size()))
@@ -176,6 +182,12 @@ class HyperMixing(Mixer):
             return False
         units = self.hidden_dim // self.num_heads
         return uses * (length + units) * self.head_dim < (1 + uses) * length * units
+
+    def _fused(self, x: Float[Tensor, "B N D"], source: Float[Tensor, "B M D"], matrix: Tensor) -> bool:
+        """Return whether the fused form can be used on x, and is the faster one."""
+        return can_fuse(x, self.training, self.head_dim) and (
+            matrix.dtype == torch.float32 or max(x.shape[1], source.shape[1]) <= FUSED_TOKENS
+        )
 
     def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:
         made = network(self._split(self.positions(x, start)), factored=self._factored(x.shape[1], uses))

@@ -46,6 +46,13 @@ typedef struct {
     float *of_expand, *of_expand_bias, *of_contract, *of_contract_bias;
 } token_mlp_task;
 
+/* Tokens `read` of X and `written` of the output; without W2, W1 is in its place, and of_w1 the gradient of both. */
+typedef struct {
+    size_t texts, read, written, dim, hidden;
+    const float *x, *w1, *w2, *of_out;
+    float *out, *of_w1, *of_w2; /* `out` is the gradient of x backward */
+} generated_task;
+
 typedef struct {
     size_t words, width, dim, window, texts, length;
     int half; /* products in bfloat16, in a matrix unit */
@@ -81,6 +88,7 @@ typedef struct {
 typedef struct {
     int (*feed_forward)(const feed_forward_task *), (*feed_forward_backward)(const feed_forward_task *);
     int (*token_mlp)(const token_mlp_task *), (*token_mlp_backward)(const token_mlp_task *);
+    int (*generated)(const generated_task *), (*generated_backward)(const generated_task *);
     int (*windows)(const windows_task *), (*windows_backward)(const windows_task *);
     int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
     void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
@@ -100,11 +108,16 @@ static void transpose(size_t m, size_t n, const float *x, float *to) {
 static size_t sixteens(size_t n) { return (n + 15) / 16 * 16; }
 static size_t larger(size_t m, size_t n) { return m > n ? m : n; }
 
+/* Copy x (m, n), whose rows are `wide` apart, to rows `to_wide` apart. */
+static void copy_rows(size_t m, size_t n, const float *x, size_t wide, float *to, size_t to_wide) {
+    for (size_t i = 0; i < m; i++) memcpy(to + i * to_wide, x + i * wide, n * sizeof(float));
+}
+
 /* A copy of x (m, n), whose rows are `wide` apart, with rows `to_wide` apart and zeros between: no power of two, so that a
    column's values are in all sets of a cache. */
 static float *spaced(size_t m, size_t n, size_t wide, const float *x, size_t to_wide) {
     float *out = zeros(m * to_wide);
-    for (size_t i = 0; out && i < m; i++) memcpy(out + i * to_wide, x + i * wide, n * sizeof(float));
+    if (out) copy_rows(m, n, x, wide, out, to_wide);
     return out;
 }
 
@@ -373,6 +386,34 @@ static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
     RUN(t.half ? token_mlp_backward_tiles(&t) : kernels->token_mlp_backward(&t));
 }
 
+static generated_task read_generated(call *c) {
+    generated_task t = {.texts = count(c, MOST_LONG), .read = 0};
+    t.read = count(c, MOST_LONG), t.written = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE);
+    require_width(c, t.dim);
+    t.x = input(c, t.texts * t.read * t.dim), t.w1 = input(c, t.texts * t.read * t.hidden);
+    t.w2 = input(c, t.texts * t.written * t.hidden);
+    require(c, t.x && t.w1, "an array is None");
+    require(c, t.w2 || t.read == t.written, "weights are shared by different numbers of tokens");
+    return t;
+}
+
+static PyObject *generated(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    generated_task t = read_generated(&c);
+    t.out = output(&c, t.texts * t.written * t.dim);
+    require(&c, t.out != NULL, "an array is None");
+    RUN(kernels->generated(&t));
+}
+
+static PyObject *generated_backward(PyObject *self, PyObject *arguments) {
+    BEGIN(self, arguments);
+    generated_task t = read_generated(&c);
+    t.of_out = input(&c, t.texts * t.written * t.dim), t.out = output(&c, t.texts * t.read * t.dim);
+    t.of_w1 = output(&c, t.texts * t.read * t.hidden), t.of_w2 = output(&c, t.texts * t.written * t.hidden);
+    require(&c, t.of_out && t.out && t.of_w1 && !t.w2 == !t.of_w2, "an array is None");
+    RUN(kernels->generated_backward(&t));
+}
+
 static windows_task read_windows(call *c) {
     windows_task t = {.half = count(c, 1) != 0, .width = 0};
     t.half = t.half && can_tile(c->widest);
@@ -496,6 +537,8 @@ static PyMethodDef METHODS[] = {
     {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
     {"token_mlp", token_mlp, METH_VARARGS, "Compute an MLP over the tokens of each text."},
     {"token_mlp_backward", token_mlp_backward, METH_VARARGS, "Compute the gradients of `token_mlp`."},
+    {"generated", generated, METH_VARARGS, "Compute an MLP over the tokens of each text with its own weights."},
+    {"generated_backward", generated_backward, METH_VARARGS, "Compute the gradients of `generated`."},
     {"windows", windows, METH_VARARGS, "Compute tokens from the sums of words around them."},
     {"windows_backward", windows_backward, METH_VARARGS, "Compute the gradients of `windows`."},
     {"pools", pools, METH_VARARGS, "Compute three pools over tokens."},

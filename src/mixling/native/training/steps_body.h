@@ -106,7 +106,7 @@ INLINE VECTOR NAME(normal_cdf)(VECTOR x) {
     return 0.5f + 0.5f * t * p / q;
 }
 
-/* e^x for x <= 0, and 0 from -87 on: 2^n times a polynomial of what is left of x. */
+/* e^x for x <= 0, and e^-87 below -87: 2^n times a polynomial of what is left of x. */
 INLINE VECTOR NAME(exponential)(VECTOR x) {
     VECTOR least = (VECTOR){0} - 87.0f;
     x = NAME(choose)(x < least, least, x);
@@ -153,8 +153,9 @@ INLINE VECTOR NAME(gelu_and_slope)(VECTOR x, VECTOR *slope) {
     *slope = (VECTOR)of;
     return (VECTOR)out;
 #else
-    VECTOR cdf = NAME(normal_cdf)(x);
-    *slope = cdf + x * NAME(exponential)(-0.5f * x * x) * 0.398942280401432678f;
+    /* Far from zero the density is 0: products with numbers below 1e-38 take a hundred times as long as others. */
+    VECTOR cdf = NAME(normal_cdf)(x), power = -0.5f * x * x, zero = {0}, least = zero - 50.0f;
+    *slope = cdf + x * NAME(choose)(power > least, NAME(exponential)(power), zero) * 0.398942280401432678f;
     return x * cdf;
 #endif
 }
@@ -536,11 +537,12 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
     }
 }
 
+#include "generated_body.h"
 #include "sequences_body.h"
 
 static const step_kernels NAME(steps) = {
-    NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(windows), NAME(windows_backward),
-    NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
+    NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(generated),
+    NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
 };
 
 #undef VECTOR
