@@ -16,8 +16,8 @@ from mixling.layers.masks import real, visible
 from mixling.layers.mixer import Mixer, MixerConfig, State, appended
 from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
 
-# Keys up to which a CPU computes the gradients of the explicit form faster in bfloat16: in half the time at this number,
-# in a tenth at 12. Its memory grows with their square.
+# Keys up to which a CPU computes the gradients of the explicit form faster in bfloat16, in half the time at this number
+# and in a tenth at 12. Its memory grows with the square of the keys.
 EXPLICIT_KEYS = 128
 
 
