@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import TagScores, fused, sequence_losses
-from mixling.mixers import HyperMixingConfig, TokenMLPConfig
-from mixling.mixers.hypermixing import FUSED_TOKENS
+from mixling.mixers import HyperMixingConfig, TokenMLPConfig, hypermixing
 from mixling.models import (
     Block,
     BlockConfig,
@@ -164,6 +163,7 @@ def test_an_mlp_over_tokens(
 @pytest.mark.parametrize(("length", "context"), [(1, 7), (13, 0), (32, 1), (66, 0), (9, 80)])
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.usefixtures("registers")
 def test_mixing_with_generated_weights(
     monkeypatch: pytest.MonkeyPatch,
@@ -174,8 +174,10 @@ def test_mixing_with_generated_weights(
     context: int,
     tied: bool,
     threads: int,
+    precision: torch.dtype,
 ) -> None:
     """Of the tokens themselves, and of a context."""
+    monkeypatch.setattr(hypermixing, "FUSED_TOKENS", 80)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(fused, "_WORK_OF_THREAD", 1_000)
     mixer = HyperMixingConfig(hidden_dim=hidden, num_heads=heads, tied=tied, norm=False).build(dim, 80)
@@ -183,11 +185,13 @@ def test_mixing_with_generated_weights(
     given = [torch.randn(4, length, dim), torch.arange(length) < torch.tensor([[length], [1], [0], [length // 2 + 1]])]
     if context:
         given += [torch.randn(4, context, dim), torch.arange(context) < torch.tensor([[1], [context], [context], [0]])]
-    assert_same(monkeypatch, fused.GeneratedMixing, mixer, mixer, *given)
+    assert_same(monkeypatch, fused.GeneratedMixing, mixer, mixer, *given, precision=precision)
 
 
-@pytest.mark.parametrize(("length", "is_fused"), [(FUSED_TOKENS, True), (FUSED_TOKENS + 1, False)])
-def test_generated_weights_in_bfloat16_are_mixed_in_the_faster_way(length: int, is_fused: bool) -> None:
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.usefixtures("registers")
+def test_generated_weights_in_bfloat16_are_mixed_in_the_faster_way(more: int) -> None:
+    length, is_fused = hypermixing.FUSED_TOKENS + more, not more or fused.has_matrix_unit()
     mixer = HyperMixingConfig(hidden_dim=64, norm=False).build(64, 80)
     x, mask = torch.randn(2, length, 64), torch.ones(2, length, dtype=torch.bool)
     outs = {}
@@ -334,13 +338,15 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 8 has another size"):
         native.token_mlp(16, False, 1, 2, 16, 3, 4, tokens, real[:, :1].copy(), *mlp[2:])
     of_text = tokens, weights[None, :2].copy(), weights[None, :1].copy()
-    native.generated(16, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy())
-    with pytest.raises(ValueError, match="argument 7 has another size"):
-        native.generated(16, 1, 2, 1, 16, 5, *of_text, tokens[:, :1].copy())
+    native.generated(16, False, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy())
+    with pytest.raises(ValueError, match="argument 8 has another size"):
+        native.generated(16, False, 1, 2, 1, 16, 5, *of_text, tokens[:, :1].copy())
     with pytest.raises(ValueError, match="different numbers of tokens"):
-        native.generated(16, 1, 2, 1, 16, 4, *of_text[:2], None, tokens[:, :1].copy())
+        native.generated(16, False, 1, 2, 1, 16, 4, *of_text[:2], None, tokens[:, :1].copy())
     with pytest.raises(ValueError, match="an array is None"):
-        native.generated_backward(16, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy(), tokens, weights[:2].copy(), None)
+        native.generated_backward(
+            16, False, 1, 2, 1, 16, 4, *of_text, tokens[:, :1].copy(), tokens, weights[:2].copy(), None
+        )
     scores, losses = (np.zeros((1, 2, 3), np.float32), np.zeros((3, 3), np.float32)), np.zeros(1, np.float32)
     native.sequence_losses(16, 1, 2, 3, -1, *scores, np.array([2, -1]), None, None, losses)
     with pytest.raises(ValueError, match="target is out of range"):

@@ -46,6 +46,11 @@ def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
     return supported and fits and training == torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
+def has_matrix_unit() -> bool:
+    """Return whether products are computed in a matrix unit under autocast to bfloat16."""
+    return _native is not None and _REGISTERS == _TILE and _native.has_matrix_unit()
+
+
 def _arrays(*tensors: Tensor | None) -> list[Any]:
     """Return tensors as contiguous arrays, which share their memory if they are contiguous."""
     return [None if item is None else item.detach().contiguous().numpy() for item in tensors]
@@ -107,7 +112,7 @@ class FeedForwardSublayer(torch.autograd.Function):
         dim, inner = rows.shape[1], len(expand)
         half = _casts_to_bfloat16()
         # A matrix unit computes hidden layers again in less time than memory takes to keep those of a whole batch.
-        again = half and _REGISTERS == _TILE and _native.has_matrix_unit()
+        again = half and has_matrix_unit()
         hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
         made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)
@@ -213,12 +218,12 @@ class GeneratedMixing(torch.autograd.Function):
     ) -> Float[Tensor, "*B N D"]:
         w1, w2 = w1.float(), None if w2 is None else w2.float()
         out = x.new_empty(*x.shape[:-2], (w1 if w2 is None else w2).shape[-2], x.shape[-1])
-        ctx.sizes = x.shape[-2], out.shape[-2], x.shape[-1], w1.shape[-1]
+        ctx.half, ctx.sizes = _casts_to_bfloat16(), (x.shape[-2], out.shape[-2], x.shape[-1], w1.shape[-1])
         arrays = _arrays(*_texts(x, w1, w2, out))
 
         def compute(at: slice) -> None:
             parts = (item if item is None else item[at] for item in arrays)
-            _native.generated(_REGISTERS, at.stop - at.start, *ctx.sizes, *parts)
+            _native.generated(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
 
         _in_parts(compute, len(arrays[0]), _work(*ctx.sizes))
         ctx.save_for_backward(x, w1, w2)
@@ -233,7 +238,7 @@ class GeneratedMixing(torch.autograd.Function):
 
         def compute(at: slice) -> None:
             parts = (item if item is None else item[at] for item in arrays)
-            _native.generated_backward(_REGISTERS, at.stop - at.start, *ctx.sizes, *parts)
+            _native.generated_backward(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
 
         _in_parts(compute, len(arrays[0]), 3 * _work(*ctx.sizes))
         return tuple(found)

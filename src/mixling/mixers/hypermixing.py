@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from mixling.layers.fused import GeneratedMixing, can_fuse
+from mixling.layers.fused import GeneratedMixing, can_fuse, has_matrix_unit
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
@@ -22,7 +22,7 @@ from mixling.layers.positions import PositionKind, Positions, PublishedPositions
 # On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; for
 # a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py measures both).
 HIDDEN_BYTES = 2**21
-# Tokens up to which the fused form, in float32, is faster than torch's products in bfloat16.
+# Tokens up to which the fused form in float32 is faster than torch's products in bfloat16.
 FUSED_TOKENS = 32
 # Positions that the causal form mixes at once: the products of its running sums grow with them, its steps shrink.
 CAUSAL_STEPS = 8
@@ -186,7 +186,7 @@ class HyperMixing(Mixer):
     def _fused(self, x: Float[Tensor, "B N D"], source: Float[Tensor, "B M D"], matrix: Tensor) -> bool:
         """Return whether the fused form can be used on x, and is the faster one."""
         return can_fuse(x, self.training, self.head_dim) and (
-            matrix.dtype == torch.float32 or max(x.shape[1], source.shape[1]) <= FUSED_TOKENS
+            matrix.dtype == torch.float32 or has_matrix_unit() or max(x.shape[1], source.shape[1]) <= FUSED_TOKENS
         )
 
     def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:

@@ -49,6 +49,7 @@ typedef struct {
 /* Tokens `read` of X and `written` of the output; without W2, W1 is in its place, and of_w1 the gradient of both. */
 typedef struct {
     size_t texts, read, written, dim, hidden;
+    int half; /* products in bfloat16, in a matrix unit */
     const float *x, *w1, *w2, *of_out;
     float *out, *of_w1, *of_w2; /* `out` is the gradient of x backward */
 } generated_task;
@@ -210,6 +211,7 @@ static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, c
 #include "steps_body.h"
 #include "steps_bf16.h"
 #include "token_mlp_tiles.h"
+#include "generated_tiles.h"
 
 static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_supports("avx512bf16"); }
 #else
@@ -224,6 +226,8 @@ static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, c
 }
 static int token_mlp_tiles(const token_mlp_task *t) { return t != NULL; }
 static int token_mlp_backward_tiles(const token_mlp_task *t) { return t != NULL; }
+static int generated_tiles(const generated_task *t) { return t != NULL; }
+static int generated_backward_tiles(const generated_task *t) { return t != NULL; }
 static int feed_forward_bf16(const feed_forward_task *t) { return t != NULL; }
 static int feed_forward_backward_bf16(const feed_forward_task *t) { return t != NULL; }
 #endif
@@ -387,7 +391,8 @@ static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
 }
 
 static generated_task read_generated(call *c) {
-    generated_task t = {.texts = count(c, MOST_LONG), .read = 0};
+    generated_task t = {.half = count(c, 1) != 0, .read = 0};
+    t.half = t.half && can_tile(c->widest), t.texts = count(c, MOST_LONG);
     t.read = count(c, MOST_LONG), t.written = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE);
     require_width(c, t.dim);
     t.x = input(c, t.texts * t.read * t.dim), t.w1 = input(c, t.texts * t.read * t.hidden);
@@ -402,7 +407,7 @@ static PyObject *generated(PyObject *self, PyObject *arguments) {
     generated_task t = read_generated(&c);
     t.out = output(&c, t.texts * t.written * t.dim);
     require(&c, t.out != NULL, "an array is None");
-    RUN(kernels->generated(&t));
+    RUN(t.half ? generated_tiles(&t) : kernels->generated(&t));
 }
 
 static PyObject *generated_backward(PyObject *self, PyObject *arguments) {
@@ -411,7 +416,7 @@ static PyObject *generated_backward(PyObject *self, PyObject *arguments) {
     t.of_out = input(&c, t.texts * t.written * t.dim), t.out = output(&c, t.texts * t.read * t.dim);
     t.of_w1 = output(&c, t.texts * t.read * t.hidden), t.of_w2 = output(&c, t.texts * t.written * t.hidden);
     require(&c, t.of_out && t.out && t.of_w1 && !t.w2 == !t.of_w2, "an array is None");
-    RUN(kernels->generated_backward(&t));
+    RUN(t.half ? generated_backward_tiles(&t) : kernels->generated_backward(&t));
 }
 
 static windows_task read_windows(call *c) {

@@ -542,7 +542,8 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
 
 static const step_kernels NAME(steps) = {
     NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(generated),
-    NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags), NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
+    NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags),
+    NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
 };
 
 #undef VECTOR

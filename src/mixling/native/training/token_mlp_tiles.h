@@ -5,16 +5,26 @@ enum { TILED_UNITS = 128 }; /* hidden units at a time: what is written is not re
 
 static size_t thirty_twos(size_t n) { return (n + 31) / 32 * 32; }
 
-/* x (m, n), whose values are at x[i row + j next], in halves, with zeros up to (to_m, to_n). */
-BF16 static uint16_t *padded_halves(
-    size_t m, size_t n, const float *x, size_t row, size_t next, size_t to_m, size_t to_n) {
-    uint16_t *out = (uint16_t *)zeros(to_m * to_n / 2);
-    for (size_t i = 0; out && i < m; i++)
-        for (size_t first = 0; first < n; first += 16) {
-            float values[16] = {0};
-            for (size_t j = 0; j < 16 && first + j < n; j++) values[j] = x[i * row + (first + j) * next];
-            _mm256_storeu_si256((__m256i *)(void *)(out + i * to_n + first), halves(load(values)));
+/* The halves of x (m, n), whose values are at x[i row + j next], with zeros up to a multiple of 32 columns. */
+BF16 static void halve_rows(size_t m, size_t n, const float *x, size_t row, size_t next, uint16_t *to) {
+    __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    places = _mm512_mullo_epi32(places, _mm512_set1_epi32((int)next));
+    for (size_t i = 0, wide = thirty_twos(n); i < m; i++, to += wide)
+        for (size_t first = 0; first < wide; first += 16) {
+            const float *at = x + i * row + first * next;
+            __mmask16 real = first >= n ? 0 : n - first < 16 ? (__mmask16)((1u << (n - first)) - 1) : 0xFFFF;
+            __m512 values = next == 1 ? _mm512_maskz_loadu_ps(real, at)
+                                      : _mm512_mask_i32gather_ps(_mm512_setzero_ps(), real, places, at, 4);
+            _mm256_storeu_si256((__m256i *)(void *)(to + first), halves(values));
         }
+}
+
+static uint16_t *zero_halves(size_t m, size_t n) { return (uint16_t *)zeros(m * n / 2); }
+
+/* The same in memory of its own, with zeros up to `to_m` rows. */
+BF16 static uint16_t *padded_halves(size_t m, size_t n, const float *x, size_t row, size_t next, size_t to_m) {
+    uint16_t *out = zero_halves(to_m, thirty_twos(n));
+    if (out) halve_rows(m, n, x, row, next, out);
     return out;
 }
 
@@ -43,8 +53,8 @@ static void multiply_halves(
 
 BF16 static int token_mlp_tiles(const token_mlp_task *t) {
     size_t D = t->dim, H = t->hidden, L = t->length, deep = thirty_twos(L), wide = thirty_twos(H);
-    uint16_t *expand = padded_halves(H, L, t->expand, t->max_len, 1, H, deep);
-    uint16_t *contract = padded_halves(L, H, t->contract, H, 1, sixteens(L), wide);
+    uint16_t *expand = padded_halves(H, L, t->expand, t->max_len, 1, H);
+    uint16_t *contract = padded_halves(L, H, t->contract, H, 1, sixteens(L));
     float *x = allocate(L * D), *hidden = allocate(TILED_UNITS * D), *outs = allocate(sixteens(L) * D);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *pairs = (uint32_t *)allocate(TILED_UNITS / 2 * D);
     int done = expand && contract && x && hidden && outs && x_pairs && pairs;
@@ -80,9 +90,9 @@ BF16 static int token_mlp_tiles(const token_mlp_task *t) {
 
 BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
     size_t D = t->dim, H = t->hidden, L = t->length, rows = sixteens(L), deep = thirty_twos(L), wide = thirty_twos(H);
-    uint16_t *expand = padded_halves(H, L, t->expand, t->max_len, 1, H, deep);
-    uint16_t *by_unit = padded_halves(H, L, t->contract, 1, H, H, deep);
-    uint16_t *by_token = padded_halves(L, H, t->expand, 1, t->max_len, rows, wide);
+    uint16_t *expand = padded_halves(H, L, t->expand, t->max_len, 1, H);
+    uint16_t *by_unit = padded_halves(H, L, t->contract, 1, H, H);
+    uint16_t *by_token = padded_halves(L, H, t->expand, 1, t->max_len, rows);
     float *x = allocate(L * D), *of_x = allocate(rows * D), *hidden = allocate(TILED_UNITS * D);
     float *of_active = allocate(TILED_UNITS * D), *of_expand = zeros(H * rows), *of_contract = zeros(H * rows), *of_bias = zeros(H * 16);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *of_out_pairs = (uint32_t *)allocate(deep / 2 * D);
