@@ -139,6 +139,17 @@ def hypermixing(folder: Path) -> str:
     return as_markdown(rows)
 
 
+def hypermixing_training(folder: Path) -> str:
+    """The time of a step of training HyperMixing, and how many times as fast it is as other forms and attention."""
+    rows = [["tokens", "precision", "ms", "without the native module", "the equation in torch", "attention, 1, 4, 8 heads"]]
+    for line in read_results(folder, "hypermixing", "benchmarks")["training"]:
+        ratios = line["faster_than"]
+        heads = ", ".join(f"{ratios[name]:.2f}" for name in ratios if name.startswith("attention"))
+        rows.append([f"{line['length']:,}", line["precision"], f"{line['median_ms']['hypermixing']:.1f}"])
+        rows[-1] += [f"{ratios['without native']:.2f}", f"{ratios['unchunked']:.2f}", heads]
+    return as_markdown(rows)
+
+
 def revisions(folder: Path) -> str:
     """Accuracy (of slots, span F1), log-loss and processor time of `mixling train` at two revisions."""
     results = read_results(folder, "revisions", "benchmarks")["results"]
