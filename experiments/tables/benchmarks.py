@@ -141,7 +141,9 @@ def hypermixing(folder: Path) -> str:
 
 def hypermixing_training(folder: Path) -> str:
     """The time of a step of training HyperMixing, and how many times as fast it is as other forms and attention."""
-    rows = [["tokens", "precision", "ms", "without the native module", "the equation in torch", "attention, 1, 4, 8 heads"]]
+    rows = [
+        ["tokens", "precision", "ms", "without the native module", "the equation in torch", "attention, 1, 4, 8 heads"]
+    ]
     for line in read_results(folder, "hypermixing", "benchmarks")["training"]:
         ratios = line["faster_than"]
         heads = ", ".join(f"{ratios[name]:.2f}" for name in ratios if name.startswith("attention"))
