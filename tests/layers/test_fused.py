@@ -191,7 +191,7 @@ def test_mixing_with_generated_weights(
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.usefixtures("registers")
 def test_generated_weights_in_bfloat16_are_mixed_in_the_faster_way(more: int) -> None:
-    length, is_fused = hypermixing.FUSED_TOKENS + more, not more or fused.has_matrix_unit()
+    length, is_fused = hypermixing.FUSED_TOKENS + more, not more or fused.multiplies_in_tiles()
     mixer = HyperMixingConfig(hidden_dim=64, norm=False).build(64, 80)
     x, mask = torch.randn(2, length, 64), torch.ones(2, length, dtype=torch.bool)
     outs = {}

@@ -17,8 +17,7 @@ from mixling import ConfigError
 from mixling.layers import RelativePositions
 from mixling.layers import mixer as base
 from mixling.layers.positions import RelativeBias
-from mixling.mixers import Attention, AttentionConfig, mixer_config
-from mixling.mixers.attention import EXPLICIT_KEYS
+from mixling.mixers import Attention, AttentionConfig, attention, mixer_config
 
 DIM, MAX_LEN, HEADS = 6, 9, 2
 T5_POSITIONS = RelativePositions(num_buckets=8, max_distance=6)
@@ -327,7 +326,7 @@ def test_the_form_with_dropout_and_that_of_training_on_a_gpu_is_the_kernel_s() -
     torch.testing.assert_close(found[1], found[0])
 
 
-@pytest.mark.parametrize("length", [5, EXPLICIT_KEYS, EXPLICIT_KEYS + 1])
+@pytest.mark.parametrize("length", [5, attention.EXPLICIT_KEYS, attention.EXPLICIT_KEYS + 1])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_few_keys_in_bfloat16_are_trained_without_the_kernel(
     monkeypatch: pytest.MonkeyPatch, length: int, dtype: torch.dtype
@@ -348,7 +347,7 @@ def test_few_keys_in_bfloat16_are_trained_without_the_kernel(
             return mixer(x, mask)
 
     y = mixed()
-    assert used == ([] if dtype is torch.bfloat16 and length <= EXPLICIT_KEYS else [True])
+    assert used == ([] if dtype is torch.bfloat16 and length <= attention.EXPLICIT_KEYS else [True])
     with torch.no_grad():
         other = mixed()
     assert used[-1:] == [False]

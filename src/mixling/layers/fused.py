@@ -46,7 +46,7 @@ def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
     return supported and fits and training == torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
-def has_matrix_unit() -> bool:
+def multiplies_in_tiles() -> bool:
     """Return whether products are computed in a matrix unit under autocast to bfloat16."""
     return _native is not None and _REGISTERS == _TILE and _native.has_matrix_unit()
 
@@ -112,7 +112,7 @@ class FeedForwardSublayer(torch.autograd.Function):
         dim, inner = rows.shape[1], len(expand)
         half = _casts_to_bfloat16()
         # A matrix unit computes hidden layers again in less time than memory takes to keep those of a whole batch.
-        again = half and has_matrix_unit()
+        again = half and multiplies_in_tiles()
         hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
         made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from mixling.layers.fused import GeneratedMixing, can_fuse, has_matrix_unit
+from mixling.layers.fused import GeneratedMixing, can_fuse, multiplies_in_tiles
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
@@ -186,7 +186,7 @@ class HyperMixing(Mixer):
     def _fused(self, x: Float[Tensor, "B N D"], source: Float[Tensor, "B M D"], matrix: Tensor) -> bool:
         """Return whether the fused form can be used on x, and is the faster one."""
         return can_fuse(x, self.training, self.head_dim) and (
-            matrix.dtype == torch.float32 or has_matrix_unit() or max(x.shape[1], source.shape[1]) <= FUSED_TOKENS
+            matrix.dtype == torch.float32 or multiplies_in_tiles() or max(x.shape[1], source.shape[1]) <= FUSED_TOKENS
         )
 
     def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:
