@@ -94,28 +94,18 @@ def _family(folder: Path, key: str) -> str:
 
 
 def hypermixer_search(folder: Path) -> str:
-    """HyperMixer's Figures 3 and 4: the expected best of n random trials, by model and size of the data."""
+    """HyperMixer's Figures 3 and 4 on SST-2: the expected best of n random trials, by model and size of the data."""
     return _search(folder, "hypermixer_search", (5, 10))
 
 
-def hypermixer_search_words(folder: Path) -> str:
-    """A tenth of SST-2, on the words as they are."""
-    return _search(folder, "hypermixer_search-words", (5, 10))
-
-
 def hypermixer_search_snips(folder: Path) -> str:
-    """Figure 3 on SNIPS."""
+    """The same on SNIPS."""
     return _search(folder, "hypermixer_search-snips", (10,))
 
 
 def hypermixer_search_conjnli(folder: Path) -> str:
-    """Figure 3 on ConjNLI."""
+    """Figure 3 on ConjNLI, with words that change in training."""
     return _search(folder, "hypermixer_search-conjnli", ())
-
-
-def hypermixer_search_snips_words(folder: Path) -> str:
-    """Figure 3 on SNIPS, as far as it is run on the words as they are."""
-    return _search(folder, "hypermixer_search-snips-words", (10,))
 
 
 def hypermixer_search_conjnli_words(folder: Path) -> str:
