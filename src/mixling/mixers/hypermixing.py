@@ -19,10 +19,10 @@ from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
 from mixling.layers.positions import PositionKind, Positions, PublishedPositions, Size
 
-# On a CPU the hidden layers of a batch are made in parts of at most so many bytes, which stay in a core's cache; for
-# a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py measures both).
+# Where torch's operations make the hidden layers on a CPU, they do so in parts of at most so many bytes, which stay in a
+# core's cache; for a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py).
 HIDDEN_BYTES = 2**21
-# Tokens up to which the fused form in float32 is faster than torch's products in bfloat16.
+# Tokens up to which, without a matrix unit, the fused form in float32 is faster than torch's products in bfloat16.
 FUSED_TOKENS = 32
 # Positions that the causal form mixes at once: the products of its running sums grow with them, its steps shrink.
 CAUSAL_STEPS = 8
