@@ -19,8 +19,8 @@ from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
 from mixling.layers.positions import PositionKind, Positions, PublishedPositions, Size
 
-# Where torch's operations make the hidden layers on a CPU, they do so in parts of at most so many bytes, which stay in a
-# core's cache; for a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py).
+# Where torch's operations make the hidden layers on a CPU, they do so in parts of at most so many bytes, which stay in
+# a core's cache; for a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py).
 HIDDEN_BYTES = 2**21
 # Tokens up to which, without a matrix unit, the fused form in float32 is faster than torch's products in bfloat16.
 FUSED_TOKENS = 32
