@@ -190,3 +190,14 @@ def test_json_lines_and_parquet_come_through_pipes_too(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"], "label": ["x", "y"]}), out)
     found = through_pipe(out.getvalue(), tmp_path / "a.parquet", examples_of)
     assert [item.text for item in found] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+def test_what_readers_decide_is_told_once_and_before_the_skipped_rows() -> None:
+    bad = OnBadRow("skip")
+    bad.note("column 3 was taken")
+    bad.note("column 3 was taken")
+    bad(DataError("is empty", path="a.csv", line=3))
+    assert bad.lines("bad test rows") == [
+        "column 3 was taken",
+        "1 bad test rows were skipped, among them: a.csv:3: is empty",
+    ]

@@ -90,8 +90,8 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     def log(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
-    if bad.skipped:
-        log(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]))
+    for line in bad.lines():
+        log(line)
     with training.side_by_side():
         found = audit(
             examples, task=task, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log

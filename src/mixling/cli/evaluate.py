@@ -117,8 +117,8 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     else:
         text, values, metrics = _label_report(model, options, report, bad=bad)
     put(text + "\n")
-    if bad.skipped:
-        print(f"{bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:3]), file=sys.stderr)
+    for line in bad.lines():
+        print(line, file=sys.stderr)
     if report.out is not None:
         write_json(report.out, {"model": model, "files": files, **values})
     if report.confusion is not None and metrics is not None:

@@ -162,8 +162,8 @@ def _read_test(config: RunConfig, files: Sequence[str], log: Log) -> Dataset:
         file_format=data.file_format,
     )
     store = Dataset.from_examples(examples)
-    if on_bad_row.skipped:
-        log(f"{on_bad_row.skipped} bad test rows were skipped; the first: " + "; ".join(on_bad_row.messages[:3]))
+    for line in on_bad_row.lines("bad test rows"):
+        log(line)
     return store
 
 

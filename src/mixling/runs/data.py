@@ -78,8 +78,8 @@ def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str
             )
     else:
         train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
-    if on_bad_row.skipped:
-        log(f"{on_bad_row.skipped} bad rows were skipped, among them: " + "; ".join(on_bad_row.messages[:3]))
+    for line in on_bad_row.lines():
+        log(line)
     return train, validation
 
 

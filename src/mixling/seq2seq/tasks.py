@@ -61,8 +61,8 @@ def read_task(config: PairTaskConfig, *, seed: int, log: Callable[[str], None]) 
     else:
         train, validation = split_pairs(train, fraction=config.validation_fraction, seed=seed)
         validation = _once(validation)
-    if bad.skipped:
-        log(f"{config.name}: {bad.skipped} bad rows were skipped, among them: " + "; ".join(bad.messages[:_SHOWN]))
+    for line in bad.lines():
+        log(f"{config.name}: {line}")
     log(f"{config.name}: {len(train):,} training and {len(validation):,} validation pairs")
     return TaskRows(config=config, train=train, validation=validation)
 

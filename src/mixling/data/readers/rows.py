@@ -40,6 +40,7 @@ _UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte 
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
 SKIP = "or pass --on-bad-row skip"  # the end of messages about bad rows
 CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
+_SHOWN = 3  # messages of skipped rows that a command prints
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
 
 
@@ -62,12 +63,17 @@ class Row:
 
 @dataclass(slots=True)
 class OnBadRow:
-    """Handles bad rows: raises their errors, or counts them and keeps the first `keep` messages."""
+    """Handles bad rows: raises their errors, or counts them and keeps the first `keep` messages.
+
+    Attributes:
+        notes: what readers decided by themselves, a sentence each; see `note`.
+    """
 
     mode: Literal["error", "skip"] = "error"
     keep: int = 5
     skipped: int = 0
     messages: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.mode not in ("error", "skip"):
@@ -79,6 +85,16 @@ class OnBadRow:
         self.skipped += 1
         if len(self.messages) < self.keep:
             self.messages.append(str(error).removesuffix(SKIP).rstrip(" ,"))  # it is done
+
+    def note(self, message: str) -> None:
+        """Keep a line that the user should see once the rows are read, such as which of two columns was taken."""
+        if message not in self.notes:
+            self.notes.append(message)
+
+    def lines(self, what: str = "bad rows") -> list[str]:
+        """Return the lines for the user once the rows are read: the notes, and how many rows were skipped."""
+        skipped = f"{self.skipped} {what} were skipped, among them: " + "; ".join(self.messages[:_SHOWN])
+        return [*self.notes, *([skipped] if self.skipped else [])]
 
 
 def open_file(path: Path, stack: ExitStack) -> BinaryIO:
