@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -38,6 +39,10 @@ PLOTS = {
     "mixling.runs.labeled": "plot_confusion",
     "mixling.vision.run": "plot_confusion",
 }
+
+# Of the commands that tests start as processes, because pytest's own filters hold in this process only. Standard
+# streams that a test has closed are open until the process ends.
+os.environ["PYTHONWARNINGS"] = "error,ignore::ResourceWarning"
 
 # The same examples in every run, however busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True)

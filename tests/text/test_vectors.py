@@ -142,6 +142,29 @@ def test_they_are_saved_and_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.counts, made.counts)
 
 
+def test_words_without_neighbors_get_no_vector() -> None:
+    config = VectorConfig(dim=3, max_contexts=10)
+    beside, alone = texts(), ["solo", "\u732b", "07", "\N{CAT FACE}"]
+    made = train_vectors([*beside, *alone * 3], config)
+    assert not set(alone).intersection(made.words)
+    assert {"cat", "red", "eats"} <= set(made.words)
+    assert len(made.words) == len(made.counts) == len(made.vectors)
+    np.testing.assert_allclose(np.linalg.norm(made.vectors, axis=1), 1, atol=1e-6)
+    with pytest.raises(DataError, match="0 distinct words occur 2 times or more and have neighbors"):
+        train_vectors([f"word{number % 50}" for number in range(200)], config)
+
+
+def _flatten(value: float) -> Callable[[Path], None]:
+    """Return what replaces a vector in a folder."""
+
+    def flatten(folder: Path) -> None:
+        made = WordVectors.load(folder)
+        made.vectors[1] = value
+        made.save(folder)
+
+    return flatten
+
+
 def _cut(folder: Path) -> None:
     path = folder / "vectors.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
@@ -161,6 +184,9 @@ def _lose_a_word(folder: Path) -> None:
         (lambda folder: (folder / "vectors.json").write_text("[1"), "is damaged"),
         (_cut, "is damaged"),
         (_lose_a_word, "does not match its checksum"),
+        (_flatten(0), "the vector of '.+' is not of unit length"),
+        (_flatten(np.nan), "the vector of '.+' is not of unit length"),
+        (_flatten(3e38), "the vector of '.+' is not of unit length"),
     ],
 )
 def test_a_damaged_folder_is_reported(tmp_path: Path, harm: Callable[[Path], object], reported: str) -> None:
@@ -172,7 +198,7 @@ def test_a_damaged_folder_is_reported(tmp_path: Path, harm: Callable[[Path], obj
 
 def test_what_cannot_be_done_is_reported(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match="2 distinct words occur 2 times or more, but vectors of 3 dimensions need more than 3"
+        DataError, match="2 distinct words occur 2 times or more and have neighbors, but vectors of 3 dimensions"
     ):
         train_vectors(["a b a b"], VectorConfig(dim=3, max_contexts=10))
     with pytest.raises(DataError, match="0 distinct words"):

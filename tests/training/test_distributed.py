@@ -153,7 +153,8 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (out / "work.py").write_text(code)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "work.py"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    # PyTorch warns of views of sharded modules, which are not written to here.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"}
     done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:]
     return out

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from mixling.config import Config, parse
-from mixling.errors import DataError, ModelFileError, UserError
+from mixling.errors import DataError, ModelFileError, UserError, shown
 from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, split_normal_words
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
 _CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
+_ROUNDING = 1e-3  # of the length of a vector
+_LEAST_LENGTH = 1e-6  # of a vector before it is scaled, as a fraction of the longest
 _CHARS, _DOCUMENTS = 1 << 22, 1 << 14  # that are split at a time; what is done for each word is done once
 
 
@@ -62,7 +64,7 @@ class WordVectors:
     """Word vectors.
 
     Attributes:
-        words: W words, the most frequent first.
+        words: W words that have neighbors, the most frequent first.
         counts: (W,) int64.
         vectors: (W, dim) float32 of unit length, dimensions by decreasing singular value.
         num_tokens: number of tokens that were counted.
@@ -109,9 +111,16 @@ class WordVectors:
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise ModelFileError(f"{path}: is damaged: {error}") from None
         shape = (len(out.words), out.config.dim)
-        if out.vectors.shape != shape or out.counts.shape != shape[:1] or not np.isfinite(out.vectors).all():
+        if out.vectors.shape != shape or out.counts.shape != shape[:1] or not out.words:
             raise ModelFileError(
                 f"{path}: is damaged: {len(out.words)} words, but vectors of shape {out.vectors.shape}"
+            )
+        with np.errstate(all="ignore"):
+            good = (np.abs(np.linalg.norm(out.vectors, axis=1) - 1) < _ROUNDING) & (out.counts > 0)
+        if not good.all():
+            word = out.words[int(good.argmin())]
+            raise ModelFileError(
+                f"{path}: is damaged: the vector of {shown(word)} is not of unit length, or its count is 0"
             )
         return out
 
@@ -128,17 +137,23 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
     except ImportError:
         raise UserError('word vectors need scipy; pip install "mixling[train]"') from None
     tokens, words, counts, num_tokens = _read(texts, config)
-    if len(words) <= config.dim:
-        raise DataError(
-            f"{len(words)} distinct words occur {config.min_count} times or more, but vectors of {config.dim} "
-            f"dimensions need more than {config.dim}; provide more text"
-        )
     associations = _pmi(_pairs(tokens, len(words), config), config)
+    if (beside := np.count_nonzero(np.diff(associations.indptr))) <= config.dim:
+        raise DataError(
+            f"{beside} distinct words occur {config.min_count} times or more and have neighbors, but vectors of "
+            f"{config.dim} dimensions need more than {config.dim}; provide more text"
+        )
     left, sizes = _largest_singular(associations, config.dim)
     vectors = left * np.sqrt(sizes)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    lengths = np.linalg.norm(vectors, axis=1)
+    # A word without neighbors has none but a zero vector, of which only rounding errors could be scaled.
+    used = lengths > _LEAST_LENGTH * lengths.max()
     return WordVectors(
-        config=config, words=words, counts=counts, vectors=vectors.astype(np.float32), num_tokens=num_tokens
+        config=config,
+        words=tuple(itertools.compress(words, used)),
+        counts=counts[used],
+        vectors=(vectors[used] / lengths[used, None]).astype(np.float32),
+        num_tokens=num_tokens,
     )
 
 
