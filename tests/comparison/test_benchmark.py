@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
-from mixling.comparison import benchmark, candidates, outcome
+from mixling.comparison import Comparison, benchmark, candidates, compare, outcome
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
 from mixling.comparison.evaluation import evaluate_systems
-from mixling.comparison.outcome import Comparison, compare
 from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
@@ -134,13 +133,14 @@ def test_test_rows_choose_nothing(
         assert [(tried.options, tried.validation) for tried in first.tried] == [
             (tried.options, tried.validation) for tried in second.tried
         ]
-    assert other.validation == held.validation
+    assert [one.validation for one in other.systems] == [one.validation for one in held.systems]
     assert other.test != held.test
 
 
 def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     remarks = "\n".join(held.remarks)
     assert "3 of 40 test texts are also in the training rows" in remarks
+    assert "are also in the validation rows" not in remarks
     assert "test: 2 examples have labels that training never saw and count as errors: " in remarks
     assert "Pairs: the baselines have features of each text" in remarks
     assert held.rows == {"training": 60, "validation": 20, "test": 40}
@@ -191,7 +191,6 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
     )  # fmt: skip
     names = ["mixling", TFIDF, "encoder + lr"]
     assert [one.name for one in found.systems] == names
-    assert found.validation == {}
     assert found.test.keys() == set(names)
     assert {count: values.keys() for count, values in found.few.items()} == {4: set(names), 10: set(names)}
     # All of train, and train and validation again with the chosen options; then parts of train in the same way.
@@ -201,15 +200,14 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
         assert counts[grid + 1 :] == [7] * grid + [8] + [18] * grid + [20]
     lines = as_text(found)
     assert "validation accuracy" not in lines
+    assert "validation chose epochs and options, and was trained on afterwards" in lines
     assert "per label" in lines
     values = to_dict(found, {})["results"][0]
-    assert values["validation"] is None
     assert values["few"].keys() == {"4", "10"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "options", "message"),
-    [({"refit": True}, {}, "--refit: the refitted models"), ({"task": "tagging"}, {"few": (5,)}, "--few: tagging has")],
+    ("changes", "options", "message"), [({"task": "tagging"}, {"few": (5,)}, "--few: tagging has")]
 )
 def test_options_that_do_not_fit(
     folder: Path, tmp_path: Path, changes: dict[str, Any], options: dict[str, Any], message: str
@@ -242,7 +240,15 @@ class Always:
 def system(name: str, *answers: Target) -> TrainedSystem:
     answerers = tuple(Always(answer) for answer in answers)
     return TrainedSystem(
-        name=name, about="", options={}, tried=(), parameters=1, file_bytes=1, seconds=(1.0,), answerers=answerers
+        name=name,
+        about="",
+        options={},
+        tried=(),
+        validation=(0.5,),
+        parameters=1,
+        file_bytes=1,
+        seconds=(1.0,),
+        answerers=answerers,
     )
 
 
@@ -265,9 +271,9 @@ def test_undefined_metrics_are_null_and_a_dash(held: Comparison) -> None:
     results = evaluate_systems([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
     assert math.isnan(results[ridge.name].by_seed[0]["pearson"])
     speeds = {ridge.name: held.speeds[TFIDF]}
-    found = dataclasses.replace(held, task=task, systems=(ridge,), validation=results, test={}, speeds=speeds)
+    found = dataclasses.replace(held, task=task, systems=(ridge,), test=results, speeds=speeds)
     (result,) = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))["results"]
-    assert result["validation"]["by_seed"] == [{"mae": 1.0, "mse": 1.0, "pearson": None, "spearman": None}]
+    assert result["test"]["by_seed"] == [{"mae": 1.0, "mse": 1.0, "pearson": None, "spearman": None}]
     assert "nan" not in as_text(found)
 
 

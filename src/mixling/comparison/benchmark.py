@@ -59,14 +59,18 @@ class TrainedSystem:
         options: the values chosen on validation.
         tried: all values tried.
         file_bytes: of the saved model of the first seed, including the vocabulary.
+        validation: the task's metric on validation by seed, by which options were chosen, of models that were not
+            fitted on the validation rows.
         seconds: training time per seed; that of the first includes all values tried.
-        answerers: one per seed; a baseline has one. With `refit`, validation rows are among their training rows.
+        answerers: one per seed; a baseline has one. Where `RunConfig.fits_validation`, they were fitted on the
+            validation rows, too.
     """
 
     name: str
     about: str
     options: dict[str, Any]
     tried: tuple[Tried, ...]
+    validation: tuple[float, ...]
     parameters: int
     file_bytes: int
     seconds: tuple[float, ...]
@@ -112,19 +116,25 @@ def train_all(
     log: Log,
     callback: Callable[[], Callback],
     encoder: BaselineKind | None = None,
+    split_off: bool = False,
 ) -> list[TrainedSystem]:
     """Train the models, the reference baseline and the others, in the order of the table.
 
-    With `refit` in the configuration, all are trained anew on training and validation rows after the choices.
+    Where what `mixling train` exports is fitted on the validation rows in the end, so are the baselines.
 
     Args:
         encoder: a baseline in addition to those of the task.
+        split_off: whether the validation rows were split off, although the configuration names others.
 
     Raises:
         UserError: of the kind that fits; see `candidates`, `fit_tfidf` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
     config, chosen = resolved.config, resolved.for_examples(train).config
+    if split_off:
+        config, chosen = (
+            one.model_copy(update={"data": one.data.model_copy(update={"validation": ()})}) for one in (config, chosen)
+        )
     choosing = time.perf_counter() - begin
     field = candidates(config, chosen, models)  # report mistakes in them before hours of training
     task = task_type(config.task)
@@ -134,7 +144,7 @@ def train_all(
         LabeledRows.of(validation),
         encoder,
         seed=seeds[0],
-        refit=config.refit,
+        refit=config.fits_validation,
         log=log,
     )
     ours, shared = [], Shared()
@@ -180,15 +190,17 @@ def _tuned(
         log(f"{options}: validation {metric.replace('_', ' ')} {value:.4f}")
         return value
 
-    best, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
+    chosen, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
+    best = chosen
     if refit:
         texts, targets = train.texts + validation.texts, train.targets + validation.targets
-        best = next(kind.fit(type(task), texts, targets, seed=seed, only=best.options))
+        best = next(kind.fit(type(task), texts, targets, seed=seed, only=chosen.options))
     return TrainedSystem(
         name=kind.title(task),
         about=kind.about(task),
         options=best.options,
         tried=tried,
+        validation=(next(one.validation for one in tried if one.options == chosen.options),),
         parameters=best.parameters,
         file_bytes=best.size(),
         seconds=(time.perf_counter() - begin,),
@@ -207,9 +219,8 @@ def reference_line(config: RunConfig, train: Dataset, validation: Dataset, *, lo
     kind = task_type(config.task)
     task, rows = kind(kind.label_set(train)), (LabeledRows.of(train), LabeledRows.of(validation))
     fitted = _tuned(BASELINES[task.baselines[0]], task, *rows, seed=config.train.seed, refit=False, log=log)
-    value = next(one.validation for one in fitted.tried if one.options == fitted.options)
-    metric, (seconds,) = task.metric.replace("_", " "), fitted.seconds
-    return f"{fitted.name} has {metric} {value:.4f} ({fitted.file_bytes / 1e6:.2f} MB, {seconds:.0f} s)"
+    (value,), (seconds,), metric = fitted.validation, fitted.seconds, task.metric.replace("_", " ")
+    return f"{fitted.name} has {metric} {value:.4f} on validation ({fitted.file_bytes / 1e6:.2f} MB, {seconds:.0f} s)"
 
 
 def _train(
@@ -261,6 +272,7 @@ def _train(
         about=candidate.about,
         options=options,
         tried=tuple(tried),
+        validation=tuple(run.metrics.numbers()[task.metric] for run in finished),
         parameters=finished[0].parameters,
         file_bytes=(finished[0].folder / ONNX_FILE).stat().st_size,
         seconds=tuple(seconds),

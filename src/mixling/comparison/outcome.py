@@ -1,10 +1,17 @@
-"""Comparisons from files to results: data, training, and then the test rows."""
+"""Comparisons from files to results: data, training, and then the rows that no system was trained or chosen on.
+
+Without test files, a part of the training rows is held out before anything else, and all systems are trained, chosen
+and, where `mixling train` does so, fitted again on the rest alone. It is one split, not a cross-validation: that would
+take several times as long, and the models of its folds share most rows, so that their joint errors say less about new
+rows than the interval over as many independent ones would. With few rows the interval is wide, as it should be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mixling.comparison import fast_text
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name, train_all
@@ -18,7 +25,7 @@ from mixling.data.splits import describe_unseen, few_per_label, report_duplicate
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
 from mixling.runs.config import RunConfig
-from mixling.runs.data import read_data
+from mixling.runs.data import check_split, load_rows, split_rows
 from mixling.runs.initialization import init_texts
 from mixling.runs.spec import Resolved
 from mixling.tasks import task_type
@@ -28,6 +35,10 @@ from mixling.text.noise import NoiseLevel
 from mixling.text.vectors import WordVectors
 from mixling.training.callbacks import Callback, Log
 
+# A fifth of the rows is held out; of few as many as give intervals of about .1 on each side, but at most a third, so
+# that the models are still those that the rows allow.
+_LEAST_HELD_OUT, _MOST_HELD_OUT, _MANY_HELD_OUT = 0.2, 1 / 3, 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -35,19 +46,24 @@ class Comparison:
 
     Attributes:
         reference: the name of the baseline that differences refer to.
+        split: the rows of `test`: "test", of files, or "held-out", a part of the training files.
         rows: number of rows per split.
-        test: by name, like `validation` and `speeds`; empty without test rows.
-        noisy: by name, on the test (else validation) rows with noise; empty without noise.
-        few: the headline metric on the test (else validation) rows by examples per label, and by name.
+        fits_validation: whether the systems were fitted on the validation rows in the end.
+        held_out: the rows of `split`.
+        test: by name, like `speeds`, on rows that no system was trained or chosen on.
+        noisy: by name, on these rows with noise; empty without noise.
+        few: the headline metric on these rows by examples per label, and by name.
         remarks: caveats about the data and the machine.
     """
 
     task: Task
     reference: str
+    split: Literal["test", "held-out"]
     rows: dict[str, int]
     seeds: tuple[int, ...]
     systems: tuple[TrainedSystem, ...]
-    validation: dict[str, SystemResult]
+    fits_validation: bool
+    held_out: LabeledRows
     test: dict[str, SystemResult]
     speeds: dict[str, Speed]
     noisy: dict[str, Robustness]
@@ -71,9 +87,9 @@ def compare(
     """Train all systems and evaluate them.
 
     Args:
-        resolved: data and training of all, and the default model for them; its seed splits the rows if there are no
-            validation rows.
-        test: files; read first, so that bad rows are reported early, and evaluated last.
+        resolved: data and training of all, and the default model for them; its seed splits the rows.
+        test: files; read first, so that bad rows are reported early, and evaluated last. Without them, a part of the
+            training rows is held out; groups stay on one side.
         models: presets or TOML files, in addition to the standard ones.
         folder: where run folders are written.
         callback: makes a callback for each training.
@@ -82,8 +98,7 @@ def compare(
         encoder: a sentence encoder for one more baseline, see `mixling.teachers.encoder.SentenceEncoder`.
 
     Raises:
-        ConfigError: the task is question answering, `few` is given for a task without classes, or `refit` is
-            configured without test rows.
+        ConfigError: the task is question answering, or `few` is given for a task without classes.
         UserError: rows, models or trainings cannot be used.
     """
     config = resolved.config
@@ -93,14 +108,11 @@ def compare(
         raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
     if few and not kind.has_classes:
         raise ConfigError(f"--few: {kind.name} has no examples per label; it is for classification")
-    if config.refit and not test:
-        raise ConfigError("--refit: the refitted models have seen the validation rows; name other rows with --test")
     _check_start(config)
     extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
-    train_rows, validation_rows = read_data(config, spool_dir=None, log=log)
-    test_rows = _read_test(config, test, log) if test else None
+    train_rows, validation_rows, test_rows = _read(config, test, log)
 
-    def train_on(train: Dataset, validation: Dataset, folder: Path) -> list[TrainedSystem]:
+    def train_on(train: Dataset, validation: Dataset, folder: Path, *, split_off: bool = False) -> list[TrainedSystem]:
         return train_all(
             resolved,
             train,
@@ -111,36 +123,34 @@ def compare(
             log=log,
             callback=callback,
             encoder=extra,
+            split_off=split_off,
         )
 
     systems = train_on(train_rows, validation_rows, folder)
     task = kind(kind.label_set(train_rows))
-    validation = LabeledRows.of(validation_rows)
-    last = validation if test_rows is None else LabeledRows.of(test_rows)
-    curve = {}
+    last, curve = LabeledRows.of(test_rows), {}
     for count in few:
         log(f"== {count} examples per label")
         rows = few_per_label(train_rows, count, seed=seeds[0])
         some = split_validation(rows, fraction=config.data.validation_fraction, seed=seeds[0])
-        trained = train_on(*some, folder / f"few-{count}")
+        trained = train_on(*some, folder / f"few-{count}", split_off=True)
         curve[count] = {name: found.mean for name, found in evaluate_systems(trained, task, last).items()}
     log("== measuring")
+    split: Literal["test", "held-out"] = "test" if test else "held-out"
     return Comparison(
         task=task,
         reference=reference_name(task),
-        rows={
-            "training": len(train_rows),
-            "validation": len(validation_rows),
-            **({} if test_rows is None else {"test": len(test_rows)}),
-        },
+        split=split,
+        rows={"training": len(train_rows), "validation": len(validation_rows), split: len(test_rows)},
         seeds=tuple(seeds),
         systems=tuple(systems),
-        validation={} if config.refit else evaluate_systems(systems, task, validation),
-        test={} if test_rows is None else evaluate_systems(systems, task, last),
+        fits_validation=config.fits_validation,
+        held_out=last,
+        test=evaluate_systems(systems, task, last),
         speeds=time_predictions({one.name: one.answerers[0] for one in systems}, last.texts),  # of the first seed
         noisy=robustness(systems, task, last, noise) if noise else {},
         few=curve,
-        remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows)),
+        remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows, split)),
     )
 
 
@@ -149,6 +159,20 @@ def _check_start(config: RunConfig) -> None:
     if config.init.vectors is not None:
         WordVectors.load(config.init.vectors)
     next(init_texts(config), None)
+
+
+def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Dataset, Dataset]:
+    """Return the training and validation rows and, last, those that nothing is trained or chosen on."""
+    rows, validation = load_rows(config, spool_dir=None, log=log, grouped=not test)
+    if test:
+        test_rows = _read_test(config, test, log)
+    else:
+        fraction = min(max(_LEAST_HELD_OUT, _MANY_HELD_OUT / max(len(rows), 1)), _MOST_HELD_OUT)
+        rows, test_rows = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
+        log(f"{len(test_rows):,} rows are held out of everything, to compare on (--test FILE names others)")
+    train, validation = split_rows(config, rows, validation, log=log)
+    check_split(config, train, validation, log=log)
+    return train, validation, test_rows
 
 
 def _read_test(config: RunConfig, files: Sequence[str], log: Log) -> Dataset:
@@ -174,20 +198,25 @@ def _remarks(
     systems: Sequence[TrainedSystem],
     train: Dataset,
     validation: Dataset,
-    test: Dataset | None,
+    test: Dataset,
+    split: str,
 ) -> list[str]:
     out = []
     if repeated := report_duplicates(train, validation):
         out.append(
-            f"{repeated:,} of {len(validation):,} validation texts are also in the training rows: validation metrics "
-            "are too optimistic."
+            f"{repeated:,} of {len(validation):,} validation texts are also in the training rows: choices that were "
+            "made on them favor models that learn by heart."
         )
-    if test is not None and (repeated := report_duplicates(train, test)):
-        out.append(
-            f"{repeated:,} of {len(test):,} test texts are also in the training rows: test metrics are too optimistic."
-        )
-    for name, rows in (("validation", validation), ("test", test)):
-        if rows is not None and (unknown := describe_unseen(rows.targets, task.labels.names)):
+    for name, rows in (("training", train), ("validation", validation)):
+        if repeated := report_duplicates(rows, test):
+            out.append(
+                f"{repeated:,} of {len(test):,} {split} texts are also in the {name} rows: {split} metrics are too "
+                "optimistic."
+            )
+    if split == "held-out" and len(test) < _MANY_HELD_OUT:
+        out.append(f"{len(test):,} held-out rows are few, so that the intervals are wide: compare on more with --test.")
+    for name, rows in (("validation", validation), (split, test)):
+        if unknown := describe_unseen(rows.targets, task.labels.names):
             out.append(f"{name}: {unknown}, for everyone.")
     if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")

@@ -59,8 +59,12 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
-            "validation": _numbers(found.validation[one.name]) if found.validation else None,
-            "test": _numbers(found.test[one.name]) if found.test else None,
+            "validation": {
+                "metric": found.task.metric,
+                "mean": sum(one.validation) / len(one.validation),
+                "by_seed": list(one.validation),
+            },
+            "test": _numbers(found.test[one.name]),
             "speed": asdict(found.speeds[one.name]),
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
             "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
@@ -71,6 +75,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "provenance": origin,
         "metric": found.task.headline,
         "reference": found.reference,
+        "split": found.split,
         "rows": found.rows,
         "seeds": list(found.seeds),
         "results": results,
@@ -88,7 +93,7 @@ def _numbers(result: SystemResult) -> dict[str, Any]:
 
 def _tables(found: Comparison) -> list[list[list[str]]]:
     """Return the table of all systems, and those with noise and with few examples, if any."""
-    last = {name: result.mean for name, result in (found.test or found.validation).items()}
+    last = {name: result.mean for name, result in found.test.items()}
     out = [_cells(found)]
     if found.noisy:
         out.append(noise_cells(last, found.noisy))
@@ -106,23 +111,16 @@ def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cells(found: Comparison) -> list[list[str]]:
-    last = found.test or found.validation
     evaluate, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
-    splits = [name for name, part in (("validation", found.validation), ("test", found.test)) if part]
     several = len(found.seeds) > 1
-    header = ["", *(f"{split} {evaluate}" for split in splits)]
-    header += [f"{splits[-1]} seeds"] * several
+    header = ["", f"{found.split} {evaluate}"]
+    header += [f"{found.split} seeds"] * several
     header += [f"vs {found.reference}", aside, "parameters", "MB", "train s", "texts/s", "cold", "p50 ms"]
     out = [header]
     for one in found.systems:
-        result, speed = last[one.name], found.speeds[one.name]
+        result, speed = found.test[one.name], found.speeds[one.name]
         values = [numbers[found.task.headline] for numbers in result.by_seed]
-        row = [one.name]
-        row += [
-            f"{part[one.name].mean:.3f} {_shown(part[one.name].interval)}"
-            for part in (found.validation, found.test)
-            if part
-        ]
+        row = [one.name, f"{result.mean:.3f} {_shown(result.interval)}"]
         if several:
             row.append(f"{min(values):.3f}-{max(values):.3f}" if len(values) > 1 else "-")
         difference, interval = result.difference, result.difference_interval
@@ -153,7 +151,8 @@ def _legend(found: Comparison) -> list[tuple[str, str]]:
     out = []
     for one in found.systems:
         chosen = ", ".join(f"{key.replace('_', ' ')} {_value(value)}" for key, value in one.options.items())
-        out.append((one.name, f"{one.about} ({chosen})"))
+        mean, metric = sum(one.validation) / len(one.validation), found.task.metric.replace("_", " ")
+        out.append((one.name, f"{one.about} ({chosen}; {metric} {mean:.4f} on validation, where it was chosen)"))
     return out
 
 
@@ -165,16 +164,16 @@ def _value(value: Any) -> str:
 
 def _notes(found: Comparison) -> list[str]:
     rows = ", ".join(f"{count:,} {split}" for split, count in found.rows.items())
-    if not found.validation:
-        chose = (
-            "validation chose epochs and options, and was trained on afterwards; test was read once, after all choices"
-        )
-    elif found.test:
-        chose = (
-            "validation chose epochs and options, so its numbers are too good; test was read once, after all choices"
-        )
+    chose = "validation chose epochs and options" + (
+        ", and was trained on afterwards, as by `mixling train`" * found.fits_validation
+    )
+    if found.split == "test":
+        chose += "; test was read once, after all choices"
     else:
-        chose = "validation chose epochs and options, so its numbers are too good for everyone; add --test FILE"
+        chose += (
+            "; the held-out rows, a part of the training files, were set aside before, so that no system was trained "
+            "or chosen on them (--test FILE names others)"
+        )
     interval = (
         f"of {RESAMPLES:,} resamples of {found.task.resamples}" if found.task.resamples else "Wilson's score interval"
     )
@@ -185,8 +184,7 @@ def _notes(found: Comparison) -> list[str]:
         notes.append(f"Seeds {', '.join(map(str, found.seeds))}: {_SEEDS}")
     if found.noisy:
         what = found.task.headline.replace("_", " ")
-        split = "test" if found.test else "validation"
-        notes.append(f"Noise: {what} on the {split} texts, with the change in points in parentheses.")
+        notes.append(f"Noise: {what} on the {found.split} texts, with the change in points in parentheses.")
     if found.few:
         notes.append("Few examples: training examples per label, a fraction of them for validation; all trained anew.")
     notes += [_SIZE, _SPEED]

@@ -293,6 +293,11 @@ def _record(text: Text, answers: Answers | None) -> bytes:
     return utf8(_ENCODE(value))
 
 
+def text_hash(text: Text) -> int:
+    """Return the 64-bit hash of a text, as `Dataset.text_hashes` has it."""
+    return hash_of(_record(text, None))
+
+
 def utf8(text: str) -> bytes:
     """Return the bytes of any string, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")

@@ -97,14 +97,19 @@ def _occur(keys: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.
     return np.append(ordered, ordered[:1])[at] == keys if len(ordered) else np.zeros(len(keys), bool)
 
 
-def assign_folds(examples: Dataset, folds: int, seed: int) -> npt.NDArray[np.int64]:
+def assign_folds(
+    examples: Dataset, folds: int, seed: int, *, groups: npt.NDArray[np.uint64] | None = None
+) -> npt.NDArray[np.int64]:
     """Return the fold (n,) of each example: equal texts, and those of a group, have the same, and each label is in all
     as evenly as can be.
+
+    Args:
+        groups: (n,) a number for each example, equal in a group; None: those of the examples.
 
     Raises:
         DataError: there are fewer distinct texts than folds.
     """
-    hashes, classes = examples.group_hashes(), _classes(examples)
+    hashes, classes = examples.group_hashes() if groups is None else groups, _classes(examples)
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     if len(first) < folds:
         raise DataError(

@@ -99,7 +99,7 @@ class Estimator(BaseEstimator, ABC):
         more = unlabeled_texts(unlabeled, pairs=pairs)
         if more and teacher is None and not (self.config or {}).get("distill"):
             raise DataError("unlabeled texts are for a teacher to label; give one with teacher=")
-        config, teacher = self._run_config(task, train, teacher)
+        config, teacher = self._run_config(task, train, teacher, split_off=validation_rows is None)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
             progress = TrainingProgress(silent=not self.verbose)
             progress.metric = task_type(task).metric
@@ -113,12 +113,15 @@ class Estimator(BaseEstimator, ABC):
         self.metrics_, self.history_ = run.metrics, run.history
         self._predictor_: Predictor | None = None
 
-    def _run_config(self, task: str, rows: Dataset, teacher: Any) -> tuple[RunConfig, Teacher | None]:
+    def _run_config(
+        self, task: str, rows: Dataset, teacher: Any, *, split_off: bool
+    ) -> tuple[RunConfig, Teacher | None]:
         if self.model is not None and self.pretrained is not None:
             raise ConfigError(f"pretrained={self.pretrained!r} is the model; leave out model={self.model!r}")
         name, asked = _teacher(teacher)
         options = {
             "task": task,
+            "ngrams": {"refit": split_off or None},  # on rows that are given as `validation`, nothing is fitted
             "model": self.model,
             "init": {"pretrained": self.pretrained},
             "train": {

@@ -39,7 +39,9 @@ def model_card(
     sets = conformal_section(report.get("conformal"), validation)
     sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
     selects, refit = config["train"]["load_best_at_end"], report.get("refit")
-    selection, again = _selection(report["best"], selects=selects), _refit(refit, selects=selects)
+    fitted = (report.get("data") or {}).get("fitted_on_validation", False)
+    selection, again = _selection(report["best"], selects=selects), _fitted(refit, fitted=fitted, selects=selects)
+    measured = "a model that was not fitted on them" if fitted else f"the exported {report['precision']} model"
     ngrams = _ngrams(config["ngrams"], report.get("ngrams"))
     files = config["data"]
     data = data_section(report.get("data"), files=files["train"], held_out=not files["validation"])
@@ -75,7 +77,7 @@ print({task.usage})
 {data}
 ## Results
 
-Metrics of the exported {report["precision"]} model on the {validation["n"]:,} validation examples. {selection}{again}
+Metrics on the {validation["n"]:,} validation examples, of {measured}. {selection}{again}
 
 | metric | value |
 |---|---|
@@ -154,9 +156,17 @@ epoch {best["epoch"]:g}, as it was planned to; no epoch was selected on them."""
 to select the epoch ({best["epoch"]:g}), so expect slightly lower values on new text."""
 
 
-def _refit(refit: Mapping[str, Any] | None, *, selects: bool) -> str:
+def _fitted(refit: Mapping[str, Any] | None, *, fitted: bool, selects: bool) -> str:
+    """Return what was fitted on the validation examples after they were evaluated on."""
     if refit is None:
-        return ""
+        return (
+            ""
+            if not fitted
+            else """
+
+The linear model in this folder was then fitted again on all labeled examples, including the validation examples, so
+that the model can no longer be evaluated on them."""
+        )
     return f"""
 
 These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
@@ -177,9 +187,8 @@ def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
 Beside the network there is a linear model of {ngrams["terms"]:,} n-grams ({about}).
 The logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and
 biases were fitted {fitted}.
-The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The exported
-linear model was then fitted again on training and validation examples together; the metrics above are those of one that
-was not fitted on the validation examples. It is in `model.onnx` only: `model.safetensors` holds the network.
+The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The linear
+model is in `model.onnx` only: `model.safetensors` holds the network.
 """
 
 

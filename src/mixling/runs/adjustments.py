@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
@@ -50,6 +51,11 @@ class Adjustments:
         self._sets: ConformalSets | None = None
         self._held_out = 0
         self._thresholds: dict[str, LabelThreshold] | None = None
+
+    @property
+    def has_branch(self) -> bool:
+        """Whether there is an n-gram branch."""
+        return self._branch is not None
 
     @property
     def network_weight(self) -> float:
@@ -90,7 +96,7 @@ class Adjustments:
             data: makes what the branch is fitted on, given both.
 
         Returns:
-            The logits with a branch that was not fitted on the validation examples, as the file's is.
+            The logits with a branch that was not fitted on the validation examples, which the file's may be.
         """
         if config.use == "never" or not self._task.has_scores:
             return outputs
@@ -102,8 +108,9 @@ class Adjustments:
         if self._branch is None:
             return outputs
         write_atomic(path, amend(content, branch=(self._branch.branch, self._branch.metadata)))
-        Predictor(path)  # opens what was written, as a user will
-        return self._branch.combine(outputs)
+        written = Predictor(path, num_threads=torch.get_num_threads())  # opens what was written, as a user will
+        unseen = self._branch.combine(outputs)
+        return self._validation.of_file(written) if unseen is None else unseen
 
     def choose_threshold(self, path: Path, outputs: Outputs, *, wanted: float | None, outside: Sequence[Text]) -> None:
         """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.

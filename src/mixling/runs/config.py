@@ -116,6 +116,17 @@ class RunConfig(Config):
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
     @property
+    def fits_validation(self) -> bool:
+        """Whether what is exported is fitted on the validation examples, too, after they chose everything.
+
+        By default it is if they were split off the training files. Those that the user names, or gives to `fit`, stay
+        unseen.
+        """
+        if self.refit or self.ngrams.refit is None:
+            return self.refit or (bool(self.data.train) and not self.data.validation)
+        return self.ngrams.refit
+
+    @property
     def initialization(self) -> InitConfig:
         """`init`, or the text that the teacher labels if no other text is named."""
         given = self.init
@@ -163,6 +174,19 @@ class RunConfig(Config):
         if self.refit and (self.distill is not None or task_type(self.task).windows):
             other = self.task if self.distill is None else "a run with a teacher"
             raise ValueError(f"refit: {other} cannot be trained on its validation examples too; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _named_validation_is_not_fitted(self) -> RunConfig:
+        if self.ngrams.refit and self.data.validation and not self.refit:
+            raise ValueError(
+                "ngrams.refit = true would train on the validation files that are named; leave one of them out, or set "
+                "refit = true (--refit), which trains on them in the end"
+            )
+        if self.refit and self.ngrams.refit is False:
+            raise ValueError(
+                "refit = true trains on the validation examples, ngrams.refit = false does not; leave one out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -42,7 +42,7 @@ class OutOfFold:
     """Predictions of networks for the examples that they were not trained on.
 
     Attributes:
-        folds: (R,) of the training and then the validation examples.
+        folds: (R,) of the training examples and then, if what is exported is fitted on them, those of validation.
         logits: (R, C).
     """
 
@@ -51,8 +51,7 @@ class OutOfFold:
 
 
 def choose_folds(
-    train: Dataset,
-    validation: Dataset,
+    fitted: Sequence[Dataset],
     *,
     task: type[Task],
     ngrams: NgramConfig,
@@ -61,25 +60,28 @@ def choose_folds(
     distilled: bool,
     world: int,
 ) -> npt.NDArray[np.int64] | None:
-    """Return the folds (R,) of the training and then the validation examples; None: there is no cross-fitting.
+    """Return the folds (R,) of the examples, where equal texts and groups are in one; None: there is no cross-fitting.
 
     Args:
+        fitted: what the exported model is fitted on: the training examples, and perhaps those of validation.
         usual: whether nothing else is chosen that cross-fitting was not tried with, such as weights of examples.
         distilled: whether a teacher is distilled.
         world: number of processes that train.
     """
-    chosen, number = ngrams.cross_fit, len(train) + len(validation)
-    possible = task.has_scores and ngrams.use != "never" and ngrams.refit and not distilled and world == 1
+    chosen, number, pairs = ngrams.cross_fit, sum(map(len, fitted)), fitted[0].schema.pairs
+    possible = task.has_scores and ngrams.use != "never" and not distilled and world == 1
     if chosen is False or not possible:
         return None
     if chosen is None:
         planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
-        if number > (FEW_PAIRS if train.schema.pairs else FEW_EXAMPLES) or planned or not usual:
+        if number > (FEW_PAIRS if pairs else FEW_EXAMPLES) or planned or not usual:
             return None
-    joined = Dataset.from_examples((one for part in (train, validation) for one in part), pairs=train.schema.pairs)
-    if len(np.unique(joined.group_hashes())) < 2 * FOLDS:
+    groups = np.concatenate([part.group_hashes() for part in fitted])
+    if len(np.unique(groups)) < 2 * FOLDS:
         return None
-    return assign_folds(joined, FOLDS if number <= FEW_EXAMPLES else FOLDS_OF_MORE, training.seed)
+    joined = Dataset.from_examples((one for part in fitted for one in part), pairs=pairs)
+    folds = FOLDS if number <= FEW_EXAMPLES else FOLDS_OF_MORE
+    return assign_folds(joined, folds, training.seed, groups=groups)
 
 
 def predict_out_of_fold(

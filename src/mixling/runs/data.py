@@ -33,7 +33,8 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
     Raises:
         DataError: a file, row or label cannot be used.
     """
-    train, validation = _read_split(config, spool_dir=spool_dir, log=log)
+    rows, validation = load_rows(config, spool_dir=spool_dir, log=log)
+    train, validation = split_rows(config, rows, validation, log=log)
     train, validation = with_replay(
         config.init,
         (train, validation),
@@ -43,17 +44,28 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         seed=config.train.seed,
         spool_dir=spool_dir,
     )
+    check_split(config, train, validation, log=log)
+    return train, validation
+
+
+def check_split(config: RunConfig, train: Dataset, validation: Dataset, *, log: Callable[[str], None]) -> None:
+    """Check that labels can be learned and evaluated, and log counts and warnings; raises as `check_labels`."""
     check_labels(train, validation)
     log(f"{len(train):,} training and {len(validation):,} validation examples")
     kind = task_type(config.task)
     if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
         log(f"validation: {unseen}")
     _report_near_duplicates(train, validation, config, log)
-    return train, validation
 
 
-def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Return the training and validation examples that a configuration names."""
+def load_rows(
+    config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None], grouped: bool = False
+) -> tuple[Dataset, Dataset | None]:
+    """Return the rows of the training files and those of the validation files, None without such.
+
+    Args:
+        grouped: whether the groups of the training rows are read even if they are not to be split for validation.
+    """
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
@@ -68,19 +80,25 @@ def _read_split(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str
         )
         return Dataset.from_examples(examples, spool_dir=spool_dir)
 
-    train = load(data.train, grouped=not data.validation)
-    if data.validation:
-        validation = load(data.validation)
-        if repeated := report_duplicates(train, validation):
-            log(
-                f"{repeated} of {len(validation)} validation texts are also in the training data: validation metrics "
-                "will be too optimistic"
-            )
-    else:
-        train, validation = split_validation(train, fraction=data.validation_fraction, seed=config.train.seed)
+    rows = load(data.train, grouped=grouped or not data.validation)
+    validation = load(data.validation) if data.validation else None
     for line in on_bad_row.lines():
         log(line)
-    return train, validation
+    return rows, validation
+
+
+def split_rows(
+    config: RunConfig, rows: Dataset, validation: Dataset | None, *, log: Callable[[str], None]
+) -> tuple[Dataset, Dataset]:
+    """Return training and validation examples: those that are named, else a part of the rows."""
+    if validation is None:
+        return split_validation(rows, fraction=config.data.validation_fraction, seed=config.train.seed)
+    if repeated := report_duplicates(rows, validation):
+        log(
+            f"{repeated} of {len(validation)} validation texts are also in the training data: validation metrics will "
+            "be too optimistic"
+        )
+    return rows, validation
 
 
 def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset | None]:

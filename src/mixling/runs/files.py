@@ -20,6 +20,7 @@ CORPUS_FOLDER = "corpus"  # encoded unlabeled text
 REFIT_FOLDER = "refit"  # an unfinished second training on all examples
 NEXT = ".next"  # the run that will replace the one in the folder; see `mixling.runs.replacement`
 COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now on
+SEEN_FILE = "seen_rows.bin"  # hashes of the rows that the model was fitted on; never leaves the folder
 SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run
 
 DESCRIPTIONS = {
@@ -44,6 +45,7 @@ WRITTEN = (
     f"{CONFUSION_FILE}.txt",  # class names, where no font has their characters
     CURVES_FILE,
     CARD_FILE,
+    SEEN_FILE,
 )
 
 
@@ -112,7 +114,7 @@ def run_files(folder: Path) -> dict[str, bytes]:
         path = folder / name
         if not path.is_file() or (path.is_symlink() and name != ONNX_FILE):
             continue
-        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE) else MAX_JSON
+        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE, SEEN_FILE) else MAX_JSON
         if (size := path.stat().st_size) > most:
             raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {most:,}")
         out[name] = path.read_bytes()

@@ -30,8 +30,9 @@ from mixling.runs.labeled_data import LabeledExamples, training_data
 from mixling.runs.ngram_data import LinearData, TeacherLabels
 from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
-from mixling.runs.refit import with_validation
+from mixling.runs.refit import with_validation, without_unseen
 from mixling.runs.replay import load_head, replayed_run
+from mixling.runs.seen_rows import read_seen, write_seen
 from mixling.runs.shared import Shared
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import Outputs
@@ -88,6 +89,7 @@ class LabeledParts(Parts[Metrics]):
         self.data, self.validation = training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
         self._outputs: Outputs | None = None  # of the calibrated model
+        self._refitted = False  # whether the network is trained on the validation examples in the end
         self._log = stage.log
         self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
         self.model = self._build(stage.log)
@@ -97,7 +99,7 @@ class LabeledParts(Parts[Metrics]):
             stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
 
     def all_examples(self) -> LabeledData | None:
-        if not self.config.refit and self.examples.folds is None:
+        if not self.config.refit and (self.examples.folds is None or not self.config.fits_validation):
             return None
         assert isinstance(self.data, LabeledData), "a configuration with refit has another task"
         return with_validation(self.data, self.examples.validation, self.examples.task)
@@ -109,6 +111,7 @@ class LabeledParts(Parts[Metrics]):
                 f"no refit: beside the n-gram branch, which is fitted on all examples, the network has a weight of "
                 f"{self.adjustments.network_weight:.2g} (--refit trains it again in any case)"
             )
+        self._refitted = matters
         return matters
 
     @property
@@ -162,6 +165,7 @@ class LabeledParts(Parts[Metrics]):
                 coverage=self.config.conformal, method=self.config.conformal_method,
             )  # fmt: skip
         metrics = self.validation.metrics(outputs)
+        self._write_seen(folder)
         return metrics, {
             "validation": metrics.to_dict(),
             "data": self._data_report(),
@@ -178,7 +182,23 @@ class LabeledParts(Parts[Metrics]):
         train, task = self.examples.train, self.examples.task
         counts = train.label_counts() if task.has_labels else {}
         labels = {name: counts[name] for name in self.labels.names if name in counts}
-        return {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
+        out = {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
+        return out | {"fitted_on_validation": self._fits_validation}
+
+    @property
+    def _fits_validation(self) -> bool:
+        """Whether the exported model is fitted on the validation examples, too."""
+        return self._refitted or (self.adjustments.has_branch and self.config.fits_validation)
+
+    def _write_seen(self, folder: Path) -> None:
+        """Write the hashes of the rows that the model was fitted on, and of those of the model it began with."""
+        parts, pretrained = [self.examples.texts.text_hashes()], self.config.init.pretrained
+        if self._fits_validation:
+            fitted = without_unseen(self.examples.validation, self.examples.task)
+            parts.append(fitted.text_hashes())
+        if pretrained is not None and (earlier := read_seen(pretrained)) is not None:
+            parts.append(earlier)
+        write_seen(folder, parts)
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and return its outputs for the validation data."""
@@ -214,6 +234,7 @@ class LabeledParts(Parts[Metrics]):
             teacher_labels=self._teacher_labels(),
             encoded=self._encoded_training_texts(),
             out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
+            refit=self.config.fits_validation,
         )
 
     def _encoded_training_texts(self) -> TextSet | None:
@@ -232,10 +253,12 @@ class LabeledParts(Parts[Metrics]):
         return TeacherLabels.of_answers(texts, list(examples.targets[first:])) if len(texts) else None
 
     def _out_of_fold(self, folds: npt.NDArray[np.int64]) -> OutOfFold:
-        examples, joined = self.examples, self.all_examples()
-        assert joined is not None
-        known = np.arange(len(folds))
-        if examples.task.has_labels:
+        examples, data = self.examples, self.all_examples() or self.data
+        assert isinstance(data, LabeledData), "other tasks have no scores"
+        known, texts = np.arange(len(folds)), list(examples.train.texts)
+        if self.config.fits_validation:
+            texts += examples.validation.texts
+        if self.config.fits_validation and examples.task.has_labels:
             new = unseen(examples.validation, examples.task.labels.names)
             known = np.setdiff1d(known, new + len(examples.train))
 
@@ -249,7 +272,7 @@ class LabeledParts(Parts[Metrics]):
             return Predictor(self._exported(model, self.config.precision)).text_logits
 
         return predict_out_of_fold(
-            folds, joined, known, [*examples.train.texts, *examples.validation.texts], self.training,
+            folds, data, known, texts, self.training,
             build=lambda: self._build(lambda message: None),
             finish=finish,
         )  # fmt: skip

@@ -85,7 +85,7 @@ def prepare_examples(
             link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
         stage.begin()  # what follows may take long
     folds = choose_folds(
-        train, validation,
+        [train, validation] if config.fits_validation else [train],
         task=type(task), ngrams=config.ngrams, training=config.train, distilled=config.distill is not None,
         usual=config.initialization.kind in ("random", "rows") and weights is None and config.conformal is None,
         world=stage.distributed.world,

@@ -63,6 +63,7 @@ class LinearData:
         teacher_labels: what the branch is fitted on in addition to the labeled examples.
         encoded: the training texts as the network reads them; None: they are encoded for the branch.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
+        refit: whether the exported branch is fitted on the validation examples, too.
     """
 
     task: Task
@@ -77,6 +78,7 @@ class LinearData:
     teacher_labels: TeacherLabels | None = None
     encoded: TextSet | None = None
     out_of_fold: OutOfFold | None = None
+    refit: bool = True
 
 
 def sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:

@@ -8,9 +8,9 @@ The network's logits for the validation examples are fixed. A first fit shows wh
 others are fits of these alone. For each regularization - its strength, and how much less it is for terms that are more
 frequent with one label than with others - a branch is fitted on the training examples, stored in 8 bits, and added to
 the network with the weights and biases that minimize the validation loss; the best of these sums is compared with the
-network alone, whose logits are scaled and shifted as well. The exported branch is fitted on training and validation
-examples together, with the regularization, the weights and the biases kept. The features are the same in all fits:
-documents are counted with those of validation.
+network alone, whose logits are scaled and shifted as well. If the validation examples were split off the training
+files, the exported branch is fitted on both together, with the regularization, the weights and the biases kept. The
+features are the same in all fits: terms and their frequencies are counted in the training texts alone.
 """
 
 from __future__ import annotations
@@ -65,17 +65,20 @@ class Fitted:
 
     Attributes:
         branch: with its weight in the sum multiplied in.
-        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits.
+        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
+            None: this one was not.
         report: the entry of metrics.json.
     """
 
     branch: NgramBranch
     metadata: NgramMetadata
-    held_out: npt.NDArray[np.float32]
+    held_out: npt.NDArray[np.float32] | None
     report: dict[str, Any]
 
-    def combine(self, network: Sequence[npt.NDArray]) -> list[npt.NDArray[np.float32]]:
-        """Return the logits for the validation examples, given the network's."""
+    def combine(self, network: Sequence[npt.NDArray]) -> list[npt.NDArray[np.float32]] | None:
+        """Return the logits for the validation examples, given the network's; None: they are those of the file."""
+        if self.held_out is None:
+            return None
         return list((self.metadata.network * np.stack(network) + self.held_out).astype(np.float32))
 
 
@@ -113,6 +116,7 @@ def fit_ngrams(
     examples = np.concatenate([judged, judged[copied]])
     fitted = np.flatnonzero(np.isin(examples, known))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
+    counted = len(rows)
     rows += [encoded[int(i)] for i in fitted]
     targets = np.concatenate([targets, gold])
     network = data.network[judged]
@@ -122,7 +126,7 @@ def fit_ngrams(
     others = np.setdiff1d(np.arange(len(data.validation)), judged)
     read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    features = make_features(rows, words, outputs=task.num_scores)
+    features = make_features(rows, words, outputs=task.num_scores, counted=counted)
     if not len(features.hashes):
         return None
     del rows
@@ -171,21 +175,24 @@ def fit_ngrams(
         log(f"n-gram branch: left out, it does not pay ({change})")
         return None
     branch = best.branches[0]
-    if config.refit:
+    if data.refit:
         weights[-len(gold) :] = 1
         branch = fit(best.strength, best.ratio_power, features, duals)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best, branch, scaled.loss)
     log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
-    logits = np.empty(data.network.shape, np.float32)
-    logits[judged] = best.logits
-    if len(others):
-        unrefitted = best.branches[0]
-        logits[others] = _Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
+    held_out = None
+    if data.refit:
+        logits = np.empty(data.network.shape, np.float32)
+        logits[judged] = best.logits
+        if len(others):
+            unrefitted = best.branches[0]
+            logits[others] = _Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
+        held_out = best.mixture.addition(task, logits)
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
-        held_out=best.mixture.addition(task, logits),
+        held_out=held_out,
         report=report,
     )
 
@@ -195,11 +202,11 @@ def _fit_across_folds(
 ) -> Fitted | None:
     """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
     task, encoder, power = data.task, TextEncoder(data.text, data.vocabulary, keep=True), config.ratio_power or 0.0
-    texts = [*data.train.texts, *data.validation.texts]
+    parts = [data.train, data.validation] if data.refit else [data.train]
+    texts, targets = ([one for part in parts for one in getattr(part, name)] for name in ("texts", "targets"))
     known = np.arange(len(texts))
-    if task.has_labels:
+    if task.has_labels and data.refit:
         known = np.setdiff1d(known, unseen(data.validation, task.labels.names) + len(data.train))
-    targets = [*data.train.targets, *data.validation.targets]
     gold = np.asarray(task.targets([targets[int(i)] for i in known]))
     weights = None
     if data.weights is not None:
@@ -222,11 +229,11 @@ def _fit_across_folds(
     if not len(whole.hashes):
         return None
     rest = [np.flatnonzero(held.folds[known] != fold) for fold in range(int(held.folds.max()) + 1)]
-    parts = [features(chosen) for chosen in rest]
+    of_folds = [features(chosen) for chosen in rest]
 
     def attempt(strength: float) -> Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
-        branches = [branch(part, chosen, strength) for part, chosen in zip(parts, rest, strict=True)]
+        branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
         for fold, fitted in enumerate(branches):
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
         return Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
@@ -244,7 +251,7 @@ def _fit_across_folds(
     return Fitted(
         branch=chosen,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
-        held_out=mixture.addition(task, best.logits[len(data.train) :]),
+        held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
         report=report,
     )
 

@@ -26,13 +26,16 @@ from mixling.training.loop import Trainer
 from mixling.training.state import restore_weights
 
 
+def without_unseen(examples: Dataset, task: Task) -> Dataset:
+    """Return the examples whose labels the task knows."""
+    if not task.has_labels:
+        return examples
+    return examples.subset(np.setdiff1d(np.arange(len(examples)), unseen(examples, task.labels.names)))
+
+
 def with_validation(data: LabeledData, validation: Dataset, task: Task) -> LabeledData:
     """Return the training data followed by the validation examples with known labels, each with weight 1."""
-    validation = (
-        validation.subset(np.setdiff1d(np.arange(len(validation)), unseen(validation, task.labels.names)))
-        if task.has_labels
-        else validation
-    )
+    validation = without_unseen(validation, task)
     train = data.train.dataset
     joined = Dataset.from_examples(
         (example for part in (train, validation) for example in part), pairs=train.schema.pairs

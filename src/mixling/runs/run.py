@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack
 
 from mixling.config import Config
+from mixling.errors import ConfigError
 from mixling.export.plots import training_curves
 from mixling.runs.artifact import KINDS, resume_command
 from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
@@ -75,6 +76,8 @@ def execute(
     Returns:
         The run; None in processes other than the main one.
     """
+    if "folder" not in arguments:
+        raise ConfigError("no folder; name where the run is written: folder=Path('model')")
     course = _Course(kind, config, **arguments)
     with open_run(course.home, resume=course.resume, distributed=course.distributed, command=course.command) as folder:
         parts = course.prepare(folder, prepare)
@@ -196,7 +199,9 @@ def _save(
     write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
     metrics, own = parts.evaluate(folder, best, log)
     if chosen is not None:
-        metrics, own = chosen.metrics, {**own, "validation": chosen.report["validation"], "refit": chosen.refit}
+        # What was measured on the validation examples is of the model that did not see them.
+        own |= {key: chosen.report[key] for key in ("validation", "quantization") if key in chosen.report}
+        metrics, own = chosen.metrics, {**own, "refit": chosen.refit}
     at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)

@@ -178,26 +178,19 @@ class NgramConfig(Config):
     )
     cross_fit: bool | None = Field(
         None,
-        description="choose the weights of network and branch by networks that each leave out a fold of all labeled "
-        "examples, and train on all of them; None: with up to 2,000 examples, or 5,000 pairs, unless the length of "
-        "training is given",
+        description="choose the weights of network and branch by networks that each leave out a fold of the examples "
+        "that are trained on; None: with up to 2,000 examples, or 5,000 pairs, unless the length of training is given",
     )
-    refit: bool = Field(
-        True, description="fit the branch that is exported on the validation examples, too; false: without cross_fit"
+    refit: bool | None = Field(
+        None,
+        description="fit what is exported on the validation examples, too; None: on those that were split off the "
+        "training files, not on those that are named",
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> NgramConfig:
         if self.min_n > self.max_n:
             raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
-        return self
-
-    @model_validator(mode="after")
-    def _validation_is_seen_or_not(self) -> NgramConfig:
-        if self.cross_fit and not self.refit:
-            raise ValueError(
-                "cross_fit = true trains on the validation examples, refit = false does not; leave one out"
-            )
         return self
 
 

@@ -32,7 +32,8 @@ class Features:
     """The features of training texts.
 
     Attributes:
-        hashes: (F,) of the terms, the most frequent first: the fit reads their weights from fewer lines of the cache.
+        hashes: (F,) of the terms of the counted texts, the most frequent first: the fit reads their weights from fewer
+            lines of the cache.
         factors: (F,) the factor of a term's frequency in a text.
         spread: (F,) the root mean square of those frequencies.
         matrix: (B, F) frequencies times factors.
@@ -82,19 +83,23 @@ class Features:
         return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
 
 
-def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1) -> Features:
+def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None) -> Features:
     """Return the features of texts, given as rows of a word table; of very many, those of a sample.
 
     With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
+
+    Args:
+        counted: number of first texts that give the terms and their frequencies; None: all do.
     """
     release()  # what encoding the texts took
     chosen, found = _sampled(texts, words)
-    of_words, sizes = _whole_words(found, words), found.sizes
+    number = len(chosen) if counted is None else int(np.searchsorted(chosen, counted))
+    of_words, sizes = _whole_words(found, words, number), found.sizes
     in_text = _in_text(found, len(words.hashes))
     del found
-    blocks = [of_words, _characters(in_text, sizes, words)]
+    blocks = [of_words, _characters(in_text, sizes, words, number)]
     release()  # what finding them took
-    features = _join(blocks, sizes, chosen)
+    features = _join(blocks, sizes, chosen, number)
     del blocks, of_words, in_text
     release()
     return _weightiest(features, MAX_CELLS // max(outputs, 1))
@@ -122,30 +127,37 @@ class _Block:
 
     Attributes:
         hashes: (F,) of the terms.
-        texts: (F,) number of texts that have each.
-        total: sum over all terms and texts of the numbers of times.
+        texts: (F,) number of counted texts that have each.
+        total: sum over all terms and counted texts of the numbers of times.
+        nonzeros: number of texts, counted or not, that have each, over all terms.
         rows: returns the numbers for the texts from one up to another.
     """
 
     hashes: UInt32
     texts: npt.NDArray[np.int64]
     total: float
+    nonzeros: int
     rows: Callable[[int, int], csr_array]
 
 
-def _whole_words(found: Distinct, words: Words) -> _Block:
-    """Return words and pairs of words, of many texts without those of a single one."""
+def _whole_words(found: Distinct, words: Words, number: int) -> _Block:
+    """Return words and pairs of words, of many texts without those of a single one; the first `number` are counted."""
     terms = np.concatenate([words.hashes[found.rows], found.pairs])
     # As np.unique with the inverse, in half the memory: with long texts, no other part of a training takes more.
     order = terms.argsort()
     terms = terms[order]
     is_first = np.concatenate([np.ones(min(len(terms), 1), bool), terms[1:] != terms[:-1]])
-    hashes, counts = terms[is_first], np.diff(np.append(np.flatnonzero(is_first), len(terms)))
-    kept = counts >= (1 if len(found.sizes) < _MANY_TEXTS else _MIN_GRAM_TEXTS)
+    starts = np.flatnonzero(is_first)
+    hashes, counts = terms[is_first], np.diff(np.append(starts, len(terms)))
+    if number < len(found.sizes) and len(terms):
+        is_counted = np.concatenate([found.word_texts < number, found.pair_texts < number])[order]
+        counts = np.add.reduceat(is_counted, starts, dtype=np.int64)
+        del is_counted
+    kept = counts >= (1 if number < _MANY_TEXTS else _MIN_GRAM_TEXTS)
     located = np.empty(len(terms), np.int32)
     columns = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     located[order] = columns[np.cumsum(is_first, dtype=np.int32) - 1]
-    del terms, order, is_first
+    del terms, order, is_first, starts
     of_words, of_pairs = np.split(located, [len(found.rows)])
     # With numbers of another type, the search would copy all texts'.
     edges = np.arange(len(found.sizes) + 1, dtype=found.word_texts.dtype)
@@ -158,7 +170,8 @@ def _whole_words(found: Distinct, words: Words) -> _Block:
         owners, terms = owners[terms >= 0], terms[terms >= 0]
         return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
 
-    return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), rows)
+    nonzeros = int(np.count_nonzero(located >= 0))
+    return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), nonzeros, rows)
 
 
 def _in_text(found: Distinct, rows: int) -> csr_array:
@@ -167,48 +180,57 @@ def _in_text(found: Distinct, rows: int) -> csr_array:
     return csr_array((np.ones(len(found.rows), np.float32), found.rows, starts), (len(found.sizes), rows))
 
 
-def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words) -> _Block:
-    """Return the n-grams of the distinct words of each text, without those of few texts.
+def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
+    """Return the n-grams of the distinct words of each text, without those of few texts; `number` are counted.
 
     The numbers for all texts are not kept: computing them twice takes less time than so much memory.
     """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
-    texts, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
+    texts, others, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
     for first, last in parts_of(sizes):
         counts = in_text[first:last] @ of_word
-        texts += np.bincount(counts.indices, minlength=len(hashes))
-        sums += np.bincount(counts.indices, weights=counts.data, minlength=len(hashes))
+        end = int(counts.indptr[min(max(number - first, 0), last - first)])
+        texts += np.bincount(counts.indices[:end], minlength=len(hashes))
+        others += np.bincount(counts.indices[end:], minlength=len(hashes))
+        sums += np.bincount(counts.indices[:end], weights=counts.data[:end], minlength=len(hashes))
     kept = texts >= _MIN_GRAM_TEXTS
-    of_word = of_word[:, kept]
-    return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), lambda first, last: in_text[first:last] @ of_word)
+    of_word, nonzeros = of_word[:, kept], int((texts + others)[kept].sum())
+
+    def rows(first: int, last: int) -> csr_array:
+        return in_text[first:last] @ of_word
+
+    return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), nonzeros, rows)
 
 
-def _join(blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> Features:
-    number, factors = len(sizes), []
+def _join(
+    blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64], number: int
+) -> Features:
+    factors = []
     texts, hashes = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "hashes"))
     order = np.argsort(-texts, kind="stable")
     column = np.empty(len(order), np.int32)
     column[order] = np.arange(len(order))
     for block in blocks:
         idf = np.log((1 + number) / (1 + block.texts)) + 1
-        of_word = block.total / max(int(sizes.sum()), 1)
+        of_word = block.total / max(int(sizes[:number].sum()), 1)
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
     factor = np.concatenate(factors).astype(np.float32)[order]
-    nonzeros = int(texts.sum())
+    nonzeros = sum(block.nonzeros for block in blocks)
     data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
-    starts, squares = np.zeros(number + 1, np.int32), np.zeros(len(factor))
+    starts, squares = np.zeros(len(sizes) + 1, np.int32), np.zeros(len(factor))
     for first, last in parts_of(sizes):
         part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
         columns = column[part.indices]
         part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
-        squares += np.bincount(columns, weights=part.data.astype(np.float64) ** 2, minlength=len(factor))
+        end = int(part.indptr[min(max(number - first, 0), last - first)])
+        squares += np.bincount(columns[:end], weights=part.data[:end].astype(np.float64) ** 2, minlength=len(factor))
         begin = int(starts[first])
         starts[first + 1 : last + 1] = begin + part.indptr[1:]
         indices[begin : begin + part.nnz] = columns
         np.multiply(part.data, factor[columns], out=data[begin : begin + part.nnz])
     end = int(starts[-1])  # a text can have a word and a pair with equal hashes
-    matrix = csr_array((data[:end], indices[:end], starts), (number, len(order)))
+    matrix = csr_array((data[:end], indices[:end], starts), (len(sizes), len(order)))
     return Features(hashes[order], factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
 
 
