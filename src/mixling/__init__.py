@@ -9,8 +9,9 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 from mixling.version import __version__
 
 if TYPE_CHECKING:
+    from mixling.data.config import DataConfig
     from mixling.data.dataset import Dataset
-    from mixling.data.examples import DataConfig, Example, read_examples
+    from mixling.data.examples import Example, read_examples
     from mixling.errors import ConfigError, DataError, ModelFileError, UserError
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
     from mixling.models.model import ModelConfig, build_model

@@ -20,6 +20,7 @@ from .conftest import Call
 FLAGS = {
     "train": {
         "files", "--out", "-o", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label",
+        "--labels", "--label-delimiter",
         "--tokens", "--slots",
         "--task", "--model", "--vocabulary", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
@@ -52,7 +53,8 @@ FLAGS = {
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--reliability-plot", "--threshold",
-        "--text", "--text-pair", "--too-long", "--out-of-scope", "--label", "--tokens", "--slots", "--on-bad-row",
+        "--text", "--text-pair", "--too-long", "--out-of-scope", "--label",
+        "--labels", "--label-delimiter", "--tokens", "--slots", "--on-bad-row",
         "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates",
         "--errors", "--slices",
     },
@@ -73,24 +75,28 @@ FLAGS = {
     "distill": {
         "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--split", "--limit",
         "--validation", "--dev",
-        "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", "--slots", "--task", "--model",
+        "--validation-fraction", "--text", "--text-pair", "--label",
+        "--labels", "--label-delimiter", "--tokens", "--slots", "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
         "--resume", "--overwrite", "--group", "--workers",
     },
     "tune": {
-        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
+        "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label",
+        "--labels", "--label-delimiter", "--tokens",
         "--slots", "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
         "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
         "--resume",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
+        "--labels", "--label-delimiter",
         "--tokens", "--slots",
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
     },
     "audit": {
-        "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", "--slots", "--on-bad-row",
+        "files", "--task", "--test", "--text", "--text-pair", "--label",
+        "--labels", "--label-delimiter", "--tokens", "--slots", "--on-bad-row",
         "--folds", "--epochs", "--seed", "--workers", "--out", "-o",
     },
     "suggest": {

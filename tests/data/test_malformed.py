@@ -107,7 +107,7 @@ ROW_PROBLEMS = [
     Case("json: label is null", "a.jsonl", labeled("x", None), ("column 'label' is empty",), 2, ("t0",)),
     Case("json: label is a fraction", "a.jsonl", labeled("x", 4.5),
          ("is a number (4.5)", "allowed: a string, an integer or a boolean"), 2, ("t0",)),
-    Case("json: label is a list", "a.jsonl", labeled("x", ["y"]),
+    Case("json: label is a list", "a.jsonl", labeled("x", ["y", "z"]),
          ("column 'label' holds a list", "--task multi_label", SKIP), 2, ("t0",)),
     Case("json: label is half a character", "a.jsonl", labeled("x", "\ud800"), ("lone UTF-16 surrogate",), 2, ("t0",)),
     Case("json: set of labels is null", "a.jsonl", labeled([], None), ("column 'label' is empty", "[] for none"), 2,

@@ -12,7 +12,8 @@ from typing import Any
 from mixling.bulk.csv_records import record_starts
 from mixling.bulk.files import InputFile, find_files, open_slice
 from mixling.bulk.read import header_of
-from mixling.data.examples import ColumnsConfig, RowReader
+from mixling.data.config import ColumnsConfig
+from mixling.data.examples import RowReader
 from mixling.data.readers import format_of_name
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixling.bulk.files import count_lines, line_start, open_slice
-from mixling.data.examples import ColumnsConfig, RowReader
+from mixling.data.config import ColumnsConfig
+from mixling.data.examples import RowReader
 from mixling.data.inputs import WINDOW, Item
 from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header

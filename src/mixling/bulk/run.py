@@ -17,7 +17,7 @@ from mixling.bulk.plan import FilePart, make_plan
 from mixling.bulk.state import close_state, open_state
 from mixling.bulk.work import BulkJob, Outcome, PartRecord, output_name
 from mixling.bulk.write import make_layout
-from mixling.data.examples import ColumnsConfig
+from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runtime.inputs import BATCH_SIZE

@@ -13,7 +13,7 @@ from mixling.bulk.folder import Folder
 from mixling.bulk.plan import FilePart
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.bulk.write import Layout, part_writer
-from mixling.data.examples import ColumnsConfig
+from mixling.data.config import ColumnsConfig
 from mixling.errors import UserError
 from mixling.runtime.predictor import Predictor
 

@@ -67,8 +67,9 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     from mixling.audit.audit import AUDITED, audit
     from mixling.audit.report import PAGE_FILE, summarize, write_report
     from mixling.config import parse, present
+    from mixling.data.config import ColumnsConfig
     from mixling.data.dataset import Dataset
-    from mixling.data.examples import ColumnsConfig, read_examples
+    from mixling.data.examples import read_examples
     from mixling.data.readers import OnBadRow
     from mixling.tasks import infer_task, task_type
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer import Option
@@ -80,7 +81,7 @@ class InputColumns(TextColumn):
         str | None, Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
     ] = None
 
-    def columns(self) -> dict[str, str | None]:
+    def columns(self) -> dict[str, Any]:
         """Return the values of `ColumnsConfig`; None: not given."""
         return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens}
 
@@ -90,12 +91,24 @@ class LabeledColumns(InputColumns):
     """The columns of a model's inputs and targets."""
 
     label: Annotated[str | None, Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None
+    labels: Annotated[
+        str | None,
+        Option("--labels", metavar="A,B,C", help="Several labels a text: columns of 0 and 1, one for each label."),
+    ] = None
+    label_delimiter: Annotated[
+        str | None,
+        Option(
+            "--label-delimiter", metavar="TEXT", help="Several labels in a cell: what separates them, such as ';' [|]."
+        ),
+    ] = None
     slots: Annotated[
         str | None, Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
     ] = None
 
-    def columns(self) -> dict[str, str | None]:
-        return {**super().columns(), "label": self.label, "slots": self.slots}
+    def columns(self) -> dict[str, Any]:
+        labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
+        named = {"labels": labels, "label_delimiter": self.label_delimiter}
+        return {**super().columns(), "label": self.label, "slots": self.slots, **named}
 
 
 @dataclass(frozen=True, kw_only=True)

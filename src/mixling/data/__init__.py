@@ -7,8 +7,9 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.data.batches import Batch, TextSet, collate, shard, training_batches
     from mixling.data.catalogues import catalogue_sentences
+    from mixling.data.config import ColumnsConfig
     from mixling.data.documents import SubwordReader, WordReader
-    from mixling.data.examples import ColumnsConfig, Target
+    from mixling.data.examples import Target
     from mixling.data.inputs import stream_items
     from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
     from mixling.data.readers import read_rows

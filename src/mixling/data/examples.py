@@ -7,14 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from pydantic import Field, model_validator
-
-from mixling.config import Config
+from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow, Row, read_rows
 from mixling.data.readers.rows import SKIP
-from mixling.data.values import is_blank, row_error, shown_value, string_of, words_of
+from mixling.data.values import is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
@@ -62,40 +60,6 @@ _HEADER_WORD = 40  # characters; names of columns are shorter
 _RENAMED = 0.7  # similarity of a column to a default name, such as of `texts` or `lable`
 
 
-class ColumnsConfig(Config):
-    """The names of the columns; None: there is no such column."""
-
-    text: str = Field("text", description="the text")
-    text_pair: str | None = Field(None, description="a second text")
-    label: str = Field("label", description="the label, labels or number")
-    tokens: str = Field("tokens", description="tagging: the words")
-    slots: str = Field("slots", description="tagging: the IOB tags")
-    question: str = Field("question", description="the question")
-    context: str = Field("context", description="the text that has the answer")
-    answers: str = Field("answers", description="the answers and where they start")
-    group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
-
-
-class DataConfig(Config):
-    """The files of examples and how they are read."""
-
-    train: tuple[str, ...] = Field((), description="files of labeled examples")
-    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
-    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
-    columns: ColumnsConfig = ColumnsConfig()
-    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
-    file_format: str | None = Field(None, description="format of the files; by default from their names")
-
-    @model_validator(mode="after")
-    def _groups_are_for_splits(self) -> DataConfig:
-        if self.columns.group is not None and self.validation:
-            raise ValueError(
-                f"columns.group: got {self.columns.group!r} (--group) together with validation (--validation); groups "
-                "control which training rows are set aside for validation, so give only one of the two"
-            )
-        return self
-
-
 class RowReader(ABC):
     """Makes the examples of a task from rows; an instance reads one list of sources and may remember their values.
 
@@ -106,14 +70,19 @@ class RowReader(ABC):
         wanted: the keys of `ColumnsConfig` for the task's columns; the last is that of the target.
         option: the command-line option for a column, with a placeholder for its key.
         of_words: texts are lists of words, not strings.
+        of_sets: targets are sets of labels, which may be in several columns.
     """
 
     wanted: ClassVar[tuple[str, ...]]
     option: ClassVar[str] = "--{}"
     of_words: ClassVar[bool] = False
+    of_sets: ClassVar[bool] = False
 
     def __init__(self, columns: ColumnsConfig, *, labeled: bool = True) -> None:
         self.columns, self.labeled = columns, labeled
+        for key in ("labels", "label_delimiter"):
+            if not self.of_sets and getattr(columns, key) != ColumnsConfig.model_fields[key].default:
+                raise ConfigError(f"--{key.replace('_', '-')}: is for several labels a text, --task multi_label")
 
     def check_columns(self, row: Row) -> None:
         """Check that a row, or the file that it is the first row of, has all columns.
@@ -121,15 +90,23 @@ class RowReader(ABC):
         Raises:
             DataError: a column is missing; the message names the nearest one.
         """
-        for key in self.wanted if self.labeled else self.wanted[:-1]:
-            name = getattr(self.columns, key)
-            if name is not None and name not in row.values:
+        for key, name in self._needed(row):
+            if name not in row.values:
                 known = self._known(key, name, row)
                 how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
                 message = f"no column {name!r}; {known}; choose a column with {how}"
+                marks = [column for column, value in row.values.items() if mark_of(value) is not None]
+                if key == "label" and len(marks) > 1:
+                    message += f", or columns of 0 and 1, one for each label, with --labels {','.join(marks)}"
                 if row.own_columns:
                     raise row_error(row, f"{message}, add it to the row, {SKIP}")
                 raise DataError(message, path=row.path)
+
+    def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
+        """Yield the keys and names of the columns that a row must have."""
+        for key in self.wanted if self.labeled else self.wanted[:-1]:
+            if (name := getattr(self.columns, key)) is not None:
+                yield key, name
 
     def _known(self, key: str, name: str, row: Row) -> str:
         """Return what columns there are, for the message about one that is missing."""
@@ -173,9 +150,13 @@ class TextReader(RowReader):
             text = words_of(row, columns.text)
         else:
             text = string_of(row, columns.text)
-        value = row.values.get(columns.label)
+        value = self.label_value(row)
         target = self.target(row, columns.label, value) if self.labeled or not is_blank(value) else None
         return Example(text, target, row.path, row.line)
+
+    def label_value(self, row: Row) -> Any:
+        """Return what a row has in the column of the target."""
+        return row.values.get(self.columns.label)
 
     def targets(self, values: list[Any], path: str, line: int) -> list[Target]:
         """Return the targets of consecutive lines from the values of their columns; raises as `target` does."""
@@ -242,7 +223,7 @@ def read_blocks(
     empty = True
     read = reader(columns, labeled=labeled)
     has_blocks = labeled and file_format in (None, "jsonl") and not (grouped and columns.group is not None)
-    wanted = {"id", *(name for name in columns.to_dict().values() if name is not None)}
+    wanted = columns.names()
     for source in sources:
         before, done, checked = copy.deepcopy(read), 0, False
         for block in _blocks(str(source), read) if has_blocks else (None,):
@@ -284,6 +265,7 @@ def _blocks(source: str, read: RowReader) -> Iterator[ExampleBlock | None]:
         not isinstance(read, TextReader)
         or type(read).example is not TextReader.example
         or columns.text_pair is not None
+        or columns.labels is not None
     ):
         yield None
         return

@@ -17,7 +17,8 @@ from mixling.errors import DataError
 from mixling.text.encoder import Text
 
 if TYPE_CHECKING:  # imported only to read files: predicting a text of the command line does without
-    from mixling.data.examples import ColumnsConfig, RowReader
+    from mixling.data.config import ColumnsConfig
+    from mixling.data.examples import RowReader
 
 WINDOW = 4096  # rows of a file in memory at a time
 _CHUNK = 1 << 16

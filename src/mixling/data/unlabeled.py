@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Literal
 
+from mixling.data.config import ColumnsConfig
 from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, RowReader, read_examples
+from mixling.data.examples import RowReader, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
 from mixling.text.encoder import Text
@@ -62,7 +63,7 @@ def read_unlabeled(
             lines = read_texts([source])
             yield from (split_words(line) for line in lines) if reader.of_words else lines
         else:
-            bare = columns.model_copy(update={"label": _NO_COLUMN, "slots": _NO_COLUMN})
+            bare = columns.model_copy(update={"label": _NO_COLUMN, "labels": None, "slots": _NO_COLUMN})
             rows = read_examples([source], reader=reader, columns=bare, on_bad_row=OnBadRow(on_bad_row), labeled=False)
             for row in rows:
                 yield split_words(row.text) if reader.of_words and isinstance(row.text, str) else row.text

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mixling.data.cells import read_cell
 from mixling.data.readers import Row
 from mixling.data.readers.rows import SKIP
 from mixling.errors import DataError
 
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
+_MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _SLOT = re.compile(r"O|[BI]-\S.*")
 
 
@@ -79,8 +81,37 @@ def words_of(row: Row, column: str) -> list[str]:
 
 
 def split(value: Any) -> Any:
-    """Split a string at white space; return other values unchanged."""
-    return value.split() if isinstance(value, str) else value
+    """Split a string at white space, unless it is a list that is written as text; return other values unchanged."""
+    found = read_cell(value)
+    return value.split() if isinstance(value, str) and not isinstance(found, list) else found
+
+
+def mark_of(value: Any) -> bool | None:
+    """Return the truth value of 0, 1, a boolean, or one of these as text; None for anything else."""
+    if isinstance(value, str):
+        return _MARKS.get(value.strip().lower())
+    return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
+
+
+def marked(values: Mapping[str, Any]) -> list[str] | None:
+    """Return the names whose value is 1 or true; None if a value is neither that nor 0 or false."""
+    marks = {name: mark_of(value) for name, value in values.items()}
+    return None if None in marks.values() else [name for name, mark in marks.items() if mark]
+
+
+def labels_in(value: Any, *, bare: bool = False) -> list[Any] | None:
+    """Return the labels in a list, or in an object such as {"a": 1, "b": 0}, also if it is written as text.
+
+    Args:
+        bare: as of `read_cell`.
+
+    Returns:
+        None if the value is none of these, or is a list of lists or objects.
+    """
+    found = read_cell(value, bare=bare)
+    if isinstance(found, dict):
+        return marked(found)
+    return found if isinstance(found, list) and not any(isinstance(item, list | dict) for item in found) else None
 
 
 def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:

@@ -10,7 +10,7 @@ import torch
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from mixling.config import Config, parse
-from mixling.data.examples import DataConfig
+from mixling.data.config import DataConfig
 from mixling.errors import ConfigError, TrainingError, command_line, shown
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, PRESETS

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.config import DataConfig
 from mixling.data.dataset import Dataset
-from mixling.data.examples import DataConfig, Example
+from mixling.data.examples import Example
 from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled
 from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig

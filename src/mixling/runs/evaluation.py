@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.config import parse
-from mixling.data.examples import ColumnsConfig, Example, names_of
+from mixling.data.config import ColumnsConfig
+from mixling.data.examples import Example, names_of
 from mixling.data.inputs import WINDOW
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
@@ -26,7 +27,7 @@ from mixling.runtime.windows import TooLong, too_long_for
 from mixling.text.noise import NoiseLevel, noisy_texts
 
 
-def columns_of(model: str | Path, given: Mapping[str, str | None]) -> ColumnsConfig:
+def columns_of(model: str | Path, given: Mapping[str, Any]) -> ColumnsConfig:
     """Return the columns to read: as given, else those that the model was trained on, else the defaults.
 
     Args:

@@ -9,8 +9,9 @@ import numpy as np
 
 from mixling.arrays import Float32
 from mixling.config import parse
+from mixling.data.config import DataConfig
 from mixling.data.dataset import Dataset
-from mixling.data.examples import DataConfig, Example, read_examples
+from mixling.data.examples import Example, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, ModelFileError, UserError
 from mixling.runs.artifact import read_folder

@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic import Field
 
 from mixling.config import Config
+from mixling.data.config import ColumnsConfig, DataConfig
 from mixling.data.dataset import Dataset
-from mixling.data.examples import ColumnsConfig, DataConfig
 from mixling.data.unlabeled import Split, TextChoice, read_unlabeled
 from mixling.errors import ConfigError
 from mixling.runs.ensemble import TrainMember, train_ensemble

@@ -109,7 +109,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     from itertools import islice
 
     from mixling.config import parse
-    from mixling.data.examples import DataConfig
+    from mixling.data.config import DataConfig
     from mixling.data.readers import OnBadRow, read_rows
     from mixling.tasks.base import Sample
 
@@ -122,16 +122,17 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     if not files:
         return DEFAULT_TASK, "the default", ""
     file_format, columns = config.file_format, config.columns
-    rows = read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
+    rows = (row.values for row in read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format))
     sample = Sample(
         path=files[0],
         file_format=file_format,
         label=columns.label,
         text_pair=columns.text_pair,
-        rows=[row.values for row in islice(rows, _SAMPLE)],
+        rows=list(islice(rows, _SAMPLE)),
+        rest=rows,
     )
     for task in tasks:
-        if task.own_columns and {"text", "text_pair", "label"} & named.keys():
+        if task.own_columns and named.keys() & {"text", "text_pair", "label"} - set(task.reader.wanted):
             continue
         if why := task.recognize(sample):
             return task.name, why, _unread_pair(task, sample)

@@ -5,9 +5,11 @@ Torch is imported only to compute losses, so that a base install can predict and
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +19,7 @@ import numpy.typing as npt
 from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, Target, names_of
 from mixling.data.readers import format_of_name
+from mixling.data.values import is_blank, labels_in
 from mixling.errors import ConfigError
 from mixling.metrics.base import Metrics
 from mixling.metrics.quantization import QuantizationCheck
@@ -36,11 +39,12 @@ if TYPE_CHECKING:
 _Floats = npt.NDArray[np.floating]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """The beginning of a training file, from which a task is inferred.
 
-    label, text_pair: the columns of the label and of second texts, if any. rows: the first rows.
+    label, text_pair: the columns of the label and of second texts, if any. rows: the first rows. rest: those after
+    them, which can be read once.
     """
 
     path: str
@@ -48,6 +52,29 @@ class Sample:
     label: str
     text_pair: str | None
     rows: Sequence[Mapping[str, Any]]
+    rest: Iterator[Mapping[str, Any]] = field(default_factory=lambda: iter(()))
+
+    @functools.cached_property
+    def list_sizes(self) -> set[int]:
+        """How many labels the lists in the label column have; empty if one row has no list.
+
+        Empty cells are lists without labels. If all lists of the first rows have one label, the rest is read, too.
+        """
+        values = [row.get(self.label) for row in self.rows]
+        if all(map(is_blank, values)):
+            return set()
+        for bare in (False, True):
+            lists = [[] if is_blank(value) else labels_in(value, bare=bare) for value in values]
+            sizes = {-1 if labels is None else len(labels) for labels in lists}
+            if -1 not in sizes and not (bare and sizes == {1}):  # names may be in brackets
+                break
+        else:
+            return set()
+        if sizes == {1}:
+            rest = (labels_in(row.get(self.label)) for row in self.rest)
+            others = (len(labels) for labels in rest if labels is not None and len(labels) != 1)
+            sizes.update(itertools.islice(others, 1))
+        return sizes
 
     @property
     def first(self) -> Mapping[str, Any]:

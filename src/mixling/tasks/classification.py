@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
+from mixling.data.cells import read_cell
 from mixling.data.examples import Target, TextReader
 from mixling.data.readers.rows import SKIP, Row
-from mixling.data.values import label_of, row_error, shown_value
+from mixling.data.values import label_of, labels_in, row_error, shown_value
 from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
-from mixling.tasks.base import Task
+from mixling.tasks.base import Sample, Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.presentation import probable
 from mixling.text.decoding import LabelDecoder
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class LabelReader(TextReader):
-    """Reads one label: a string, stripped of outer spaces.
+    """Reads one label: a string, stripped of outer spaces, or a list of one.
 
     In JSON, Parquet and on the hub it may also be an integer, a float with an integer value (1.0 becomes "1") or a
-    boolean ("true", "false"). Values of a CSV are not converted.
+    boolean ("true", "false"). Values of a CSV are not converted, but lists in its cells are read.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -43,8 +44,11 @@ class LabelReader(TextReader):
         self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> Target:
-        if isinstance(value, list):
-            got = f"column {column!r} holds {shown_value(value)}"
+        labels = labels_in(value)
+        if labels is not None and len(labels) == 1:
+            return label_of(row, column, labels[0], {} if isinstance(value, str) else self._kinds)
+        if labels is not None:
+            got = f"column {column!r} holds {shown_value(read_cell(value))}"
             raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")
         return label_of(row, column, value, self._kinds)
 
@@ -72,6 +76,12 @@ class Classification(Task):
     has_scores = True
     calibrates = True
     abstains = has_threshold = True
+
+    @classmethod
+    def recognize(cls, sample: Sample) -> str | None:
+        if sample.list_sizes != {1}:
+            return None
+        return f"each list in the column {sample.label} of {sample.path} has one label"
 
     def check(self) -> None:
         if len(self.labels) == 1:

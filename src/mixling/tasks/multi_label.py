@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
 from mixling.data.readers.rows import SKIP, Row
-from mixling.data.values import label_of, row_error, shown_value
-from mixling.errors import printable
+from mixling.data.values import is_blank, label_of, labels_in, mark_of, row_error, shown_value
+from mixling.errors import DataError, printable
 from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
@@ -24,7 +26,7 @@ from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import LabelReader, fit_logistic
 from mixling.tasks.presentation import probable
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import not_finite
+from mixling.text.labels import LabelSet, not_finite
 from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
@@ -34,16 +36,65 @@ if TYPE_CHECKING:
 
 
 class LabelsReader(LabelReader):
-    """Reads a list of labels, or a string of labels joined by `|`; empty means no label."""
+    """Reads a set of labels; an empty cell is the empty set.
+
+    It is a list, a string of labels joined by `columns.label_delimiter`, an object such as {"a": 1, "b": 0}, or
+    (with `columns.labels`) a column of 0 and 1 for each label, or a list of 0 and 1.
+    """
+
+    of_sets = True
+
+    def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
+        marks = self._has_marks(row)
+        for key, name in super()._needed(row):
+            if marks and key == "label":
+                yield from (("labels", name) for name in self.columns.labels or ())
+            else:
+                yield key, name
+
+    def _has_marks(self, row: Row) -> bool:
+        """Return whether each label has a column: some of them are there, or the column of lists is not."""
+        labels = self.columns.labels
+        return labels is not None and (not row.values.keys().isdisjoint(labels) or self.columns.label not in row.values)
+
+    def label_value(self, row: Row) -> Any:
+        if not self._has_marks(row):
+            return super().label_value(row)
+        values = {name: row.values.get(name) for name in self.columns.labels or ()}
+        return values if self.labeled or not all(map(is_blank, values.values())) else None
 
     def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
+        labels = labels_in(value, bare=True)
+        kinds = self._kinds
         if isinstance(value, str):
-            value = value.split("|") if value.strip() else []
-        if not isinstance(value, list):
+            if labels is None:
+                labels = value.split(self.columns.label_delimiter) if value.strip() else []
+            else:
+                kinds = {}  # a cell that has 1 in brackets may stand beside one that has it without
+        if labels is not None:
+            labels = self._named(row, column, labels)
+        elif isinstance(value, dict):
+            name, wrong = next((name, item) for name, item in value.items() if mark_of(item) is None)
+            got = f"column {name!r} is {'empty' if is_blank(wrong) else shown_value(wrong)}"
+            raise row_error(row, f"{got}; 0 and 1 are allowed, for a text without and with this label, {SKIP}")
+        else:
             got = "empty" if value is None else shown_value(value)
             allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
             raise row_error(row, f"column {column!r} is {got}; {allowed}, {SKIP}")
-        return tuple(dict.fromkeys(label_of(row, column, item, self._kinds) for item in value))
+        return tuple(dict.fromkeys(label_of(row, column, item, kinds) for item in labels))
+
+    def _named(self, row: Row, column: str, labels: list[Any]) -> list[Any]:
+        """Return the labels of a list, which is a row of an indicator matrix if their names are configured."""
+        names, marks = self.columns.labels, list(map(mark_of, labels))
+        if names is None or self._has_marks(row):
+            if len(marks) > len(set(marks)) and None not in marks:  # a set has each label once
+                got = f"column {column!r} is {shown_value(labels)}, a row of an indicator matrix"
+                raise row_error(row, f"{got}; name its labels in their order with --labels a,b,c")
+            return labels
+        if len(labels) != len(names) or None in marks:
+            got = f"column {column!r} is {shown_value(labels)}"
+            raise row_error(row, f"{got}; {len(names)} items of 0 and 1 are required, as of --labels, {SKIP}")
+        return list(itertools.compress(names, marks))
 
 
 _THRESHOLD = 0.5
@@ -58,6 +109,7 @@ class MultiLabel(Task):
     output: Output = "text"
     metric = "micro_f1"
     reader = LabelsReader
+    own_columns = frozenset({"labels", "label_delimiter"})
     estimator = "TextClassifier"
     exclusive = False
     has_probabilities = True
@@ -74,8 +126,21 @@ class MultiLabel(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        is_list = isinstance(sample.first.get(sample.label), list)
-        return f"{sample.path} has lists of labels in the column {sample.label}" if is_list else None
+        if sample.list_sizes <= {1}:
+            return None
+        return f"{sample.path} has lists of labels in the column {sample.label}"
+
+    @classmethod
+    def label_set(cls, train: Dataset) -> LabelSet:
+        """Return the labels of training examples.
+
+        Raises:
+            DataError: they are rows of an indicator matrix of two columns, read as sets.
+        """
+        if set(train.label_counts()) == {"0", "1"} and all(len(names_of(target)) == 2 for target in train.targets):
+            got = "every list of labels is [0, 1] or [1, 0], as in an indicator matrix"
+            raise DataError(f"{got}; name its labels in their order with --labels a,b", path=train.where(0)[0])
+        return super().label_set(train)
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:
         """Return sets of labels as an array (B, C) of zeros and ones."""

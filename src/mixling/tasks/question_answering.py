@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.cells import read_cell
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, Row
@@ -55,7 +56,7 @@ class QuestionReader(RowReader):
             raise row_error(row, f"column 'id' is {got}; a string or an integer is allowed; correct it {SKIP}")
         text = (string_of(row, columns.question), string_of(row, columns.context))
         answers = None
-        value = row.values.get(columns.answers)
+        value = read_cell(row.values.get(columns.answers))
         if self.labeled or value is not None:
             read = read_answers(value, text[1])
             if isinstance(read, str):

@@ -1,0 +1,54 @@
+"""The files of examples, their columns, and how they are read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mixling.config import Config
+
+LABEL_DELIMITER = "|"
+
+
+class ColumnsConfig(Config):
+    """The names of the columns; None: there is no such column."""
+
+    text: str = Field("text", description="the text")
+    text_pair: str | None = Field(None, description="a second text")
+    label: str = Field("label", description="the label, labels or number")
+    labels: tuple[str, ...] | None = Field(
+        None, min_length=2, description="several labels: columns of 0 and 1, one for each label"
+    )
+    label_delimiter: str = Field(LABEL_DELIMITER, min_length=1, description="several labels: between those of a cell")
+    tokens: str = Field("tokens", description="tagging: the words")
+    slots: str = Field("slots", description="tagging: the IOB tags")
+    question: str = Field("question", description="the question")
+    context: str = Field("context", description="the text that has the answer")
+    answers: str = Field("answers", description="the answers and where they start")
+    group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
+
+    def names(self) -> set[str]:
+        """Return the names of all columns that may be read."""
+        values = self.model_dump(exclude={"label_delimiter", "labels"}, exclude_none=True).values()
+        return {"id", *values, *(self.labels or ())}
+
+
+class DataConfig(Config):
+    """The files of examples and how they are read."""
+
+    train: tuple[str, ...] = Field((), description="files of labeled examples")
+    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
+    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
+    columns: ColumnsConfig = ColumnsConfig()
+    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
+    file_format: str | None = Field(None, description="format of the files; by default from their names")
+
+    @model_validator(mode="after")
+    def _groups_are_for_splits(self) -> DataConfig:
+        if self.columns.group is not None and self.validation:
+            raise ValueError(
+                f"columns.group: got {self.columns.group!r} (--group) together with validation (--validation); groups "
+                "control which training rows are set aside for validation, so give only one of the two"
+            )
+        return self
