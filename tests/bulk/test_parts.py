@@ -22,7 +22,7 @@ from mixling.bulk.plan import make_plan
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.data import ColumnsConfig, OnBadRow, read_rows
 from mixling.data.readers.delimited import read_delimited
-from mixling.data.readers.rows import read_lines
+from mixling.data.readers.lines import read_lines
 from mixling.errors import ConfigError, DataError
 from mixling.tasks import Classification
 

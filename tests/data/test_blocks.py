@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from mixling import DataError, Dataset, Example, read_examples
-from mixling.data import ColumnsConfig, OnBadRow, plain_rows
+from mixling.data import ColumnsConfig, OnBadRow, examples
 from mixling.data.examples import ExampleBlock, read_blocks
+from mixling.data.readers import lines
 from mixling.tasks import task_type
 
 GOOD = [
@@ -52,7 +53,7 @@ def outcome(paths: list[Path], *, by_rows: bool, task: str, mode: Any) -> tuple[
     error, bad = "", OnBadRow(mode)
     with pytest.MonkeyPatch.context() as patch:
         if by_rows:
-            patch.setattr(plain_rows, "plain_columns", lambda *args, **options: iter([None]))
+            patch.setattr(examples, "_block", lambda rows, read: None)
         try:
             found.extend(read_examples(paths, reader=task_type(task).reader, columns=ColumnsConfig(), on_bad_row=bad))
         except DataError as problem:
@@ -69,12 +70,13 @@ def same(paths: list[Path], task: str = "classification", mode: str = "error") -
 
 @pytest.fixture(params=[60, 1 << 19])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_rows, "_CHUNK", request.param)
+    monkeypatch.setattr(lines, "_CHUNK", request.param)
 
 
 def test_plain_rows_make_blocks_only(tmp_path: Path, chunk: None) -> None:
+    plain = [line for line in GOOD if "\\ud800" not in line]  # half a character is decoded in its row
     for name, end in itertools.product(("rows.jsonl", "rows.jsonl.gz"), ("", "\n", "\r\n")):
-        path = write(tmp_path / name, GOOD, end)
+        path = write(tmp_path / name, plain, end)
         items = list(
             read_blocks(
                 [path], reader=task_type("classification").reader, columns=ColumnsConfig(), on_bad_row=OnBadRow()
@@ -83,7 +85,7 @@ def test_plain_rows_make_blocks_only(tmp_path: Path, chunk: None) -> None:
         assert all(isinstance(item, ExampleBlock) for item in items)
         found, error, _ = same([path])
         assert [one for block in items for one in block] == found
-        assert len(found) == len(GOOD)
+        assert len(found) == len(plain)
         assert not error
 
 

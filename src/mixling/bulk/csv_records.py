@@ -6,7 +6,7 @@ import codecs
 import io
 from collections.abc import Iterator
 
-from mixling.data.readers.rows import MAX_LINE
+from mixling.data.readers.lines import MAX_LINE
 from mixling.errors import DataError
 
 

@@ -16,7 +16,8 @@ from mixling.data.inputs import WINDOW, Item
 from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
-from mixling.data.readers.rows import SKIP, OnBadRow, Row, read_lines
+from mixling.data.readers.lines import read_lines, read_texts
+from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
 
 if TYPE_CHECKING:
@@ -149,10 +150,10 @@ def _jsonl(part: FilePart, texts: _Texts) -> Iterator[Window]:
     if unknown:
         texts.bad.mode = "error"
     with ExitStack() as stack:
-        lines = _Remembered(_open_lines(part, start, stop, stack))
-        rows = read_jsonl(lines, part.path, texts.bad, first_line=part.line or 1)
+        lines = _Remembered(read_texts(*_opened(part, start, stop, stack)))
+        rows = read_jsonl(lines, part.path, texts.bad, is_part=True)
         try:
-            yield from _windows(rows, texts, lines)
+            yield from _windows(flat(rows), texts, lines)
         except DataError:
             if unknown:
                 raise LinesUnknownError from None
@@ -166,7 +167,7 @@ def with_line(part: FilePart) -> FilePart:
 
 def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
     with ExitStack() as stack:
-        lines = _open_lines(part, part.start, part.stop, stack)
+        lines = read_lines(*_opened(part, part.start, part.stop, stack))
         if not part.packed:
             lines = itertools.chain(part.header, lines)
         delimiters = DELIMITERS[part.file_format]
@@ -175,17 +176,21 @@ def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
 
 
 class _Remembered:
-    """Lines, of which the last one is remembered."""
+    """Texts of whole lines; the lines of the last one are remembered."""
 
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines, self.last = lines, ""
+    def __init__(self, texts: Iterator[tuple[int, str]]) -> None:
+        self._texts, self._first, self._lines = texts, 0, list[str]()
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[tuple[int, str]]:
         return self
 
-    def __next__(self) -> str:
-        self.last = next(self._lines)
-        return self.last
+    def __next__(self) -> tuple[int, str]:
+        self._first, text = next(self._texts)
+        self._lines = text.split("\n")
+        return self._first, text
+
+    def line(self, number: int) -> str:
+        return self._lines[number - self._first]
 
 
 def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> Iterator[Window]:
@@ -201,7 +206,7 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
     for row in rows:
         for item in texts.errors():
             add(item, {}, "")
-        add(texts.item(row), row.values, "" if lines is None else lines.last)
+        add(texts.item(row), row.values, "" if lines is None else lines.line(row.line))
         if len(items) >= WINDOW:
             yield Window(items=items, rows=values, lines=kept)
             items, values, kept = [], [], []
@@ -211,12 +216,12 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
         yield Window(items=items, rows=values, lines=kept)
 
 
-def _open_lines(part: FilePart, start: int, stop: int, stack: ExitStack) -> Iterator[str]:
-    """Return the lines of a slice of a file, which is decompressed if it is gzip."""
+def _opened(part: FilePart, start: int, stop: int, stack: ExitStack) -> tuple[Any, str, int]:
+    """Return a slice of a file, decompressed if it is gzip, the file's path, and the number of the first line."""
     data: Any = stack.enter_context(open_slice(part.path, start, stop))
     if data.peek(2)[:2] == b"\x1f\x8b":
         data = stack.enter_context(gzip.GzipFile(fileobj=data))
-    return read_lines(data, part.path, first_line=1 if part.packed else part.line or 1)
+    return data, part.path, 1 if part.packed else part.line or 1
 
 
 def header_of(part: FilePart) -> Header:
@@ -229,4 +234,4 @@ def header_of(part: FilePart) -> Header:
         DataError: there is no valid header.
     """
     with ExitStack() as stack:
-        return read_header(_open_lines(part, 0, part.size, stack), part.path, DELIMITERS[part.file_format])
+        return read_header(read_lines(*_opened(part, 0, part.size, stack)), part.path, DELIMITERS[part.file_format])

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from mixling.data.inputs import stream_items
     from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
     from mixling.data.readers import read_rows
-    from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row
+    from mixling.data.readers.lines import MAX_LINE
+    from mixling.data.readers.rows import OnBadRow, Row
     from mixling.data.samples import LANGUAGES
     from mixling.data.shapes import pairs_of_shapes
     from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation

@@ -7,7 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from mixling.data.readers import format_of_name, read_rows
-from mixling.data.readers.rows import OnBadRow, nul_error, open_file, read_lines
+from mixling.data.readers.files import open_file
+from mixling.data.readers.lines import read_lines
+from mixling.data.readers.rows import OnBadRow, nul_error
 from mixling.errors import ConfigError, DataError, near_miss
 
 

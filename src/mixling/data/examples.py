@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mixling.data.config import ColumnsConfig
-from mixling.data.readers import OnBadRow, Row, read_rows
+from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
@@ -161,6 +160,8 @@ class TextReader(RowReader):
     def targets(self, values: list[Any], path: str, line: int) -> list[Target]:
         """Return the targets of consecutive lines from the values of their columns; raises as `target` does."""
         column = self.columns.label
+        if not self.labeled and set(map(type, values)) == {type(None)}:
+            return values
         if set(map(type, values)) != {str}:
             return [self.target(Row({column: value}, path, line + i), column, value) for i, value in enumerate(values)]
         known = {value: self.target(Row({column: value}, path, line), column, value) for value in dict.fromkeys(values)}
@@ -222,20 +223,16 @@ def read_blocks(
         raise ConfigError("no input; name at least one file")
     empty = True
     read = reader(columns, labeled=labeled)
-    has_blocks = labeled and file_format in (None, "jsonl") and not (grouped and columns.group is not None)
+    has_blocks = not (grouped and columns.group is not None)
     wanted = columns.names()
     for source in sources:
-        before, done, checked = copy.deepcopy(read), 0, False
-        for block in _blocks(str(source), read) if has_blocks else (None,):
-            if block is None:
-                break
-            yield block
-            done, empty = done + len(block.texts), False
-        else:
-            continue
-        # From the start, for the numbers of lines, and because a later row may contradict an earlier one.
-        read = before
-        for row in read_rows(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted):
+        checked = False
+        items = read_row_blocks(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted)
+        for row in _rows_or_blocks(items, read if has_blocks else None):
+            if isinstance(row, ExampleBlock):
+                empty = False
+                yield row
+                continue
             if not (row.own_columns or checked):
                 read.check_columns(row)
                 if grouped:
@@ -250,40 +247,43 @@ def read_blocks(
             except DataError as error:
                 on_bad_row(error)
                 continue
-            if row.line > done:
-                empty = False
-                yield example
+            empty = False
+            yield example
     if empty:
         first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
         raise DataError(f"no rows are left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
 
 
-def _blocks(source: str, read: RowReader) -> Iterator[ExampleBlock | None]:
-    """Yield examples as long as the rows of a file are plain; None, as the last one, if there are rows after them."""
-    columns = read.columns
-    if (
-        not isinstance(read, TextReader)
-        or type(read).example is not TextReader.example
-        or columns.text_pair is not None
-        or columns.labels is not None
-    ):
-        yield None
-        return
-    from mixling.data.plain_rows import plain_columns  # a reader of a format, for a fast start of the command line
+def _rows_or_blocks(items: Iterator[Row | RowBlock], read: RowReader | None) -> Iterator[Row | ExampleBlock]:
+    """Yield the examples of blocks of rows that are plain, and other rows one by one.
 
-    line = 1
-    for window in plain_columns(source, text=columns.text, label=columns.label):
-        if window is None:
-            yield None
-            return
-        texts, values = window
-        try:
-            targets = read.targets(values, source, line)
-        except DataError:
-            yield None
-            return
-        yield ExampleBlock(texts, targets, source, line)
-        line += len(texts)
+    Args:
+        read: makes examples; None: no row is plain.
+    """
+    for item in items:
+        if isinstance(item, Row):
+            yield item
+        elif (block := _block(item, read)) is not None:
+            yield block
+        else:
+            yield from item
+
+
+def _block(rows: RowBlock, read: RowReader | None) -> ExampleBlock | None:
+    """Return the examples of rows if each has one text and, if at all, a good target; otherwise None."""
+    if not isinstance(read, TextReader) or type(read).example is not TextReader.example:
+        return None
+    columns = read.columns
+    if columns.text_pair is not None or columns.labels is not None:
+        return None
+    texts: list[Any] = [row.get(columns.text) for row in rows.values]
+    values = [row.get(columns.label) for row in rows.values]
+    if set(map(type, texts)) != {str} or "" in texts or any(map(str.isspace, texts)):
+        return None
+    try:
+        return ExampleBlock(texts, read.targets(values, rows.path, rows.line), rows.path, rows.line)
+    except DataError:  # of a row, which is then read again with those before it
+        return None
 
 
 def _check_group(row: Row, columns: ColumnsConfig) -> None:

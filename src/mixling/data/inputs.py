@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mixling.data.readers.rows import CONVERT, MAX_LINE, OnBadRow, is_utf16, open_file, read_lines
+from mixling.data.readers.files import open_file
+from mixling.data.readers.lines import CONVERT, MAX_LINE, is_utf16, read_lines
+from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
 from mixling.text.encoder import Text
 
 if TYPE_CHECKING:  # imported only to read files: predicting a text of the command line does without
     from mixling.data.config import ColumnsConfig
-    from mixling.data.examples import RowReader
+    from mixling.data.examples import Example, ExampleBlock, RowReader
 
 WINDOW = 4096  # rows of a file in memory at a time
 _CHUNK = 1 << 16
@@ -59,18 +61,23 @@ def file_items(
 def plain_or_items(
     source: str, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
 ) -> Iterator[PlainTexts | list[Item]]:
-    """Stream the rows of a file as `file_items` does, but as texts alone as long as `plain_rows` reads them."""
-    from mixling.data.plain_rows import plain_rows
+    """Stream the rows of a file as `file_items` does, but those of an `ExampleBlock` as texts alone."""
+    from mixling.data.corpora import is_plain
+    from mixling.data.examples import Example, read_blocks
 
-    done = 0
-    for texts in plain_rows(source, text=columns.text, label=columns.label):
-        if texts is not None:
-            done += len(texts)
-            yield PlainTexts(texts)
+    if is_plain(source):
+        yield from file_items([source], reader=reader, columns=columns, skip=skip)
+        return
+    bad = OnBadRow("skip" if skip else "error", keep=2**63)
+    blocks = read_blocks([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
+    for kind, group in itertools.groupby(blocks, type):
+        if kind is Example:
+            yield from in_windows(_items(cast("Iterator[Example]", group), bad))
             continue
-        # From the start, for the numbers of lines, and because a later row may contradict an earlier one.
-        left = itertools.chain.from_iterable(file_items([source], reader=reader, columns=columns, skip=skip))
-        yield from in_windows(itertools.islice(left, done, None))
+        for block in cast("Iterator[ExampleBlock]", group):
+            yield from in_windows(iter(_errors(bad)))
+            yield PlainTexts(block.texts)
+    yield from in_windows(iter(_errors(bad)))
 
 
 def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
@@ -109,7 +116,11 @@ def _rows(source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bo
     from mixling.data.examples import read_examples
 
     bad = OnBadRow("skip" if skip else "error", keep=2**63)
-    examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
+    yield from _items(read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False), bad)
+
+
+def _items(examples: Iterable[Example], bad: OnBadRow) -> Iterator[Item]:
+    """Yield the items of examples, and those of the bad rows before and after them."""
     for example in examples:
         yield from _errors(bad)
         yield Item(example.text, id=example.id)

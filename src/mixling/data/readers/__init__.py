@@ -15,11 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
-from mixling.data.readers.rows import OnBadRow, Row, open_file, read_lines
+from mixling.data.readers.files import open_file
+from mixling.data.readers.lines import read_lines, read_texts
+from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.hub import HUB
 
-__all__ = ["DELIMITERS", "HUB", "OnBadRow", "Row", "format_of_name", "read_rows"]
+__all__ = ["DELIMITERS", "HUB", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
 
 _TABLES = {
     ".csv": "csv",
@@ -76,6 +78,17 @@ def read_rows(
         DataError: a row is bad (unless `on_bad_row` skips it), or the file; with file and line.
         UserError: a library that the format needs is not installed.
     """
+    return flat(read_row_blocks(source, on_bad_row=on_bad_row, file_format=file_format, columns=columns))
+
+
+def read_row_blocks(
+    source: str | Path,
+    *,
+    on_bad_row: OnBadRow,
+    file_format: str | None = None,
+    columns: Collection[str] | None = None,
+) -> Iterator[Row | RowBlock]:
+    """Stream the rows of `read_rows`, many at a time where the format can be read so."""
     name = str(source)
     if name.startswith(HUB):
         from mixling.data.readers.hub import read_hub
@@ -95,7 +108,7 @@ def read_rows(
 
 def _rows(
     data: BinaryIO, name: str, kind: str, stack: ExitStack, on_bad_row: OnBadRow, columns: Collection[str] | None
-) -> Iterator[Row]:
+) -> Iterator[Row | RowBlock]:
     """Read a file in its format; readers are imported on demand, for a fast start of the command line."""
     if kind == "parquet":
         from mixling.data.readers.parquet import read_parquet
@@ -111,7 +124,7 @@ def _rows(
 
         if is_squad(data):
             return read_squad(data, name, on_bad_row)
-        return read_jsonl(read_lines(data, name), name, on_bad_row)
+        return read_jsonl(read_texts(data, name), name, on_bad_row)
     from mixling.data.readers.delimited import read_delimited
 
     return read_delimited(read_lines(data, name), name, on_bad_row, DELIMITERS[kind])

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mixling.data.readers.rows import MAX_LINE, OnBadRow, Row, check_header, nul_error
+from mixling.data.readers.lines import MAX_LINE
+from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
 _NAMES = 20  # column names quoted in a message

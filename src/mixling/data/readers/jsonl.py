@@ -3,50 +3,103 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from mixling.data.readers.rows import OnBadRow, Row, nul_error, refuse_constant
+import msgspec
+
+from mixling.data.readers.rows import OnBadRow, Row, RowBlock, nul_error
 from mixling.errors import DataError
+
+_BLANK_BEFORE_COLON = re.compile(r'"\s+:')
+_decode_lines = msgspec.json.Decoder(dict[str, Any]).decode_lines
 
 
 def read_jsonl(
-    lines: Iterator[str], path: str, on_bad_row: OnBadRow, *, first_line: int | None = None
-) -> Iterator[Row]:
+    texts: Iterator[tuple[int, str]], path: str, on_bad_row: OnBadRow, *, is_part: bool = False
+) -> Iterator[Row | RowBlock]:
     """Stream the objects of a file; blank lines are skipped.
 
     Args:
-        first_line: the lines are a part of the file, which begins at this line and may be empty.
+        texts: whole lines, with the number of the first one.
+        is_part: the lines are a part of the file, which may be empty.
 
     Raises:
         DataError: the file is an array or empty; or a line is not an object, unless `on_bad_row` skips it.
     """
-    empty = first_line is None
-    for number, line in enumerate(lines, first_line or 1):
-        if not line.strip():
+    empty = not is_part
+    for first, text in texts:
+        if (objects := _objects(text, path, first)) is not None:
+            empty = False
+            yield RowBlock(objects, path, first)
             continue
-        if empty and line.lstrip()[0] == "[":
-            message = "is a JSON array; convert it to one object per line: jq -c '.[]' OLD.json > NEW.jsonl"
-            raise DataError(message, path=path, line=number)
-        empty = False
-        if "\0" in line:
-            on_bad_row(nul_error(path, number))
-            continue
-        try:
-            values = json.loads(line.rstrip("\r\n"), object_pairs_hook=unique, parse_constant=refuse_constant)
-        except json.JSONDecodeError as error:
-            remedy = "allowed: one complete JSON object per line (convert: jq -c . OLD > NEW)"
-            message = f"column {error.colno}: bad JSON: {error.msg}; {remedy}"
-        except (ValueError, RecursionError) as error:
-            message = f"bad JSON: {error}; allowed: one flat JSON object per line"
-        else:
-            if isinstance(values, dict):
-                yield Row(values, path, number, own_columns=True)
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
+            if not line.strip():
                 continue
-            message = f'got {line.strip()[:40]}; allowed: an object, such as {{"text": "...", "label": "..."}}'
-        on_bad_row(DataError(message, path=path, line=number))
+            if empty and line.lstrip()[0] == "[":
+                message = "is a JSON array; convert it to one object per line: jq -c '.[]' OLD.json > NEW.jsonl"
+                raise DataError(message, path=path, line=number)
+            empty = False
+            if (objects := _objects(line, path, number)) is not None:
+                yield Row(objects[0], path, number, own_columns=True)
+                continue
+            try:
+                yield Row(_object(line, path, number), path, number, own_columns=True)
+            except DataError as error:
+                on_bad_row(error)
     if empty:
         raise DataError("is empty; one JSON object per line is required", path=path)
+
+
+def _objects(text: str, path: str, first: int) -> list[dict[str, Any]] | None:
+    """Return the objects of lines quickly; None if a line has something that only `_object` explains."""
+    try:
+        objects = _decode_lines(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if len(objects) != text.count("\n") + (not text.endswith("\n")):
+        return None
+    # As many keys as colons after quotes: none is twice. In a text, there is a backslash before such a quote.
+    if _keys(text) == sum(map(len, objects)):
+        return objects
+    for index, (line, values) in enumerate(zip(text.split("\n"), objects, strict=False)):
+        if _keys(line) != len(values):
+            try:
+                _object(line, path, first + index)
+            except DataError:
+                return None
+    return objects
+
+
+def _keys(text: str) -> int | None:
+    """Return the number of keys in JSON, those of inner objects included; None if it is written in another way."""
+    if '\\\\":' in text or _BLANK_BEFORE_COLON.search(text):
+        return None
+    return text.count('":') - text.count('\\":')
+
+
+def _object(line: str, path: str, number: int) -> dict[str, Any]:
+    """Return the object of a line, which is not blank."""
+    if "\0" in line:
+        raise nul_error(path, number)
+    try:
+        values = json.loads(line, object_pairs_hook=unique, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        remedy = "allowed: one complete JSON object per line (convert: jq -c . OLD > NEW)"
+        message = f"column {error.colno}: bad JSON: {error.msg}; {remedy}"
+    except (ValueError, RecursionError) as error:
+        message = f"bad JSON: {error}; allowed: one flat JSON object per line"
+    else:
+        if isinstance(values, dict):
+            return values
+        message = f'got {line.strip()[:40]}; allowed: an object, such as {{"text": "...", "label": "..."}}'
+    raise DataError(message, path=path, line=number) from None
+
+
+def refuse_constant(name: str) -> None:
+    """Reject NaN and infinities, which Python's JSON parser accepts."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

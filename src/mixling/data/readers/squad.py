@@ -12,7 +12,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
-from mixling.data.readers.rows import CONVERT, OnBadRow, Row, describe_error, refuse_constant
+from mixling.data.readers.files import describe_error
+from mixling.data.readers.jsonl import refuse_constant
+from mixling.data.readers.lines import CONVERT
+from mixling.data.readers.rows import OnBadRow, Row
 from mixling.errors import DataError
 from mixling.text.answers import Answers
 

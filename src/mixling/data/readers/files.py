@@ -1,0 +1,100 @@
+"""Open files and pipes, decompress them, and describe what is wrong with their bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import gzip
+import os
+import stat
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from mixling.errors import DataError
+
+_PACKED = "is compressed with {0}; unpack it ({1}), or compress it with gzip"
+_OTHER_FORMATS = {  # by their first bytes, whatever the file is called
+    b"BZh": _PACKED.format("bzip2", "bunzip2 FILE"),
+    b"\xfd7zXZ\x00": _PACKED.format("xz", "unxz FILE"),
+    b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "unzstd FILE"),
+    b"7z\xbc\xaf\x27\x1c": _PACKED.format("7-Zip", "7z x FILE"),
+    b"PK\x03\x04": "is a zip archive or an Excel workbook (.xlsx); unpack it, or save the sheet as CSV in UTF-8",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "is an old Office document (.xls); save the sheet as CSV in UTF-8",
+    b"%PDF-": "is a PDF; rows of text are required",
+    b"\x89PNG\r\n\x1a\n": "is an image (PNG); rows of text are required",
+    b"\xff\xd8\xff": "is an image (JPEG); rows of text are required",
+    b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
+}
+_PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
+
+
+def open_file(path: Path, stack: ExitStack) -> BinaryIO:
+    """Open a file, or a pipe (once); gzip is recognized by its first two bytes and decompressed.
+
+    Raises:
+        DataError: the file does not exist, cannot be read, or has an unsupported format.
+    """
+    try:
+        file = stack.enter_context(open(path, "rb"))  # noqa: SIM115 (the stack closes it)
+        _read_once(file, path)
+        magic = file.peek(16)[:16]
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise DataError(f"is a link to {os.readlink(path)}, which does not exist", path=path) from None
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            names = [item.name for item in path.parent.iterdir()]
+        close = difflib.get_close_matches(path.name, names, n=1)
+        hint = f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
+        raise DataError(f"no such file{hint}", path=path) from None
+    except IsADirectoryError:
+        raise DataError(f"is a folder; name the files in it, or write hf:{path}", path=path) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if magic.startswith(b"\x1f\x8b"):
+        return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+    for begin, remedy in _OTHER_FORMATS.items():
+        if magic.startswith(begin):
+            raise DataError(remedy, path=path)
+    if path.suffix.lower() == ".gz" and magic:
+        raise DataError("ends in .gz but is not gzip; remove .gz from its name, or compress it", path=path)
+    return file
+
+
+def _read_once(file: BinaryIO, path: Path) -> None:
+    """Reject a pipe that was opened before, because what was read then would be missing."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISFIFO(status.st_mode):
+        return
+    if (pipe := (status.st_dev, status.st_ino)) in _PIPES:
+        raise DataError("is a pipe, which can be read only once; save it to a file first", path=path)
+    _PIPES.add(pipe)
+
+
+def damage_or(error: DataError) -> DataError:
+    """Return the error of the damaged gzip file that `error` is about; if it is intact, `error`.
+
+    A damaged byte may decompress to a row that looks merely bad; only the checksum at the end of the file reveals it.
+    """
+    path = Path(error.path or "")
+    if not path.is_file():
+        return error
+    try:
+        with ExitStack() as stack:
+            data = open_file(path, stack)
+            while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
+                pass
+    except (EOFError, OSError, zlib.error) as problem:
+        return DataError(describe_error(problem), path=error.path)
+    return error
+
+
+def describe_error(error: EOFError | OSError | zlib.error) -> str:
+    """Return the message about a file whose bytes cannot be read."""
+    if isinstance(error, EOFError):
+        return "the gzip file is truncated; copy or download it again"
+    if isinstance(error, gzip.BadGzipFile | zlib.error):
+        return f"the gzip file is damaged ({error}); copy or download it again"
+    return f"cannot be read: {error.strerror or error}"

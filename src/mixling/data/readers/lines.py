@@ -1,0 +1,131 @@
+"""Decode the bytes of a file to lines, with the line of every error."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from mixling.data.readers.files import damage_or, describe_error
+from mixling.errors import DataError
+
+_UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte order mark
+    "utf-16le": re.compile(rb"([\t\n\r -~]\0){2}"),
+    "utf-16be": re.compile(rb"(\0[\t\n\r -~]){2}"),
+}
+CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
+MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
+_CHUNK = 1 << 18  # bytes that are read at a time
+
+
+def read_lines(data: BinaryIO, path: str, first_line: int = 1) -> Iterator[str]:
+    """Yield lines with their ends, decoded strictly; lines end at line feeds, as in editors and `sed -n 17p`.
+
+    Args:
+        first_line: the number of the first one.
+
+    Raises:
+        DataError: the file is damaged, or not UTF-8, or a line is too long; with the line.
+    """
+    for _, text in read_texts(data, path, first_line):
+        *lines, last = text.split("\n")
+        for line in lines:
+            yield f"{line}\n"
+        if last:
+            yield last
+
+
+def read_texts(
+    data: BinaryIO, path: str, first_line: int = 1, *, max_line: int = MAX_LINE
+) -> Iterator[tuple[int, str]]:
+    """Yield consecutive texts of whole lines, each with the number of its first line; otherwise as `read_lines`.
+
+    A text is what is available, so that the lines of a pipe are yielded as they arrive.
+
+    Args:
+        max_line: bytes of a line.
+    """
+    number, parts, size = first_line, list[bytes](), 0  # of the line that is not complete
+    try:
+        decoder = _decoder(cast(io.BufferedReader, data).peek(4)[:4], path, first_line)
+        while raw := data.read1(_CHUNK):  # type: ignore[attr-defined]  # of all that `open_file` returns
+            raw = raw if decoder is None else utf8_of(decoder.decode(raw))
+            lines, end, rest = raw.rpartition(b"\n")
+            if end:
+                text = b"".join([*parts, lines, end])
+                yield from _decoded(text, path, number, first_line, max_line, wide=decoder is not None)
+                number += text.count(b"\n")
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > max_line:
+                break
+        if decoder is not None and size <= max_line:
+            parts.append(utf8_of(decoder.decode(b"", final=True)))
+        if text := b"".join(parts):
+            yield from _decoded(text, path, number, first_line, max_line, wide=decoder is not None)
+        return
+    except DataError as error:
+        raise damage_or(error) from None
+    except UnicodeDecodeError:  # only from UTF-16
+        message = "the file ends inside a UTF-16 character; copy it again"
+    except (EOFError, OSError, zlib.error) as error:
+        message = describe_error(error)
+    raise DataError(message, path=path, line=number)
+
+
+def _decoder(head: bytes, path: str, line: int) -> codecs.IncrementalDecoder | None:
+    """Return what decodes UTF-16; None for UTF-8."""
+    if head in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        raise DataError("is UTF-32; convert it: iconv -f utf-32 -t utf-8 OLD > NEW", path=path, line=line)
+    if name := _unmarked_utf16(head):
+        message = f"is UTF-16 without a byte order mark; convert it: iconv -f {name} -t utf-8 OLD > NEW"
+        raise DataError(message, path=path, line=line)
+    # A lone surrogate is accepted here and rejected in `_decoded`, where its line is known.
+    return codecs.getincrementaldecoder("utf-16")("surrogatepass") if is_utf16(head) else None
+
+
+def is_utf16(head: bytes) -> bool:
+    """Return whether the first four bytes of a file are UTF-16, with a byte order mark or without one."""
+    return head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or _unmarked_utf16(head) is not None
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
+    return next((name for name, pattern in _UNMARKED.items() if pattern.fullmatch(head)), None)
+
+
+def utf8_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(
+    raw: bytes, path: str, number: int, first_line: int, max_line: int, *, wide: bool
+) -> Iterator[tuple[int, str]]:
+    """Yield a text of whole lines; or, if one of them is bad, the text before it, and raise its error.
+
+    Args:
+        wide: the file is UTF-16.
+    """
+    while number == first_line and raw.startswith(codecs.BOM_UTF8):  # some programs write two
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    message = ""
+    if len(raw) > max_line and (long := next((line for line in raw.split(b"\n") if len(line) > max_line), None)):
+        raw = raw[: raw.index(long)]
+        message = f"the line is longer than {max_line >> 20} MiB; write one row per line, ended by a line feed"
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        start = raw.rfind(b"\n", 0, error.start) + 1
+        got = f"byte 0x{raw[error.start]:02x} (byte {error.start - start + 1} of the line) is not UTF-8"
+        message = f"{got}; save it as UTF-8 (in a spreadsheet: CSV UTF-8), or {CONVERT}"
+        if wide:
+            character = len(raw[start : error.start].decode("utf-8")) + 1
+            message = f"character {character} is a lone UTF-16 surrogate; write the file again as UTF-8"
+        text = raw[:start].decode("utf-8")
+    if text:
+        yield number, text
+    if message:
+        raise DataError(message, path=path, line=number + text.count("\n"))
