@@ -93,7 +93,7 @@ def test_rows_for_prediction_need_no_target(tmp_path: Path) -> None:
     assert [example.target for example in read(bare, some, labeled=False)] == [None, "x", None, None]
     slots = write(tmp_path / "slots.jsonl", {"tokens": ["a"], "slots": ["O"]}, {"tokens": ["b"]}, {"text": "c d"})
     got = read(slots, bare, task="tagging", labeled=False)
-    wanted = [(["a"], ("O",)), (["b"], None), ("c d", None), ("t", None)]
+    wanted = [(["a"], None), (["b"], None), ("c d", None), ("t", None)]
     assert [(example.text, example.target) for example in got] == wanted
     with pytest.raises(DataError, match=r"bare\.jsonl:1: no column 'label'"):
         read(write(tmp_path / "whole.jsonl", {"text": "t", "label": "x"}), bare)

@@ -41,7 +41,7 @@ def labeled(*labels: object) -> str:
 
 
 def tagged(*rows: tuple[object, object]) -> str:
-    return jsonl({"tokens": ["a"], "slots": ["O"]}, *({"tokens": tokens, "slots": slots} for tokens, slots in rows))
+    return jsonl({"tokens": ["a"], "slots": ["B-x"]}, *({"tokens": tokens, "slots": slots} for tokens, slots in rows))
 
 
 GZIP = gzip.compress(labeled(*map(str, range(2000))).encode(), mtime=0)
@@ -117,12 +117,12 @@ ROW_PROBLEMS = [
     Case("tagging: lengths differ", "a.jsonl", tagged((["b", "c"], ["O"])),
          ("column 'slots': 2 tokens but 1 slots", SKIP), 2, **TAGGED),
     Case("tagging: I after O", "a.jsonl", tagged((["in", "Rome"], ["O", "I-city"])),
-         ("bad IOB at token 2 ('Rome'): 'I-city' follows 'O'", "begins with B-city", SKIP), 2, **TAGGED),
-    Case("tagging: I at the start", "a.jsonl", tagged((["Rome"], ["I-city"])), ("bad IOB at token 1",), 2, **TAGGED),
+         ("bad tag at token 2 ('Rome'): 'I-city' follows 'O'", "begins with B-city", SKIP), 2, **TAGGED),
+    Case("tagging: I at the start", "a.jsonl", tagged((["Rome"], ["I-city"])), ("bad tag at token 1",), 2, **TAGGED),
     Case("tagging: I after another name", "a.jsonl", tagged((["b", "c"], ["B-x", "I-y"])), ("'I-y' follows 'B-x'",), 2,
          **TAGGED),
-    Case("tagging: BIOES", "a.jsonl", tagged((["b", "c"], ["O", "S-x"])), ("token 2 ('c'): got 'S-x'", "not BIOES"), 2,
-         **TAGGED),
+    Case("tagging: a mark of another scheme", "a.jsonl", tagged((["b", "c"], ["O", "S-x"])),
+         ("token 2 ('c'): got 'S-x'; allowed: O, B-name and I-name (IOB2)",), 2, **TAGGED),
     Case("tagging: slot without a name", "a.jsonl", tagged((["b"], ["B-"])), ("got 'B-'",), 2, **TAGGED),
     Case("tagging: no tokens", "a.jsonl", tagged(([], [])), ("column 'tokens' is empty",), 2, **TAGGED),
     Case("tagging: empty token", "a.jsonl", tagged((["b", ""], ["O", "O"])), ("token 2 is empty",), 2, **TAGGED),
@@ -132,7 +132,7 @@ ROW_PROBLEMS = [
     Case("conll: a column is missing", "a.conll", "a O\n\nb O\nc\n\nd O\n", ("1 columns, but earlier lines have 2",),
          4, (["a"], ["d"]), task="tagging"),
     Case("conll: NUL", "a.conll", "a O\n\nb\0 O\n", ("NUL byte",), 3, **TAGGED),
-    Case("conll: bad IOB", "a.iob", "a O\n\nb O\nc I-x\n", ("bad IOB at token 2 ('c')",), 3, **TAGGED),
+    Case("conll: bad tag", "a.iob", "a B-x\n\nb O\nc I-x\n", ("bad tag at token 2 ('c')",), 3, **TAGGED),
 ]
 
 FILE_PROBLEMS = [

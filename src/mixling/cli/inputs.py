@@ -141,7 +141,7 @@ def refuse_columns(options: Any, kind: str) -> None:
     """
     if kind == "files":
         return
-    for name in ("text", "text_pair", "tokens", "source"):
+    for name in ("text", "text_pair", "tokens", "sentence", "source"):
         if (column := getattr(options, name, None)) is not None:
             option = f"--{name.replace('_', '-')}"
             got = "lines of standard input" if kind == "stdin" else "texts"

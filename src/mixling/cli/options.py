@@ -80,10 +80,18 @@ class InputColumns(TextColumn):
     tokens: Annotated[
         str | None, Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
     ] = None
+    sentence: Annotated[
+        str | None,
+        Option(
+            "--sentence",
+            metavar="COLUMN",
+            help="Tagging, where each row has a word: rows with the same value, or none after the first, are joined.",
+        ),
+    ] = None
 
     def columns(self) -> dict[str, Any]:
         """Return the values of `ColumnsConfig`; None: not given."""
-        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens}
+        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens, "sentence": self.sentence}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +110,31 @@ class LabeledColumns(InputColumns):
         ),
     ] = None
     slots: Annotated[
-        str | None, Option("--slots", metavar="COLUMN", help="Tagging: column of the IOB tags [slots].")
+        str | None, Option("--slots", metavar="COLUMN", help="Tagging: column of the tags, or of spans [slots].")
+    ] = None
+    tags: Annotated[
+        str | None,
+        Option(
+            "--tags",
+            metavar="SCHEME|NAMES",
+            help="Tagging: iob2, iob1, io, bioes, bilou, bmes, ioe1 or ioe2 [recognized]; or O,B-x,I-x: names of tags "
+            "that are numbers.",
+        ),
+    ] = None
+    question: Annotated[
+        str | None, Option("--question", metavar="COLUMN", help="Questions: their column [question].")
+    ] = None
+    context: Annotated[
+        str | None, Option("--context", metavar="COLUMN", help="Questions: column of the texts with answers [context].")
+    ] = None
+    answers: Annotated[
+        str | None, Option("--answers", metavar="COLUMN", help="Questions: column of the answers [answers].")
     ] = None
 
     def columns(self) -> dict[str, Any]:
         labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
-        named = {"labels": labels, "label_delimiter": self.label_delimiter}
-        return {**super().columns(), "label": self.label, "slots": self.slots, **named}
+        keys = ("label", "label_delimiter", "slots", "tags", "question", "context", "answers")
+        return {**super().columns(), "labels": labels, **{key: getattr(self, key) for key in keys}}
 
 
 @dataclass(frozen=True, kw_only=True)

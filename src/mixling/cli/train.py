@@ -252,5 +252,5 @@ def _kind(options: TrainOptions) -> str | None:
         pairs=pairs,
         pretrained=options.pretrained,
         files=options.files or (),
-        columns_named=any((options.text, options.label, options.labels, options.tokens, options.slots)),
+        columns_named=any(options.columns().values()),
     )

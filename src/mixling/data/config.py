@@ -22,7 +22,11 @@ class ColumnsConfig(Config):
     )
     label_delimiter: str = Field(LABEL_DELIMITER, min_length=1, description="several labels: between those of a cell")
     tokens: str = Field("tokens", description="tagging: the words")
-    slots: str = Field("slots", description="tagging: the IOB tags")
+    slots: str = Field("slots", description="tagging: the tags, or spans of characters of the text")
+    sentence: str | None = Field(None, description="tagging, a word in each row: rows of a sentence share a value")
+    tags: str | None = Field(
+        None, description="tagging: the scheme of the tags, or names of tags that are numbers: O,B-x"
+    )
     question: str = Field("question", description="the question")
     context: str = Field("context", description="the text that has the answer")
     answers: str = Field("answers", description="the answers and where they start")
@@ -30,7 +34,7 @@ class ColumnsConfig(Config):
 
     def names(self) -> set[str]:
         """Return the names of all columns that may be read."""
-        values = self.model_dump(exclude={"label_delimiter", "labels"}, exclude_none=True).values()
+        values = self.model_dump(exclude={"label_delimiter", "labels", "tags"}, exclude_none=True).values()
         return {"id", *values, *(self.labels or ())}
 
 

@@ -70,9 +70,11 @@ class RowReader(ABC):
         option: the command-line option for a column, with a placeholder for its key.
         of_words: texts are lists of words, not strings.
         of_sets: targets are sets of labels, which may be in several columns.
+        further: columns that are read where a wanted one is absent.
     """
 
     wanted: ClassVar[tuple[str, ...]]
+    further: ClassVar[tuple[str, ...]] = ()
     option: ClassVar[str] = "--{}"
     of_words: ClassVar[bool] = False
     of_sets: ClassVar[bool] = False
@@ -91,20 +93,32 @@ class RowReader(ABC):
         """
         for key, name in self._needed(row):
             if name not in row.values:
-                known = self._known(key, name, row)
-                how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
-                message = f"no column {name!r}; {known}; choose a column with {how}"
-                marks = [column for column, value in row.values.items() if mark_of(value) is not None]
-                if key == "label" and len(marks) > 1:
-                    message += f", or columns of 0 and 1, one for each label, with --labels {','.join(marks)}"
-                if row.own_columns:
-                    raise row_error(row, f"{message}, add it to the row, {SKIP}")
-                raise DataError(message, path=row.path)
+                raise self.missing(key, name, row)
+
+    def column(self, key: str, row: Row) -> str | None:
+        """Return the name of a row's column for a key of `ColumnsConfig`; None: there is no such column."""
+        name: str | None = getattr(self.columns, key)
+        return name
+
+    def missing(self, key: str, name: str, row: Row) -> DataError:
+        """Return the error of a row, or of its file, that lacks a column."""
+        how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
+        message = f"no column {name!r}; {self._known(key, name, row)}; choose a column with {how}"
+        marks = [column for column, value in row.values.items() if mark_of(value) is not None]
+        if key == "label" and len(marks) > 1:
+            message += f", or columns of 0 and 1, one for each label, with --labels {','.join(marks)}"
+        if row.own_columns:
+            return row_error(row, f"{message}, add it to the row, {SKIP}")
+        return DataError(message, path=row.path)
+
+    def rows(self, rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
+        """Prepare the rows of a file, and blocks of them; a task may join them, or look ahead."""
+        return rows
 
     def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
         """Yield the keys and names of the columns that a row must have."""
         for key in self.wanted if self.labeled else self.wanted[:-1]:
-            if (name := getattr(self.columns, key)) is not None:
+            if (name := self.column(key, row)) is not None:
                 yield key, name
 
     def _known(self, key: str, name: str, row: Row) -> str:
@@ -224,11 +238,11 @@ def read_blocks(
     empty = True
     read = reader(columns, labeled=labeled)
     has_blocks = not (grouped and columns.group is not None)
-    wanted = columns.names()
+    wanted = columns.names() | set(reader.further)
     for source in sources:
         checked = False
         items = read_row_blocks(source, on_bad_row=on_bad_row, file_format=file_format, columns=wanted)
-        for row in _rows_or_blocks(items, read if has_blocks else None):
+        for row in read.rows(_rows_or_blocks(items, read if has_blocks else None), on_bad_row):
             if isinstance(row, ExampleBlock):
                 empty = False
                 yield row

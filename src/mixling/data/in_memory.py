@@ -6,6 +6,7 @@ In messages, a name in angle brackets replaces that of a file, and items are cou
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
+from mixling.data.tag_schemes import ImpossibleTagError, recognize
 from mixling.data.values import kinds_problem, slots_problem, words_problem
 from mixling.errors import DataError
 from mixling.text.clean import check_many
@@ -68,7 +70,7 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
 
 
 def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> LabeledTexts:
-    """Return sentences as lists of words, and their tags.
+    """Return sentences as lists of words, and their tags in IOB2; a warning says what is converted.
 
     Raises:
         DataError: a sentence or its tags are invalid, or their numbers differ.
@@ -76,9 +78,21 @@ def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) 
     sentences, tags = (list(map(unpacked, items)) for items in _beside(X, y, where))
     for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
         problem = words_problem(words, "the sentence") or slots_problem(words, slots, "its tags")
+        if any(isinstance(slot, int | np.integer) for slot in slots or ()):
+            problem = f"its tags are numbers ({str(slots)[:40]}); give names: [[names[i] for i in tags] for tags in y]"
         if problem:
             raise DataError(problem, path=where, line=number)
-    return sentences, [tuple(slots) for slots in tags]
+    scheme = recognize(tags)
+    converted: list[Target] = []
+    for number, (words, slots) in enumerate(zip(sentences, tags, strict=True)):
+        try:
+            converted.append(tuple(scheme.convert(slots)))
+        except ImpossibleTagError as error:
+            problem = f"bad tag at token {error.index + 1} ({words[error.index][:40]!r}): {error}"
+            raise DataError(problem, path=where, line=number) from None
+    if scheme.remark:
+        warnings.warn(f"{where}: {scheme.remark}", stacklevel=3)
+    return sentences, converted
 
 
 def unlabeled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:

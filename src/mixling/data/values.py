@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from mixling.errors import DataError
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
 _MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
-_SLOT = re.compile(r"O|[BI]-\S.*")
 
 
 def kinds_problem(label: str, value: object, kinds: dict[str, type]) -> str:
@@ -43,21 +41,13 @@ def words_problem(words: object, where: str, what: str = "token") -> str:
 
 
 def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
-    """Describe the problem with the slots of tokens in `where`; return "" if they are IOB2, one per token."""
+    """Describe the problem with the slots of tokens in `where`; return "" if they are strings, one per token."""
     problem = words_problem(slots, where, "slot")
     if problem:
         return problem
     assert isinstance(slots, list)
     if len(slots) != len(tokens):
         return f"{where}: {len(tokens)} tokens but {len(slots)} slots; give each token one slot"
-    previous = "O"
-    for number, (token, slot) in enumerate(zip(tokens, slots, strict=True), 1):
-        prefix = f"{where}: bad IOB at token {number} ({token[:40]!r}): "
-        if not _SLOT.fullmatch(slot):
-            return f"{prefix}got {slot!r}; allowed: O, B-name and I-name (IOB2, not BIOES)"
-        if slot[0] == "I" and previous[2:] != slot[2:]:
-            return f"{prefix}{slot!r} follows {previous!r}; a span begins with B-{slot[2:]} (IOB2)"
-        previous = slot
     return ""
 
 

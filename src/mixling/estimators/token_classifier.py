@@ -27,10 +27,12 @@ class TokenClassifier(Estimator):
         teacher: Any = None,
         unlabeled: Iterable[list[str]] = (),
     ) -> Self:
-        """Train on words and their IOB2 tags; a teacher returns probabilities for each word.
+        """Train on words and their tags, in IOB2 or a scheme that is converted to it with a warning.
+
+        A teacher returns probabilities for each word.
 
         Raises:
-            DataError: the numbers of words and tags differ, or the tags are not IOB2.
+            DataError: the numbers of words and tags differ, or a tag is impossible where it stands.
         """
         validation_rows = None if validation is None else tagged_rows(*validation, VALIDATION)
         more = [unpacked(words) for words in listed(unlabeled, "sentences")]

@@ -126,13 +126,14 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     sample = Sample(
         path=files[0],
         file_format=file_format,
+        text=columns.text,
         label=columns.label,
         text_pair=columns.text_pair,
         rows=list(islice(rows, _SAMPLE)),
         rest=rows,
     )
     for task in tasks:
-        if task.own_columns and named.keys() & {"text", "text_pair", "label"} - set(task.reader.wanted):
+        if task.own_columns and named.keys() & {"text_pair", "label"} - set(task.reader.wanted):
             continue
         if why := task.recognize(sample):
             return task.name, why, _unread_pair(task, sample)

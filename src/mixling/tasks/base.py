@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.config import ColumnsConfig
 from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, Target, names_of
 from mixling.data.readers import format_of_name
@@ -43,12 +44,13 @@ _Floats = npt.NDArray[np.floating]
 class Sample:
     """The beginning of a training file, from which a task is inferred.
 
-    label, text_pair: the columns of the label and of second texts, if any. rows: the first rows. rest: those after
-    them, which can be read once.
+    text, label, text_pair: the columns of texts, of the label, and of second texts, if any. rows: the first rows. rest:
+    those after them, which can be read once.
     """
 
     path: str
     file_format: str | None
+    text: str
     label: str
     text_pair: str | None
     rows: Sequence[Mapping[str, Any]]
@@ -80,6 +82,11 @@ class Sample:
     def first(self) -> Mapping[str, Any]:
         """The first row; empty if there is none."""
         return self.rows[0] if self.rows else {}
+
+    @property
+    def names_text(self) -> bool:
+        """Whether the user named the column of texts, which words, tags and questions have no use for."""
+        return self.text != ColumnsConfig.model_fields["text"].default
 
     @property
     def is_conll(self) -> bool:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from mixling.data.character_spans import span_column
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Example, RowReader, Target
-from mixling.data.readers.rows import SKIP, Row
-from mixling.data.values import is_blank, row_error, slots_problem, split, string_of, words_of
+from mixling.data.examples import Target
+from mixling.data.tag_reader import TagReader, tagged_columns
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
@@ -36,33 +36,6 @@ _TOGETHER = 64  # texts whose probabilities are computed at a time
 _IOB_TAG = re.compile(r"O|[BI]-\S.*", re.DOTALL)
 
 
-class TagReader(RowReader):
-    """Reads tokens and slots, two lists of equal length or two strings split at spaces; slots are IOB2.
-
-    Rows for prediction may have a text instead of tokens.
-    """
-
-    wanted = ("tokens", "slots")
-    of_words = True
-
-    def check_columns(self, row: Row) -> None:
-        if self.labeled or self.columns.text not in row.values:
-            super().check_columns(row)
-
-    def example(self, row: Row) -> Example:
-        columns = self.columns
-        if not self.labeled and columns.tokens not in row.values:
-            return Example(string_of(row, columns.text), None, row.path, row.line)
-        tokens = words_of(row, columns.tokens)
-        if not self.labeled and is_blank(row.values.get(columns.slots)):
-            return Example(tokens, None, row.path, row.line)
-        slots = split(row.values.get(columns.slots))
-        problem = slots_problem(tokens, slots, f"column {columns.slots!r}")
-        if problem:
-            raise row_error(row, f"{problem}, {SKIP}")
-        return Example(tokens, tuple(slots), row.path, row.line)
-
-
 class Tagging(Task):
     """One IOB tag per word: softmax, and cross-entropy averaged over the words of the batch."""
 
@@ -72,7 +45,7 @@ class Tagging(Task):
     output: Output = "tags"
     metric = "word_accuracy"
     reader = TagReader
-    own_columns = frozenset({"tokens", "slots"})
+    own_columns = frozenset({"tokens", "slots", "sentence", "tags"})
     estimator = "TokenClassifier"
     per_word = True
     calibrates = True
@@ -94,9 +67,15 @@ class Tagging(Task):
     def recognize(cls, sample: Sample) -> str | None:
         if sample.is_conll:
             return f"{sample.path} is in CoNLL's format"
-        if {"tokens", "slots"} <= sample.first.keys() and not {"text", "label"} <= sample.first.keys():
-            return f"{sample.path} has the columns tokens and slots"
-        return None
+        if not sample.names_text and not {"text", "label"} <= sample.first.keys():
+            if {"tokens", "slots"} <= sample.first.keys():
+                return f"{sample.path} has the columns tokens and slots"
+            if names := tagged_columns(sample.first):
+                return f"{sample.path} has the columns {' and '.join(names)}, of equal length"
+        spans = span_column(sample.rows, sample.text)
+        if spans is None or (spans != sample.label and sample.label in sample.first):
+            return None
+        return f"{sample.path} has spans of characters in the column {spans}"
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
