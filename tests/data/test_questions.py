@@ -13,7 +13,7 @@ import pytest
 
 from mixling import DataError, Dataset, Example, TextConfig, TextEncoder, read_examples
 from mixling.data import ColumnsConfig, OnBadRow, check_labels, collate, split_validation
-from mixling.tasks import QuestionAnswering
+from mixling.tasks import QuestionAnswering, infer_task
 from mixling.text import Answers, MinHash, ReadingConfig, WindowEncoder, train_vocabulary
 from mixling.training import WindowSet
 
@@ -95,8 +95,31 @@ def test_columns_may_have_other_names(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"q": "What?", "c": CONTEXT, "gold": []}])
     found, _ = read(path, question="q", context="c", answers="gold")
     assert found[0].text == ("What?", CONTEXT)
-    with pytest.raises(DataError, match=r"a\.jsonl:1: no column 'question'.*--set data\.columns\.question=NAME"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1: no column 'question'.*--question"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted"),
+    [
+        ("a cat", Answers(("a cat",), (9,))),
+        (["a cat", "Bob"], Answers(("a cat", "Bob"), (9, 16))),
+        ({"text": ["a dog"]}, Answers(("a dog",), (24,))),
+        ({"text": "a dog", "answer_start": 24}, Answers(("a dog",), (24,))),
+        ([{"text": "a dog"}], Answers(("a dog",), (24,))),
+    ],
+)
+def test_an_answer_without_a_start_is_where_its_text_occurs(tmp_path: Path, answers: Any, wanted: Answers) -> None:
+    assert read(write_rows(tmp_path / "a.jsonl", [row(answers)]))[0][0].answers == wanted
+
+
+def test_tables_have_one_answer_a_question_and_perhaps_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"question,context,answer\nWhat?,{CONTEXT},a cat\n")
+    assert read(path)[0][0].answers == Answers(("a cat",), (9,))
+    assert infer_task({"train": [str(path)]})[0] == "question_answering"
+    path.write_text(f"question,context,answer,answer_start\nWhat?,{CONTEXT},a,24\nWhat?,{CONTEXT},a cat,\n")
+    assert [item.answers for item in read(path)[0]] == [Answers(("a",), (24,)), Answers(("a cat",), (9,))]
 
 
 def test_real_questions_have_their_answers_where_they_state(shared_data: Path) -> None:
@@ -116,13 +139,17 @@ BAD_ROWS = [
     (row([{"text": "bird", "answer_start": 0}]), "answer 1, 'bird', is not at character 0 .*does not occur in"),
     (row([{"text": "Anna", "answer_start": -30}]), "is not at character -30"),
     (row({"text": ["a cat", "dog"], "start": [9]}), "2 texts but 1 starts"),
-    (row({"text": ["a cat"]}), "the answers are .*allowed: "),
+    (row({"text": 5}), "the answers are .*allowed: "),
+    (row({"texts": ["a cat"]}), "the answers are .*allowed: "),
     (row({"text": [" "], "start": [4]}), "answer 1 is empty"),
     (row({"text": ["a cat"], "start": ["9"]}), "starts at '9'; allowed: the index of a character"),
     (row({"text": ["a cat"], "start": [True]}), "starts at 'True'"),
-    (row("a cat"), "the answers are 'a cat'; allowed: "),
+    (row("a"), r"answer 1, 'a', occurs 6 times in the context, at 3, 6, 9, 12, 21, 24; give its start"),
+    (row(["dog", "A  Dog"]), r"answer 2, 'A  Dog', does not occur in the context; at 24 it is written 'a dog'"),
+    (row("bird"), "answer 1, 'bird', does not occur in the context; an answer is a span"),
+    (row(""), "the answers are ; allowed: "),
     (row(None), "the answers are missing"),
-    (row(["a cat"]), "allowed: "),
+    (row([["a cat"]]), "allowed: "),
     ({"question": "q", "context": CONTEXT}, "no column 'answers'"),
     ({"question": "q", "answers": []}, "no column 'context'"),
     (row([], context=" "), "column 'context' is empty; enter a text"),

@@ -38,11 +38,18 @@ class Question(InputColumns):
     """Columns of the inputs, or a question."""
 
     question: Annotated[
-        str | None, typer.Option("--question", metavar="TEXT", help="Question answering: a question, without INPUT.")
+        str | None,
+        typer.Option("--question", metavar="TEXT|COLUMN", help="A question, without INPUT; of files, its column."),
     ] = None
     context: Annotated[
-        str | None, typer.Option("--context", metavar="TEXT", help="The text that may contain the answer.")
+        str | None,
+        typer.Option(
+            "--context", metavar="TEXT|COLUMN", help="The text that may contain the answer; of files, its column."
+        ),
     ] = None
+
+    def columns(self) -> dict[str, str | None]:
+        return {**super().columns(), "question": self.question, "context": self.context}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,15 +116,15 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         return
     _refuse_bulk(options)
     with no_collections():
-        from mixling.cli.inputs import finish_plain, read_request, write_predictions
+        from mixling.cli.inputs import finish_plain, input_kind, read_request, write_predictions
         from mixling.cli.predictions import task_results, writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
         from mixling.runtime.windows import too_long_for
 
-    question = _question(options)
+    question = [] if options.inputs and input_kind(options.inputs) == "files" else _question(options)
     request = read_request(options, kind="text" if question else None)
     predictor = _open(model, options)
-    if question and not predictor.task.windows:
+    if (options.question or options.context) and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
     if request.output_format == "parquet":
         raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")

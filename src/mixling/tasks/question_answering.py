@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.cells import read_cell
+from mixling.data.config import ColumnsConfig
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.readers.squad import read_answers
-from mixling.data.values import row_error, shown_value, string_of
+from mixling.data.values import is_blank, row_error, shown_value, string_of
 from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
@@ -33,20 +34,27 @@ ANSWER_ENDS = LabelSet(("start", "end"), "span")
 """The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
 
 _SAMPLE = 1000  # questions to sample
+_ANSWER, _START = "answer", "answer_start"  # columns of files in which a question has one answer
 
 
 class QuestionReader(RowReader):
     """Reads a question, a context, and answers in the formats of `read_answers`.
 
-    An `id` is a string or an integer, unique in all sources.
+    The start of a single answer may be in a column `answer_start`. An `id` is a string or an integer, unique in all
+    sources.
     """
 
     wanted = ("question", "context", "answers")
-    option = "--set data.columns.{}=NAME"
+    further = (_ANSWER, _START)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._ids: set[str] = set()
+
+    def column(self, key: str, row: Row) -> str | None:
+        name = super().column(key, row)
+        is_default = key == "answers" and name == ColumnsConfig.model_fields[key].default
+        return _ANSWER if is_default and name not in row.values and _ANSWER in row.values else name
 
     def example(self, row: Row) -> Example:
         columns = self.columns
@@ -56,7 +64,13 @@ class QuestionReader(RowReader):
             raise row_error(row, f"column 'id' is {got}; a string or an integer is allowed; correct it {SKIP}")
         text = (string_of(row, columns.question), string_of(row, columns.context))
         answers = None
-        value = read_cell(row.values.get(columns.answers))
+        for column, content in zip((columns.question, columns.context), text, strict=True):
+            if not content.strip():
+                raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
+        value = read_cell(row.values.get(self.column("answers", row) or ""))
+        start = row.values.get(_START)
+        if isinstance(value, str) and not is_blank(start):
+            value = {"text": value, "start": int(start) if isinstance(start, str) and start.isdecimal() else start}
         if self.labeled or value is not None:
             read = read_answers(value, text[1])
             if isinstance(read, str):
@@ -97,7 +111,8 @@ class QuestionAnswering(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        if not {"question", "context", "answers"} <= sample.first.keys():
+        names = sample.first.keys()
+        if sample.names_text or not {"question", "context"} <= names or names.isdisjoint({"answers", _ANSWER}):
             return None
         return f"{sample.path} has questions, contexts and answers"
 

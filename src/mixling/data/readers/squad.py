@@ -21,10 +21,13 @@ from mixling.text.answers import Answers
 
 MAX_SQUAD_BYTES = 1 << 29  # decompressed; Python objects take several times as much
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
+_STARTED = '{"text": [...], "start": [...]}, or a column answer_start beside the text'
 _ANSWERS = (
-    'allowed: {"text": [...], "start": [...]}, or SQuAD\'s [{"text": ..., "answer_start": ...}, ...]; [] for none'
+    'allowed: a text that occurs once in the context, or a list of such; {"text": [...], "start": [...]}; SQuAD\'s '
+    '[{"text": ..., "answer_start": ...}, ...]; [] for none'
 )
 _STARTS = ("start", "answer_start")
+_PLACES = 10  # of an answer that a message names
 _TEMPLATE = '{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers"}]}]}]}'
 
 
@@ -133,36 +136,66 @@ def _problem(message: str, path: str) -> DataError:
 def read_answers(value: Any, context: str) -> Answers | str:
     """Return the answers in a column, or a message if they are invalid.
 
-    Each must occur in the context, character for character, at its start (counted in characters from 0).
+    Each must occur in the context, character for character, at its start (counted in characters from 0). One without a
+    start must occur once.
     """
     pairs = _answer_pairs(value)
     if isinstance(pairs, str):
         return pairs
+    starts: list[int] = []
     for number, (text, start) in enumerate(pairs, 1):
         if not isinstance(text, str) or not text.strip():
             return f"answer {number} is empty or not a text ({str(text)[:40]!r}); allowed: a span of the context"
-        if isinstance(start, bool) or not isinstance(start, int):
-            return f"answer {number} ({text[:40]!r}) starts at {str(start)[:40]!r}; allowed: the index of a character"
-        actual = context[start : start + len(text)] if start >= 0 else ""
-        if actual != text:
-            index = context.find(text)
-            hint = f"it occurs at {index}" if index >= 0 else "it does not occur in the context"
-            got = f"answer {number}, {text[:40]!r}, is not at character {start} of the context"
-            return f"{got}, where {actual[:40]!r} is; {hint}"
-    return Answers(tuple(text for text, _ in pairs), tuple(start for _, start in pairs))
+        place = _found(text, context) if start is None else _checked(text, start, context)
+        if isinstance(place, str):
+            return f"answer {number}, {text[:40]!r}, {place}"
+        starts.append(place)
+    return Answers(tuple(text for text, _ in pairs), tuple(starts))
+
+
+def _checked(text: str, start: Any, context: str) -> int | str:
+    """Return the start of an answer, or a message if it is not there."""
+    if isinstance(start, bool) or not isinstance(start, int):
+        return f"starts at {str(start)[:40]!r}; allowed: the index of a character"
+    actual = context[start : start + len(text)] if start >= 0 else ""
+    if actual == text:
+        return start
+    index = context.find(text)
+    hint = f"it occurs at {index}" if index >= 0 else "it does not occur in the context"
+    return f"is not at character {start} of the context, where {actual[:40]!r} is; {hint}"
+
+
+def _found(text: str, context: str) -> int | str:
+    """Return where an answer without a start occurs in the context, or a message if that is not one place."""
+    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        some = ", ".join(map(str, places[:_PLACES])) + (", ..." if len(places) > _PLACES else "")
+        return f"occurs {len(places)} times in the context, at {some}; give its start: {_STARTED}"
+    loose = r"\s+".join(map(re.escape, text.split()))
+    near = re.search(loose, context, re.IGNORECASE)
+    hint = f"; at {near.start()} it is written {near[0][:80]!r}" if near else ""
+    return f"does not occur in the context{hint}; an answer is a span of the context, character for character"
 
 
 def _answer_pairs(value: Any) -> list[tuple[Any, Any]] | str:
-    if isinstance(value, dict):
-        name = next((name for name in _STARTS if name in value), None)
-        texts, starts = value.get("text"), value.get(name) if name else None
-        if not isinstance(texts, list) or not isinstance(starts, list):
-            return f"the answers are {str(value)[:60]}; {_ANSWERS}"
-        if len(texts) != len(starts):
-            return f"the answers have {len(texts)} texts but {len(starts)} starts; give each text one"
-        return list(zip(texts, starts, strict=True))
-    if isinstance(value, list):
-        if all(isinstance(item, dict) and {"text", "answer_start"} <= item.keys() for item in value):
-            return [(item["text"], item["answer_start"]) for item in value]
-        return f"the answers are {str(value)[:60]}; {_ANSWERS}"
-    return f"the answers are {'missing' if value is None else repr(value)[:60]}; {_ANSWERS}"
+    """Return the texts of answers with their starts; None: there is none."""
+    wrong = f"the answers are {'missing' if value is None else str(value)[:60]}; {_ANSWERS}"
+    if isinstance(value, str) and value.strip():
+        return [(value, None)]
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [(text, None) for text in value]
+    if isinstance(value, list) and all(isinstance(item, dict) and "text" in item for item in value):
+        return [(item["text"], next((item[name] for name in _STARTS if name in item), None)) for item in value]
+    if not isinstance(value, dict) or "text" not in value:
+        return wrong
+    texts = value["text"]
+    starts = next((value[name] for name in _STARTS if name in value), None)
+    if isinstance(texts, str) and not isinstance(starts, list):
+        return [(texts, starts)]
+    if not isinstance(texts, list) or not isinstance(starts, list | None):
+        return wrong
+    if starts is not None and len(texts) != len(starts):
+        return f"the answers have {len(texts)} texts but {len(starts)} starts; give each text one"
+    return list(zip(texts, [None] * len(texts) if starts is None else starts, strict=True))
