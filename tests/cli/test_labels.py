@@ -36,3 +36,29 @@ def test_a_column_for_each_label(call: Call, tmp_path: Path) -> None:
     done = call("train", path, "-o", tmp_path / "n")
     assert done.code == 2
     assert "columns of 0 and 1, one for each label, with --labels billing,login,urgent" in done.err
+
+
+def test_look_alikes_and_contradictions_are_reported_before_the_training_and_first_by_audit(
+    call: Call, tmp_path: Path
+) -> None:
+    names = ["billing", "Billing", "log\u200bin", "login"]
+    rows: list[list[object]] = [[f"{WORDS[i % 4 // 2]} {i // 4}", names[i % 4]] for i in range(80)]
+    path = write_csv(tmp_path / "a.csv", ["text", "label"], rows)
+    lines = [
+        "labels that differ only in case: Billing, billing (20, 20 examples)",
+        "labels that differ only in invisible characters: 'login', 'log\\u200bin' (20, 20 examples)",
+    ]
+    done = call("train", path, "--epochs", 1, "-o", tmp_path / "m")
+    assert done.code == 0, done.err
+    said = done.err.splitlines()
+    contradiction = "40 texts occur with different labels (80 examples); `mixling audit` lists them"
+    at = said.index(lines[0])
+    assert said[at : at + 3] == [*lines, contradiction]
+    assert any(" training and " in line for line in said[at:])
+    done = call("audit", path, "--epochs", 1, "--folds", 2, "-o", tmp_path / "audit")
+    assert done.out.splitlines()[:3] == [*lines, "80 examples, 4 labels"]
+    assert "texts with different labels: 40 (80 examples)" in done.out
+    page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
+    assert "log\\u200bin" in page
+    assert "log\u200bin" not in page
+    assert "log\u200bin" in (tmp_path / "audit" / "rows.csv").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from mixling.arrays import Float64, Int64
 from mixling.audit.folds import out_of_fold
 from mixling.audit.label_errors import likely_errors, likely_mark_errors, mark_confidence, self_confidence
 from mixling.data.dataset import Dataset
-from mixling.data.examples import names_of
+from mixling.data.label_remarks import conflicting, label_remarks
 from mixling.data.near_duplicates import count_near_duplicates
 from mixling.errors import ConfigError, DataError
 from mixling.metrics.base import ClassificationMetrics, MultiLabelMetrics
@@ -22,9 +22,6 @@ from mixling.metrics.reports import classification_report, multilabel_report
 from mixling.tasks import task_type
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
-from mixling.text.clean import normalize
-from mixling.text.encoder import Text
-from mixling.text.words import split_words
 
 _CONFUSED = 20  # pairs of labels that are listed
 _EFFORT = 10  # times what training spends on near-duplicates
@@ -53,6 +50,7 @@ class Audit(ABC):
         probabilities: (n, C) of models that did not see the example.
         quality: (n,) the probability of what is given; the lowest are most likely wrong.
         errors: (n,) likely label errors; never of a label that only one text has, as no model could learn it.
+        remarks: lines on labels that look alike, or like several that are joined.
         conflicts: indices of examples with equal words and different labels, by text.
         test: the other split, if there is one.
         leaks: its equal and nearly equal texts: (index in test, index in examples).
@@ -68,6 +66,7 @@ class Audit(ABC):
     probabilities: Float64
     quality: Float64
     errors: npt.NDArray[np.bool_]
+    remarks: tuple[str, ...]
     conflicts: tuple[tuple[int, ...], ...]
     test: Dataset | None
     leaks: tuple[tuple[int, int], ...]
@@ -101,6 +100,7 @@ class Audit(ABC):
         return {
             "examples": len(self.examples),
             "labels": len(self.names),
+            "remarks": list(self.remarks),
             "likely_errors": int(self.errors.sum()),
             "conflicting_texts": len(self.conflicts),
             "conflicting_examples": sum(map(len, self.conflicts)),
@@ -233,6 +233,7 @@ def audit(
         "examples": examples,
         "names": names,
         "probabilities": probabilities,
+        "remarks": tuple(label_remarks(examples, several=given.ndim == 2)),
         "conflicts": conflicting(examples),
         "test": test,
         "leaks": leaks,
@@ -282,23 +283,3 @@ def leaked(examples: Dataset, test: Dataset, *, seed: int) -> tuple[tuple[tuple[
     equal = {index: first[value] for index, value in enumerate(test.text_hashes().tolist()) if value in first}
     near = count_near_duplicates(examples, test, seed=seed, effort=_EFFORT)
     return tuple(sorted({**dict(near.pairs), **equal}.items())), near.complete
-
-
-def conflicting(examples: Dataset) -> tuple[tuple[int, ...], ...]:
-    """Return the indices of examples whose words are equal and whose labels are not, by text.
-
-    Case and the spaces between words make no difference; a text without words equals no other.
-    """
-    members: dict[tuple[str, ...], list[int]] = {}
-    for index, text in enumerate(examples.texts):
-        if any(words := _words(text)):
-            members.setdefault(words, []).append(index)
-    targets = examples.targets
-    found = (group for group in members.values() if len(group) > 1)
-    return tuple(tuple(group) for group in found if len({frozenset(names_of(targets[i])) for i in group}) > 1)
-
-
-def _words(text: Text) -> tuple[str, ...]:
-    """Return each text of a pair, or the one text, as its words joined by spaces."""
-    parts = text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
-    return tuple(" ".join(split_words(normalize(part, lowercase=True))) for part in parts)

@@ -13,6 +13,7 @@ from typing import Any
 from mixling.audit.audit import Audit, LabelsAudit
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
+from mixling.data.similar_labels import with_escapes
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
 
@@ -69,6 +70,7 @@ def summarize(audit: Audit) -> list[str]:
     count = len(audit.examples)
     errors = int(audit.errors.sum())
     lines = [
+        *audit.remarks,
         f"{count:,} examples, {len(audit.names)} labels",
         f"likely label errors: {errors:,} ({errors / count:.1%})",
         f"texts with different labels: {len(audit.conflicts):,} ({sum(map(len, audit.conflicts)):,} examples)",
@@ -77,9 +79,11 @@ def summarize(audit: Audit) -> list[str]:
         more = "" if audit.leaks_complete else " at least"
         lines.append(f"texts of the other split that are equal or nearly equal:{more} {len(audit.leaks):,}")
     if audit.rare:
-        lines.append(f"labels with few examples: {len(audit.rare)}, such as {audit.rare[0][0]} ({audit.rare[0][1]})")
+        name, number = audit.rare[0]
+        lines.append(f"labels with few examples: {len(audit.rare)}, such as {with_escapes(name)} ({number})")
     if audit.mixed_up:
-        given, found, number = audit.mixed_up[0]
+        *names, number = audit.mixed_up[0]
+        given, found = map(with_escapes, names)
         several = isinstance(audit, LabelsAudit)
         lines.append(
             f"most often wrong: {given} is {found}, {number:,} examples"
@@ -97,17 +101,18 @@ def audit_page(audit: Audit, *, title: str) -> str:
     """Return a complete page that loads nothing."""
     examples, findings = audit.examples, audit.findings()
     errors = [
-        (_where(examples, item.example), _short(examples.texts[item.example]), joined(examples.targets[item.example]),
-         f"{item.probability:.3f}", item.suggested, f"{item.suggested_probability:.3f}")
+        (_where(examples, item.example), _short(examples.texts[item.example]),
+         _shown(examples.targets[item.example]),
+         f"{item.probability:.3f}", with_escapes(item.suggested), f"{item.suggested_probability:.3f}")
         for item in findings[:_LISTED]
     ]  # fmt: skip
     conflicts = [
-        (number, _where(examples, i), _short(examples.texts[i]), joined(examples.targets[i]))
+        (number, _where(examples, i), _short(examples.texts[i]), _shown(examples.targets[i]))
         for number, group in enumerate(audit.conflicts[:_LISTED], 1)
         for i in group
     ]
     labels = [
-        (score.label, score.support, f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}")
+        (with_escapes(score.label), score.support, f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}")
         for score in sorted(audit.metrics.per_class, key=lambda score: score.f1)
     ]
     parts = [
@@ -129,9 +134,11 @@ def audit_page(audit: Audit, *, title: str) -> str:
     several, scores = isinstance(audit, LabelsAudit), ("label", "examples", "precision", "recall", "F1")
     confused = ("label", "is" if several else "predicted", "examples")
     title_confused = "Missing and superfluous labels" if several else "Confused labels"
+    rare = [(with_escapes(name), count) for name, count in audit.rare]
+    mixed_up = [(with_escapes(given), with_escapes(predicted), count) for given, predicted, count in audit.mixed_up]
     parts += [
-        _table("Labels with few examples", "", ("label", "examples"), audit.rare, len(audit.rare)),
-        _table(title_confused, "", confused, audit.mixed_up, len(audit.mixed_up)),
+        _table("Labels with few examples", "", ("label", "examples"), rare, len(rare)),
+        _table(title_confused, "", confused, mixed_up, len(mixed_up)),
         _table("Labels, the hardest first", "", scores, labels, len(labels)),
     ]  # fmt: skip
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in summarize(audit))
@@ -165,6 +172,10 @@ def _cell(value: Any) -> str:
 def joined(target: Target) -> str:
     """Return a label, or several labels joined by `|`."""
     return "|".join(target) if isinstance(target, tuple) else str(target)
+
+
+def _shown(target: Target) -> str:
+    return with_escapes(joined(target))
 
 
 def _where(examples: Dataset, index: int) -> str:

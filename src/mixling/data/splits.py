@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
-from mixling.errors import ConfigError, DataError, near_miss, printable
+from mixling.data.similar_labels import with_escapes
+from mixling.errors import ConfigError, DataError, near_miss
 
 _MANY_LABELS = 20  # up to this many labels are classes, whatever they look like
 _NAMED = 10  # labels named in a message
@@ -238,7 +239,7 @@ def describe_unseen(targets: Iterable[Target], known_labels: Collection[str]) ->
         number += bool(new)
     if not number:
         return ""
-    named = ", ".join(f"{printable(label)!r} ({count:,})" for label, count in counts.most_common(_NAMED))
+    named = ", ".join(f"'{with_escapes(label)}' ({count:,})" for label, count in counts.most_common(_NAMED))
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
     have, count = ("example has a label", "counts as an error")
     if number > 1:

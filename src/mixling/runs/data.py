@@ -11,6 +11,7 @@ import numpy as np
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_blocks
+from mixling.data.label_remarks import conflict_line, label_remarks
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
@@ -84,6 +85,12 @@ def load_rows(
     validation = load(data.validation) if data.validation else None
     for line in on_bad_row.lines():
         log(line)
+    task = task_type(config.task)
+    if task.has_labels:
+        for line in label_remarks(*filter(None, (rows, validation)), several=not task.exclusive):
+            log(line)
+        if not task.per_word and (line := conflict_line(rows)):
+            log(line)
     return rows, validation
 
 
