@@ -10,13 +10,12 @@ from mixling.data.character_spans import SPAN_COLUMNS, SpanError, listed, span_c
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, OnBadRow, Row
-from mixling.data.tag_schemes import ImpossibleTagError, TagScheme, recognize, scheme_named
+from mixling.data.tag_schemes import HALF, ImpossibleTagError, TagScheme, recognize, scheme_named
 from mixling.data.values import is_blank, row_error, shown_value, slots_problem, split, string_of, words_of
 from mixling.errors import DataError
 
 _SEEN = 500  # sentences with spans from which the scheme of a file is recognized
 _LOOKED_AT = 10_000  # sentences that are read for that, if most have no span
-_SURE = 0.5  # if more of the sentences with spans have an impossible tag, the scheme is not what was recognized
 _SINGLE = 5  # sentences of one word in a row that are no accident
 _OTHERS = {"tokens": ("words",), "slots": ("ner_tags", "ner", "tags", "labels")}  # of the defaults in `ColumnsConfig`
 
@@ -68,7 +67,7 @@ class TagReader(RowReader):
             rows = _raising(error)
         tags = [found for row in first if (found := self._tags(row))]
         self._scheme = recognize(tags, self._asked)
-        if self._scheme.remark and self._scheme.failures <= _SURE:
+        if self._scheme.remark and self._scheme.failures <= HALF:
             on_bad_row.note(f"{first[0].path}: {self._scheme.remark}")
         self._look_at_single_words(first, on_bad_row)
         return itertools.chain(first, rows)
@@ -94,7 +93,7 @@ class TagReader(RowReader):
             problem = f"{where}: bad tag at token {error.index + 1} ({tokens[error.index][:40]!r}): {error}"
         if self._hint:
             raise row_error(row, f"{problem}; {self._hint}")
-        if self._scheme.failures > _SURE:  # to skip these rows would leave those without spans
+        if self._scheme.failures > HALF:  # to skip these rows would leave those without spans
             raise row_error(row, f"{problem}; name the scheme with --tags, such as --tags bioes")
         raise row_error(row, f"{problem}, {SKIP}")
 

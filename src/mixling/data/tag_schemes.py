@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mixling.errors import ConfigError, near_miss
 
 BARE_TYPE = "span"  # of spans whose tags have no type
+HALF = 0.5  # of the sentences with spans: if more have an impossible tag, the scheme is not what was recognized
 _Mark = tuple[str, str]  # B, I, E, S or O, and the type
 _OUTSIDE = ("O", "o", "_")
 _CLOSED = {  # marks of schemes in which the last word of a span is marked
@@ -37,15 +38,15 @@ _ALIASES = {
 }  # fmt: skip
 _NAMES = {"bioes": "BIOES", "bilou": "BILOU", "bmes": "BMES", "iob1": "IOB1", "iob2": "IOB2", "io": "IO"}
 _NAMES |= {"ioe1": "IOE1", "ioe2": "IOE2"}
-_MARK = "[BIELSUWM]"
+MARK = "[BIELSUWM]"
 _WRITTEN = {  # by what they are called in messages; the first that reads most tags is taken
-    "B-x": re.compile(rf"(?P<mark>{_MARK})-(?P<type>\S.*)"),
-    **{f"B{sign}x": re.compile(rf"(?P<mark>{_MARK}){re.escape(sign)}(?P<type>\S.*)") for sign in "_/:.|"},
-    **{f"x{sign}B": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{_MARK})") for sign in "-_/:.|"},
-    **{f"b{sign}x": re.compile(rf"(?P<mark>{_MARK.lower()}){re.escape(sign)}(?P<type>\S.*)") for sign in "-_/:.|"},
-    **{f"x{sign}b": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{_MARK.lower()})") for sign in "-_/:.|"},
-    "B": re.compile(rf"(?P<mark>{_MARK})(?P<type>)"),
-    "b": re.compile(rf"(?P<mark>{_MARK.lower()})(?P<type>)"),
+    "B-x": re.compile(rf"(?P<mark>{MARK})-(?P<type>\S.*)"),
+    **{f"B{sign}x": re.compile(rf"(?P<mark>{MARK}){re.escape(sign)}(?P<type>\S.*)") for sign in "_/:.|"},
+    **{f"x{sign}B": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK})") for sign in "-_/:.|"},
+    **{f"b{sign}x": re.compile(rf"(?P<mark>{MARK.lower()}){re.escape(sign)}(?P<type>\S.*)") for sign in "-_/:.|"},
+    **{f"x{sign}b": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK.lower()})") for sign in "-_/:.|"},
+    "B": re.compile(rf"(?P<mark>{MARK})(?P<type>)"),
+    "b": re.compile(rf"(?P<mark>{MARK.lower()})(?P<type>)"),
 }
 _BRACKETS, _ALONE = "(x*", "x"
 _UNKNOWN_MARK = re.compile(r"[^\W_][\W_]")
@@ -239,6 +240,16 @@ def recognize(sentences: Iterable[Sequence[str]], name: str | None = None) -> Ta
     return TagScheme(best.name, written, least / len(tagged))
 
 
+def types_of(sentences: Sequence[Sequence[str]]) -> set[str] | None:
+    """Return the types of the spans in a column that may be tags; None if it is none."""
+    found = recognize(sentences)
+    kept = [found.convert(tags) for tags in sentences if _converts(found, tags)]
+    types = {tag[2:] for tags in kept for tag in tags if tag != "O"}
+    # A column of _ is empty, and one in which every word has a mark and a type is of tags without an O.
+    is_tags = found.failures <= HALF and (bool(types) or any(tag == "O" for tags in sentences for tag in tags))
+    return types if is_tags else None
+
+
 def _notation(tagged: Sequence[Sequence[str]]) -> str:
     counts = Counter(tag for tags in tagged for tag in tags)
     inside = {tag: count for tag, count in counts.items() if tag not in _OUTSIDE}
@@ -251,7 +262,7 @@ def _notation(tagged: Sequence[Sequence[str]]) -> str:
     best = max(found, key=lambda written: found[written])
     if found[best]:
         return best
-    return _ALONE if len(inside) < len(counts) and not any(map(_UNKNOWN_MARK.match, inside)) else "B-x"
+    return _ALONE if {"O", "o"} & counts.keys() and not any(map(_UNKNOWN_MARK.match, inside)) else "B-x"
 
 
 def _converts(scheme: TagScheme, tags: Sequence[str]) -> bool:

@@ -30,9 +30,9 @@ _TABLES = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
-    ".conll": "conll",
-    ".iob": "conll",
-    ".bio": "conll",
+    **dict.fromkeys(
+        (".conll", ".conllu", ".iob", ".iob1", ".iob2", ".bio", ".bio2", ".bioes", ".bilou", ".bmes"), "conll"
+    ),
 }
 _FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
 DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
@@ -117,7 +117,7 @@ def _rows(
     if kind == "conll":
         from mixling.data.readers.conll import read_conll
 
-        return read_conll(read_lines(data, name), name, on_bad_row)
+        return read_conll(read_lines(data, name), name, on_bad_row, columns)
     if kind == "jsonl":
         from mixling.data.readers.jsonl import read_jsonl
         from mixling.data.readers.squad import is_squad, read_squad

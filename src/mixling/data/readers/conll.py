@@ -1,48 +1,102 @@
-"""Read CoNLL files: one token per line with its tag last, and a blank line between sentences."""
+"""Read CoNLL files: one token per line with its tag, and a blank line between sentences."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
+from mixling.data.tag_schemes import MARK, types_of
 from mixling.errors import DataError
 
 MAX_SENTENCE = 100_000  # tokens; in longer sentences, the blank lines are missing
-_METADATA = re.compile(r"# |#.* = ")  # only where a sentence may start; `#news O` and `# O` are tokens
-_TAG = re.compile(r"O|[BI]-\S+")
+_METADATA = re.compile(r"#[ \t]|#.* = |#(begin|end) document")  # where a sentence may start; `#news O` is a token
+_TAG = re.compile(rf"O|{MARK}-\S+")
+_NO_TOKEN = re.compile(r"\d+[-.]\d+")  # CoNLL-U numbers `4-5 zum` beside its parts, and the empty node `5.1`
+_SAMPLE = 200  # sentences that show which columns a file has
 
 
-def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
-    """Stream sentences with the columns `tokens` (first column) and `slots` (last column, if there are several).
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """The columns of each token, and the line of the first."""
+
+    tokens: list[list[str]]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which columns there are: numbers first, or not; that of the tags, from 0, or None."""
+
+    numbered: bool
+    slots: int | None
+
+
+def read_conll(
+    lines: Iterator[str], path: str, on_bad_row: OnBadRow, columns: Collection[str] | None = None
+) -> Iterator[Row]:
+    """Stream sentences with the columns `tokens` and `slots`.
+
+    A first column that counts the tokens of each sentence is skipped. The tokens are the first column after it. The
+    tags are the last column that has tags, but not one with tags inside the spans of another; without any, the last.
+
+    Args:
+        columns: if given, all columns are there under their numbers as well: `1`, `2`, ...
 
     Raises:
         DataError: the file has no tokens, or an endless sentence; or the lines of a sentence differ in their number of
-            columns, unless `on_bad_row` skips it.
+            columns, or are not numbered as in the other sentences, unless `on_bad_row` skips it.
     """
+    skipped, next_number = on_bad_row.skipped, 1
+    sentences = _sentences(lines, path, on_bad_row)
+    first: list[_Sentence] = []
+    try:
+        for sentence in itertools.islice(sentences, _SAMPLE):
+            first.append(sentence)
+    except DataError as error:  # the sentences before it come first
+        sentences = _raising(error)
+    layout = _layout(first, path, on_bad_row) if first else None
+    for sentence in itertools.chain(first, sentences):
+        layout = layout or _layout([sentence], path, on_bad_row)
+        tokens = sentence.tokens
+        if layout.numbered:
+            tokens = _numbered(tokens, next_number) or []
+            if not tokens:
+                message = "the first column does not count the tokens of this sentence, as it does in others"
+                on_bad_row(DataError(message, path=path, line=sentence.line))
+                continue
+            next_number = int(tokens[-1][0]) + 1
+        values = {"tokens": [parts[layout.numbered] for parts in tokens]}
+        if layout.slots is not None:
+            values["slots"] = [parts[layout.slots] for parts in tokens]
+        if columns is not None:
+            values |= {str(number): list(column) for number, column in enumerate(zip(*tokens, strict=True), 1)}
+        yield Row(values, path, sentence.line)
+    if layout is None and on_bad_row.skipped == skipped:
+        raise DataError("has no tokens; write a line per token and a blank line between sentences", path=path)
+
+
+def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[_Sentence]:
     width = start = 0
-    columns: list[list[str]] = []
+    tokens: list[list[str]] = []
     problem: DataError | None = None
-    empty = True
     for number, line in enumerate(itertools.chain(lines, [""]), 1):  # the last blank line may be missing
         body = line.rstrip("\r\n")
         parts = body.split("\t") if "\t" in body else [part for part in body.split(" ") if part]
         boundary = not body.strip() or parts[0] == "-DOCSTART-"
-        comment = not columns and bool(_METADATA.match(body)) and not _TAG.fullmatch(parts[-1])
+        comment = not tokens and bool(_METADATA.match(body)) and not _TAG.fullmatch(parts[-1])
         if boundary and problem:
             on_bad_row(problem)
-        elif boundary and columns:
-            tokens = [parts[0] for parts in columns]
-            slots = {} if width == 1 else {"slots": [parts[-1] for parts in columns]}
-            yield Row({"tokens": tokens, **slots}, path, start)
+        elif boundary and tokens:
+            yield _Sentence(tokens, start)
         if boundary:
-            columns, problem = [], None
+            tokens, problem = [], None
         elif not comment:
-            start = start if columns else number
+            start = start if tokens else number
             width = width or len(parts)
-            empty = False
-            columns.append(parts)
+            tokens.append(parts)
             if len(parts) != width and problem is None:
                 expected = (
                     f"earlier lines have {width}; write a token first, its tag last, blank lines between sentences"
@@ -50,8 +104,58 @@ def read_conll(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
                 problem = DataError(f"{len(parts)} columns, but {expected}", path=path, line=number)
             elif "\0" in line:
                 problem = problem or nul_error(path, number)
-            if len(columns) > MAX_SENTENCE:
+            if len(tokens) > MAX_SENTENCE:
                 message = f"a sentence of more than {MAX_SENTENCE} tokens; put a blank line between sentences"
                 raise DataError(message, path=path, line=start)
-    if empty:
-        raise DataError("has no tokens; write a line per token and a blank line between sentences", path=path)
+
+
+def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> _Layout:
+    """Find the columns of a file by its first sentences, and note what is not obvious."""
+    width = len(sentences[0].tokens[0])
+    kept = [[parts for parts in one.tokens if not _NO_TOKEN.fullmatch(parts[0])] for one in sentences]
+    columns = [[[parts[i] for parts in tokens] for tokens in kept] for i in range(width)]
+    # Tokens that are numbers have their tags beside them, and numbers their tokens.
+    numbered = width > 1 and _all_numbered(sentences) and (width > 2 or types_of(columns[1]) is None)
+    if numbered:
+        on_bad_row.note(f"{path}: column 1 counts the tokens of each sentence and is not read")
+    if width == 1 + numbered:
+        return _Layout(numbered, None)
+    types = {i: kinds for i in range(1 + numbered, width) if (kinds := types_of(columns[i])) is not None}
+    last = max(types, default=width - 1)
+    inner = types.get(last)
+    outer = next((i for i, kinds in types.items() if i != last and inner and inner <= kinds), None)
+    if numbered and len(types) == width - 2 > 1:  # GermEval has nothing but tokens and their tags
+        outer = min(types)
+    if outer is not None:
+        nested = f"column {last + 1} is for spans inside of them, and is read with --slots {last + 1}"
+        on_bad_row.note(f"{path}: column {outer + 1} is read as the tags; {nested}")
+    elif types and (last != width - 1 or len(types) > 1):
+        others = "".join(f"; column {i + 1} has tags, too: --slots {i + 1}" for i in types if i != last)
+        on_bad_row.note(f"{path}: column {last + 1} is read as the tags{others}")
+    return _Layout(numbered, last if outer is None else outer)
+
+
+def _all_numbered(sentences: Sequence[_Sentence]) -> bool:
+    """Return whether the first column counts the tokens of sentences, at least one of which has several."""
+    next_number = 1
+    for sentence in sentences:
+        tokens = _numbered(sentence.tokens, next_number)
+        if not tokens:
+            return False
+        next_number = int(tokens[-1][0]) + 1
+    return any(len(sentence.tokens) > 1 for sentence in sentences)
+
+
+def _numbered(tokens: list[list[str]], next_number: int) -> list[list[str]] | None:
+    """Return the tokens that the first column counts, from 0, 1 or `next_number`; None if it counts none."""
+    kept = [parts for parts in tokens if not _NO_TOKEN.fullmatch(parts[0])]
+    numbers = [parts[0] for parts in kept]
+    starts = (first for first in (1, 0, next_number) if kept and numbers[0] == str(first))
+    first = next(starts, None)
+    counted = first is not None and numbers == [str(number) for number in range(first, first + len(kept))]
+    return kept if counted else None
+
+
+def _raising(error: DataError) -> Iterator[_Sentence]:
+    raise error
+    yield  # a generator raises when its first item is asked for
