@@ -46,7 +46,8 @@ FLAGS = {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--sentence",
         "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
-        "--threshold", "--too-long", "--engine", "--workers", "--address", "--resume",
+        "--threshold", "--too-long", "--engine", "--workers", "--address", "--resume", "--columns", "--top-k",
+        "--probabilities",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--sentence", "--target",

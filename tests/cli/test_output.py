@@ -64,7 +64,7 @@ def test_cells_that_a_spreadsheet_would_compute_get_an_apostrophe() -> None:
     task = Classification(LabelSet(("=a", "b"), "single"))
     _, row = writer_for("csv", task_results(task), echo=True, skip=False, escape=True)
     answer = Prediction(label="=a", probabilities={"=a": 0.75, "b": 0.25}, truncated=False)
-    assert row('=HYPERLINK("x")', answer, None) == '"\'=HYPERLINK(""x"")",\'=a,0.750000\n'
+    assert row('=HYPERLINK("x")', answer, {}) == '"\'=HYPERLINK(""x"")",\'=a,0.750000\n'
 
 
 @pytest.mark.parametrize("skip", [False, True])

@@ -88,7 +88,7 @@ def test_answers_and_metrics_below_the_threshold() -> None:
         assert [item.abstained for item in found] == [False, True, False]
         assert [item.label for item in found] == ["a", "a", "b"]
     assert found[1].to_dict()["abstained"] is True
-    assert task.csv_values(found[1], None) == ["", "0.600000"]
+    assert task.csv_values(found[1]) == ["", "0.600000"]
     assert task.lines(found[1])[0] == "(abstained: a?)"
     metrics = task.with_unknown(["c"]).evaluate(list(logits), np.array([0, 1, 2]))
     assert isinstance(metrics, ClassificationMetrics)

@@ -13,6 +13,7 @@ from mixling.bulk.files import count_lines, line_start, open_slice
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.inputs import WINDOW, Item
+from mixling.data.kept import KeptColumns
 from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
@@ -45,17 +46,20 @@ class Window:
     batch: Any = None
 
 
-def read_part(part: FilePart, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Window]:
+def read_part(
+    part: FilePart, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool, kept: Sequence[str] = ()
+) -> Iterator[Window]:
     """Read a part.
 
     Args:
         skip: bad rows have an error; otherwise the first one is raised.
+        kept: further columns that each row must have.
 
     Raises:
         DataError: a row is bad, with file and line (or row); or the file is damaged.
         TransferError: a store cannot be read.
     """
-    texts = _Texts(reader, columns, skip)
+    texts = _Texts(reader, columns, skip, kept)
     if part.file_format == "parquet":
         return _parquet(part, texts)
     return _jsonl(part, texts) if part.file_format == "jsonl" else _delimited(part, texts)
@@ -71,8 +75,9 @@ class _Texts:
     Only the columns of the inputs are looked at: whatever labels the rows may have are passed through.
     """
 
-    def __init__(self, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> None:
+    def __init__(self, reader: type[RowReader], columns: ColumnsConfig, skip: bool, kept: Sequence[str]) -> None:
         self._reader = reader(columns, labeled=False)
+        self._kept = KeptColumns(kept)
         names = {"text", *reader.wanted[:-1]}  # without the target
         self.columns = {name for key in names if (name := getattr(columns, key)) is not None}
         self.bad = OnBadRow("skip" if skip else "error", keep=2**63)
@@ -82,6 +87,7 @@ class _Texts:
         try:
             if row.own_columns:
                 self._reader.check_columns(row)
+                self._kept.check(row)
                 if taken := {PREFIX, f"{PREFIX}_error"}.intersection(row.values):
                     raise DataError(f"has a {min(taken)!r} already; rename it", path=row.path, line=row.line)
             values = {name: row.values[name] for name in self.columns if name in row.values}

@@ -23,6 +23,7 @@ from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runtime.inputs import BATCH_SIZE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import locked
+from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
 
 ENGINES = ("processes", "ray")
 RETRIES = 3  # of a part whose process died, or whose store failed
@@ -59,6 +60,8 @@ def predict_files(
     on_bad_row: str = "error",
     escape: bool = False,
     batch_size: int = BATCH_SIZE,
+    keep: Sequence[str] | None = None,
+    shown: Shown = DEFAULT_SHOWN,
     progress: Callable[[int, int, int], None] = lambda done, parts, rows: None,
     report: Callable[[str], None] = lambda message: None,
 ) -> Summary:
@@ -72,7 +75,7 @@ def predict_files(
         model: a run folder, or a model.onnx.
         inputs: Parquet, JSONL, CSV or TSV files: paths or URLs, also with wildcards.
         out: a folder: a path or a URL.
-        columns: the columns of the inputs; all other columns are passed through.
+        columns: the columns of the inputs.
         engine: "processes" (on this machine), or "ray".
         workers: processes or tasks at a time; by default one for each CPU.
         address: of a Ray cluster; by default RAY_ADDRESS, or Ray is started on this machine.
@@ -81,6 +84,8 @@ def predict_files(
         output_format: "parquet", "jsonl" or "csv"; by default that of the inputs.
         on_bad_row: "error": raise the first error; "skip": write it instead of a prediction.
         escape: CSV: put an apostrophe before cells that look like formulas.
+        keep: the columns of the inputs that are written; None: all.
+        shown: the probabilities of labels that are written.
         progress: called with finished parts, all parts, and finished rows.
         report: called with what a user should know.
 
@@ -99,7 +104,8 @@ def predict_files(
     skip = OnBadRow(on_bad_row).mode == "skip"  # type: ignore[arg-type]
     predictor = Predictor(model, threshold=threshold, too_long=too_long)
     plan = make_plan(inputs, reader=predictor.task.reader, columns=columns)
-    layout = make_layout(predictor, plan.schema, plan.file_format, output_format, escape=escape)
+    layout = make_layout(predictor, plan.schema, plan.file_format, output_format, escape=escape, shown=shown,
+                         kept=keep)  # fmt: skip
     content = predictor.content
     sha256 = hashlib.sha256(content).hexdigest()
     settings = {
@@ -110,6 +116,8 @@ def predict_files(
         "format": layout.file_format,
         "escape_formulas": escape,
         "batch_size": batch_size,
+        "kept": None if keep is None else list(keep),
+        "shown": [shown.top_k, shown.probabilities],
         "cut": [cutting.PARTS, cutting.MIN_BYTES, cutting.MAX_BYTES, cutting.MAX_ROWS, cutting.GROUP_PARTS],
     }
     folder = Folder(out)

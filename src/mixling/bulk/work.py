@@ -111,7 +111,7 @@ def _predict(job: BulkJob, part: FilePart) -> PartRecord:
     def fill(file: BinaryIO) -> None:
         nonlocal rows, bad
         with contextlib.closing(part_writer(job.layout, file)) as writer:
-            for window in read_part(part, reader=reader, columns=columns, skip=job.skip):
+            for window in read_part(part, reader=reader, columns=columns, skip=job.skip, kept=job.layout.kept or ()):
                 texts = [item.text for item in window.items if item.text is not None]
                 writer.write(window, predictor, texts, batch)
                 rows += len(window.items)

@@ -6,8 +6,6 @@ its fields, such as `prediction_label`. A bad row has an error instead.
 
 from __future__ import annotations
 
-import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +13,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mixling.bulk.read import PREFIX, Window
-from mixling.data.csv_lines import csv_line
+from mixling.data.csv_lines import cell_of, csv_line, json_of
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
 
 if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
@@ -36,6 +35,8 @@ class Layout:
         fields: what is predicted, such as "label"; of CSV, the task's `csv_columns`.
         labels: the names of the labels that have probabilities.
         escape: CSV: put an apostrophe before cells that look like formulas.
+        shown: the probabilities of labels that are written.
+        kept: the names of the columns of JSON lines; None: all.
     """
 
     file_format: str
@@ -43,6 +44,8 @@ class Layout:
     fields: tuple[str, ...]
     labels: tuple[str, ...]
     escape: bool = False
+    shown: Shown = DEFAULT_SHOWN
+    kept: tuple[str, ...] | None = None
 
     @property
     def added(self) -> list[str]:
@@ -50,18 +53,29 @@ class Layout:
         return [f"{PREFIX}_{name}" for name in (*self.fields, "error")]
 
 
-def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str | None, *, escape: bool) -> Layout:
+def make_layout(
+    predictor: Predictor,
+    schema: Any,
+    input_format: str,
+    name: str | None,
+    *,
+    escape: bool,
+    shown: Shown = DEFAULT_SHOWN,
+    kept: Sequence[str] | None = None,
+) -> Layout:
     """Return the columns that a model's predictions have in a format.
 
     Args:
         schema, input_format: of a `PartPlan`.
         name: the format; None: that of the input.
+        kept: the columns of the input that are written; None: all.
 
     Raises:
         ConfigError: the format is unknown, or cannot hold the input or the predictions.
-        DataError: the input has a column of the name of one that would be added.
+        DataError: the input has a column of the name of one that would be added, or lacks one that is kept.
     """
-    task = predictor.task
+    task, labels = predictor.task, tuple(predictor.labels.names)
+    task.check_shown(shown)
     if name is None:
         name = "csv" if input_format == "tsv" else input_format
     if name not in TABLE_FORMATS:
@@ -74,7 +88,7 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
     if name == "csv":
         if not task.csv_columns:
             raise ConfigError(f"the model predicts {task.gives}, which CSV cannot hold; use --format jsonl or parquet")
-        fields = tuple(field for field in task.csv_columns if field != "id")  # the id is a column of the input
+        fields, _ = task.table(labels, shown)
     else:
         # Which fields there are depends on the model alone.
         pair = predictor.metadata.pairs or task.windows
@@ -83,14 +97,38 @@ def make_layout(predictor: Predictor, schema: Any, input_format: str, name: str 
         order = ("label", "probability")
         fields = (*(key for key in order if key in sample), *(key for key in sample if key not in order))
         fields = (*fields, *["empty"] * ("empty" not in fields))
-    layout = Layout(file_format=name, schema=schema, fields=fields, labels=tuple(predictor.labels.names), escape=escape)
+        if shown.probabilities is not None:
+            rest = (field for field in fields if field not in ("probability", "probabilities"))
+            fields = (*labels, *(field for field in rest if field != "label")) if shown.probabilities else tuple(rest)
+    if kept is not None and schema is not None:
+        schema = _only(schema, kept)
+    layout = Layout(file_format=name, schema=schema, fields=fields, labels=labels, escape=escape, shown=shown,
+                    kept=None if kept is None else tuple(kept))  # fmt: skip
+    if len(set(layout.added)) < len(layout.added):
+        twice = max(layout.added, key=layout.added.count)
+        raise ConfigError(f"--probabilities: two columns would be {twice!r}; leave it out")
     taken = {PREFIX} if name == "jsonl" else set(layout.added)
     names = () if schema is None else schema if isinstance(schema, tuple) else schema.names
-    if twice := sorted(taken.intersection(names)):
-        raise DataError(f"the input has a column {twice[0]!r} already; rename it")
+    if both := sorted(taken.intersection(names)):
+        raise DataError(f"the input has a column {both[0]!r} already; rename it")
     if name != "parquet" and not isinstance(schema, tuple | None):
         _check_values(schema)
     return layout
+
+
+def _only(schema: Any, kept: Sequence[str]) -> Any:
+    """Return the columns of a schema, or names, that are kept, in their order."""
+    names = schema if isinstance(schema, tuple) else schema.names
+    for name in kept:
+        if name not in names:
+            raise DataError(
+                f"the input has no column {name!r}; {near_miss(name, names)}; choose columns with --columns"
+            )
+    if isinstance(schema, tuple):
+        return tuple(kept)
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in kept])
 
 
 class PartWriter(ABC):
@@ -119,18 +157,23 @@ def _rows(window: Window) -> Sequence[Mapping[str, Any]]:
 
 class _Jsonl(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
-        self._file = file
+        self._file, self._kept, self._shown = file, layout.kept, layout.shown
 
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
-        if predictor.task.json_of_texts:
+        if predictor.task.json_of_texts and self._shown == DEFAULT_SHOWN:
             found = (line.rstrip("\n") for line in predictor.json_lines(texts))
         else:
-            found = (_dumps(item.to_json()) for item in predictor.predict_stream(texts, batch_size=batch_size))
+            predictions = predictor.predict_stream(texts, batch_size=batch_size, top_k=self._shown.needed)
+            found = (json_of(self._shown.of(item.to_json())) for item in predictions)
         values = [
-            f'"{PREFIX}_error": {_dumps(item.error)}' if item.text is None else f'"{PREFIX}": {next(found)}'
+            f'"{PREFIX}_error": {json_of(item.error)}' if item.text is None else f'"{PREFIX}": {next(found)}'
             for item in window.items
         ]
-        lines: Sequence[str] = window.lines if any(window.lines) else [_dumps(row) for row in _rows(window)]
+        lines: Sequence[str] = window.lines
+        if self._kept is not None:
+            lines = [json_of({name: row[name] for name in self._kept if name in row}) for row in _rows(window)]
+        elif not any(lines):
+            lines = [json_of(row) for row in _rows(window)]
         self._file.write("".join(map(_joined, lines, values)).encode("utf-8", "surrogatepass"))
 
 
@@ -138,21 +181,6 @@ def _joined(line: str, value: str) -> str:
     """Add a key with its value to a JSON object, whose bytes stay as they are; "" is an object without keys."""
     start = line.strip().removesuffix("}").rstrip()
     return f"{{{value}}}\n" if start in ("", "{") else f"{start}, {value}}}\n"
-
-
-def _dumps(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
-    except ValueError:  # NaN and infinities, which JSON does not have
-        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
 
 
 class _Csv(PartWriter):
@@ -163,28 +191,18 @@ class _Csv(PartWriter):
         self._put([[*self._names, *layout.added]])
 
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
-        found = predictor.predict_stream(texts, batch_size=batch_size)
-        columns, count = predictor.task.csv_columns, len(self._layout.fields)
-        keep = [column != "id" for column in columns]
+        shown = self._layout.shown
+        found = predictor.predict_stream(texts, batch_size=batch_size, top_k=shown.needed)
+        columns, values = predictor.task.table(self._layout.labels, shown)
         rows = []
         for item, row in zip(window.items, _rows(window), strict=True):
-            if item.text is None:
-                predicted = [*repeat("", count), item.error]
-            else:
-                values = predictor.task.csv_values(next(found), None)
-                predicted = [*(value for value, kept in zip(values, keep, strict=True) if kept), ""]
-            rows.append([*(_cell(row.get(name)) for name in self._names), *predicted])
+            predicted = [*repeat("", len(columns)), item.error] if item.text is None else [*values(next(found)), ""]
+            rows.append([*(cell_of(row.get(name)) for name in self._names), *predicted])
         self._put(rows)
 
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         lines = (csv_line(row, escape=self._layout.escape) for row in rows)
         self._file.write("".join(lines).encode("utf-8", "surrogatepass"))
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _dumps(value) if isinstance(value, dict | list) else value
 
 
 class _Parquet(PartWriter):
@@ -195,6 +213,8 @@ class _Parquet(PartWriter):
         schema = layout.schema
         own = [pa.field(name, pa.string()) for name in schema] if isinstance(schema, tuple) else list(schema)
         types = _arrow_types(layout.labels)
+        if layout.shown.probabilities:
+            types |= dict.fromkeys(layout.labels, pa.float64())
         added = [pa.field(f"{PREFIX}_{name}", types[name]) for name in (*layout.fields, "error")]
         self._layout, self._types, self._count = layout, types, len(own)
         self._schema = pa.schema([field.with_nullable(True) for field in (*own, *added)])
@@ -205,13 +225,13 @@ class _Parquet(PartWriter):
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
         import pyarrow as pa
 
-        found = predictor.predict_stream(texts, batch_size=batch_size)
+        found = predictor.predict_stream(texts, batch_size=batch_size, top_k=self._layout.shown.needed)
         predictions = [None if item.text is None else next(found) for item in window.items]
         if window.batch is None:
             names = self._schema.names[: self._count]
             own = [pa.array([row.get(name) for row in window.rows], pa.string()) for name in names]
         else:
-            own = list(window.batch.columns)
+            own = [window.batch.column(name) for name in self._schema.names[: self._count]]
         added = self._columns(predictions)
         added.append(pa.array([item.error for item in window.items], pa.string()))
         batch = pa.RecordBatch.from_arrays([*own, *added], schema=self._schema)
@@ -229,6 +249,8 @@ class _Parquet(PartWriter):
             columns = [[None if item is None else _of_a_label(item, name) for item in predictions] for name in names]
         else:
             rows = [{} if item is None else {"empty": False, **item.to_dict()} for item in predictions]
+            if self._layout.shown.probabilities:
+                rows = [{**row, **row.get("probabilities", {})} for row in rows]
             columns = [[row.get(name) for row in rows] for name in names]
         return [pa.array(column, self._types[name]) for name, column in zip(names, columns, strict=True)]
 

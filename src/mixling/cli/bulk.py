@@ -12,6 +12,7 @@ import typer
 
 from mixling.cli.command import OUTPUT
 from mixling.cli.options import read_threshold
+from mixling.cli.output import bad_rows_line
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
                 on_bad_row=options.on_bad_row,
                 escape=options.escape,
                 batch_size=options.batch_size,
+                keep=options.kept or None,
+                shown=options.shown,
                 progress=bar.show,
                 report=lambda message: print(message, file=sys.stderr),
             )
@@ -98,8 +101,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
                 f"interrupted; {options.out} keeps what is finished: continue with --resume", signum=signal.SIGINT
             ) from None
     if done.bad_rows:
-        rows = "1 bad row has" if done.bad_rows == 1 else f"{done.bad_rows:,} bad rows have"
-        print(f"{rows} an error instead of a prediction", file=sys.stderr)
+        print(bad_rows_line(done.bad_rows), file=sys.stderr)
     kept = f", {done.kept} of them from before" if done.kept else ""
     print(f"{options.out}: {done.rows:,} rows in {done.parts} file{'s' * (done.parts != 1)}{kept}", file=sys.stderr)
 

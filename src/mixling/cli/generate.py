@@ -80,7 +80,7 @@ def generate_command(
         lines = (
             _numbered(stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip))
             if request.kind == "stdin"
-            else iter([[Item(text, id=f"text {number}") for number, text in enumerate(inputs, 1)]])
+            else iter([[Item(text, place=f"text {number}") for number, text in enumerate(inputs, 1)]])
         )
         windows = ([_source(generator, item, task) for item in items] for items in lines)
 
@@ -93,7 +93,7 @@ def generate_command(
 def _numbered(windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
     number = 0
     for items in windows:
-        yield [replace(item, id=f"<stdin>:{number + i}") for i, item in enumerate(items, 1)]
+        yield [replace(item, place=f"<stdin>:{number + i}") for i, item in enumerate(items, 1)]
         number += len(items)
 
 
@@ -118,7 +118,7 @@ def _generate(
         if not problem:
             continue
         if not skip:
-            error = DataError(item.error or f"{item.id}: {problem}")
+            error = DataError(item.error or f"{item.place}: {problem}")
             out, sources = out[:i], {before: source for before, source in sources.items() if before < i}
             break
         out[i] = problem
@@ -145,7 +145,7 @@ def _file_items(
     for name in sources:
         if is_plain(name):
             for number, item in enumerate(text_lines(name, skip), 1):
-                yield _source(generator, replace(item, id=f"{name}:{number}"), task)
+                yield _source(generator, replace(item, place=f"{name}:{number}"), task)
             continue
         bad = OnBadRow("skip" if skip else "error", keep=2**63)
         pairs = read_pairs(
@@ -160,7 +160,7 @@ def _file_items(
         for pair in pairs:
             yield from (Item(None, message) for message in bad.messages)
             bad.messages.clear()
-            yield Item(pair.source, id=f"{pair.path}:{pair.line}")
+            yield Item(pair.source, place=f"{pair.path}:{pair.line}")
         yield from (Item(None, message) for message in bad.messages)
 
 
@@ -173,14 +173,14 @@ def _source(generator: TextGenerator, item: Item, task: PairTaskConfig) -> Item:
     try:
         return replace(item, text=generator.source(text, task))
     except DataError as error:
-        return replace(item, text=None, error=f"{item.id}: {error}")
+        return replace(item, text=None, error=f"{item.place}: {error}")
 
 
 def _to_json(result: Generation) -> dict[str, Any]:
     return {"answer": result.text, "score": round(result.score, 6), "stopped": result.stopped}
 
 
-def _csv_values(result: Generation, name: str | None) -> list[Any]:
+def _csv_values(result: Generation) -> list[Any]:
     return [result.text, f"{result.score:.6f}", str(result.stopped).lower()]
 
 

@@ -129,7 +129,7 @@ def predict_images(model: str, options: PredictionOptions) -> None:
             for file, result in classifier.predict_files(files[first : first + options.batch_size]):
                 if isinstance(result, DataError) and not skip:
                     raise result
-                write(row(file, str(result) if isinstance(result, DataError) else result, None))
+                write(row(file, str(result) if isinstance(result, DataError) else result, {}))
 
 
 def _values(prediction: Prediction) -> dict[str, Any]:

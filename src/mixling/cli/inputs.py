@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.cli.options import PredictionOptions
+from mixling.cli.output import bad_rows_line
 from mixling.cli.predictions import open_output
 from mixling.data.inputs import Item, PlainTexts
 from mixling.data.readers import OnBadRow, format_of_name
@@ -63,7 +64,7 @@ def write_predictions(
     windows: Iterable[Sequence[Item] | Finished],
     *,
     header: str,
-    row: Callable[[Any, Any, str | None], str],
+    row: Callable[[Any, Any, Mapping[str, Any]], str],
     predict: Callable[[Sequence[Item]], tuple[list[Any], DataError | None]],
     echo: bool,
     bar: bool = False,
@@ -73,7 +74,7 @@ def write_predictions(
     Args:
         windows: the items, many at a time.
         header: what to write before the first row.
-        row: formats an item's text (None without `echo`), its prediction or error message, and its id.
+        row: formats an item's text (None without `echo`), its prediction or error message, and what is kept of it.
         predict: takes a window, and returns a prediction or error message for each item; or those before the first
             bad item, and an error.
         echo: write the texts as well.
@@ -93,14 +94,14 @@ def write_predictions(
                 continue
             results, error = predict(items)
             pairs = zip(items, results, strict=error is None)
-            write("".join(row(item.text if echo else None, result, item.id) for item, result in pairs))
+            write("".join(row(item.text if echo else None, result, item.kept) for item, result in pairs))
             if error is not None:
                 raise error
             done += len(items)
             failed += sum(isinstance(result, str) for result in results)
             _show(progress, done)
     if failed:
-        print(f"{failed} bad rows have an error instead of a prediction", file=sys.stderr)
+        print(bad_rows_line(failed), file=sys.stderr)
     if options.out is not None:
         print(f"{options.out}: {done:,} rows", file=sys.stderr)
 
@@ -141,11 +142,12 @@ def refuse_columns(options: Any, kind: str) -> None:
     """
     if kind == "files":
         return
-    for name in ("text", "text_pair", "tokens", "sentence", "source"):
-        if (column := getattr(options, name, None)) is not None:
-            option = f"--{name.replace('_', '-')}"
+    names = ("text", "text_pair", "tokens", "sentence", "source")
+    for name, option in {**{name: f"--{name.replace('_', '-')}" for name in names}, "keep": "--columns"}.items():
+        if column := getattr(options, name, None):
+            shown = column[0] if isinstance(column, list) else column
             got = "lines of standard input" if kind == "stdin" else "texts"
-            raise ConfigError(f"{option}: got the column {column[:40]!r} for {got}; name a file, or leave it out")
+            raise ConfigError(f"{option}: got the column {shown[:40]!r} for {got}; name a file, or leave it out")
 
 
 def _is_readable(name: str) -> bool:

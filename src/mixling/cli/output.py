@@ -94,6 +94,12 @@ def announce(command: str) -> Stopwatch:
     return Stopwatch(command, time.monotonic())
 
 
+def bad_rows_line(number: int) -> str:
+    """Return a line with the number of rows that were skipped."""
+    rows = "1 bad row has" if number == 1 else f"{number:,} bad rows have"
+    return f"{rows} an error instead of a prediction"
+
+
 def time_budget_line(seconds: float) -> str:
     """Return a line that states what a time budget covers."""
     return f"time budget: {format_seconds(seconds)} for training, not including reading the data and the export"

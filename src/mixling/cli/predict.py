@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from mixling.cli.bulk import BulkOptions, is_bulk, predict_into_folder
+from mixling.cli.command import OUTPUT
 from mixling.cli.options import (
     InputColumns,
     ModelArgument,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.runtime.predictor import Predictor
     from mixling.serving.client import RemotePredictor
+    from mixling.tasks.presentation import Shown
 
 KEY_VARIABLE = "MIXLING_API_KEY"
 
@@ -53,7 +56,45 @@ class Question(InputColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(BulkOptions, PredictionOptions, Question):
+class Written:
+    """What is written with each prediction."""
+
+    panel: ClassVar[str] = OUTPUT
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="NAME,...", help="Also write these columns of the input, such as id."),
+    ] = None
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", min=1, help="Only the probabilities of the N most probable labels.")
+    ] = None
+    probabilities: Annotated[
+        bool | None,
+        typer.Option(
+            "--probabilities/--no-probabilities",
+            help="CSV: a column for each label, instead of the label; or write no probabilities.",
+        ),
+    ] = None
+
+    @property
+    def shown(self) -> Shown:
+        """The probabilities that are written."""
+        from mixling.tasks.presentation import Shown
+
+        return Shown(top_k=self.top_k, probabilities=self.probabilities)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the columns that are kept, of which one with a comma is in double quotes."""
+        names = [name.strip() for row in csv.reader(self.keep or [], skipinitialspace=True) for name in row]
+        if "" in names:
+            raise ConfigError(
+                f"--columns: got {','.join(self.keep or [])!r}; give names with commas between them: id,url"
+            )
+        return tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(BulkOptions, Written, PredictionOptions, Question):
     """Options of `mixling predict`."""
 
     inputs: Annotated[
@@ -95,9 +136,11 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     Each row of input gives one row of output, in order. JSON lines have label and probabilities (or labels; or tokens,
     tags and spans; or answer, start, end, score and no_answer); CSV has label and probability, or the fields of an
-    answer. Where a model abstains, "abstained" is true, and in CSV the label is empty. Texts without words have
-    "empty": true. Lines of standard input are processed as they arrive. Texts that are longer than the model's maximum
-    are read to the end, in windows; with --too-long error they are bad rows.
+    answer, or with --probabilities a column for each label. Where a model abstains, "abstained" is true, and in CSV the
+    label is empty. Texts without words have "empty": true. Lines of standard input are processed as they arrive. Texts
+    that are longer than the model's maximum are read to the end, in windows; with --too-long error they are bad rows.
+    Rows have the input's columns that --columns names: --columns id --probabilities -o FILE.csv writes what a
+    competition asks for.
     Torch is not needed. An unfinished run has no model yet: resume it, or export its best model so far with `mixling
     export`. With --url, a server predicts; if it requires an API key, set MIXLING_API_KEY.
 
@@ -120,6 +163,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.cli.predictions import task_results, writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
         from mixling.runtime.windows import too_long_for
+        from mixling.tasks.presentation import DEFAULT_SHOWN
 
     question = [] if options.inputs and input_kind(options.inputs) == "files" else _question(options)
     request = read_request(options, kind="text" if question else None)
@@ -130,7 +174,10 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")
     if request.output_format == "csv" and not predictor.task.csv_columns:
         raise ConfigError(f"the model predicts {predictor.task.gives}, which CSV cannot hold; use --format jsonl")
-    results = task_results(predictor.task)
+    shown, kept = options.shown, options.kept
+    predictor.task.check_shown(shown)
+    labels = () if predictor.labels is None else predictor.labels.names
+    results = task_results(predictor.task, labels, shown=shown, kept=kept)
     header, row = writer_for(
         request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
     )
@@ -142,8 +189,9 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         reader, columns = predictor.task.reader, columns_of(model, options.columns())
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
+        rows_alone = rows_alone and not kept and shown == DEFAULT_SHOWN
         if not rows_alone or not predictor.task.json_of_texts:
-            windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip)
+            windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip, keep=kept)
         else:
             parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
             lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
@@ -158,7 +206,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     def predict_items(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
         nonlocal done
         texts = [item.text for item in items if item.text is not None]
-        predictions = predictor.predict_stream(texts, batch_size=options.batch_size)
+        predictions = predictor.predict_stream(texts, batch_size=options.batch_size, top_k=shown.needed)
         # An item has a text or an error; `predictions` has one item for each text.
         results: list[Any] = []
         for number, item in enumerate(items, done + 1):
@@ -172,8 +220,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         done += len(items)
         return results, None
 
-    shown = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
-    write_predictions(options, windows, header=header, row=row, predict=predict_items, echo=request.echo, bar=shown)
+    bar = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
+    write_predictions(options, windows, header=header, row=row, predict=predict_items, echo=request.echo, bar=bar)
 
 
 def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:

@@ -6,11 +6,11 @@ import codecs
 import io
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from mixling.data.readers.files import open_file
 from mixling.data.readers.lines import CONVERT, MAX_LINE, is_utf16, read_lines
@@ -21,41 +21,60 @@ from mixling.text.encoder import Text
 if TYPE_CHECKING:  # imported only to read files: predicting a text of the command line does without
     from mixling.data.config import ColumnsConfig
     from mixling.data.examples import Example, ExampleBlock, RowReader
+    from mixling.data.kept import KeptColumns
 
 WINDOW = 4096  # rows of a file in memory at a time
 _CHUNK = 1 << 16
 
 
 class PlainTexts(list[str]):
-    """A window of texts, none of which has an error or an id."""
+    """A window of texts, none of which has an error or values that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to predict for, or the error of its row; and the id of a question, if it has one."""
+    """A text to predict for, or the error of its row.
+
+    Attributes:
+        kept: values of the row that are written with its prediction.
+        place: where the text is from, for messages.
+    """
 
     text: Text | None
     error: str | None = None
-    id: str | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
 
 
 def file_items(
-    sources: Sequence[str], *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
+    sources: Sequence[str],
+    *,
+    reader: type[RowReader],
+    columns: ColumnsConfig,
+    skip: bool,
+    keep: Sequence[str] = (),
 ) -> Iterator[list[Item]]:
     """Stream the rows of files as windows of items; a `.txt` file has a text on each line, empty ones included.
 
     Args:
         skip: make an item with an error of each bad row, so that predictions stay aligned with rows.
+        keep: columns whose values are kept.
 
     Raises:
-        DataError: a file cannot be read, or a row is bad (unless `skip`). The rows before it are yielded first.
+        DataError: a file cannot be read or lacks a column that is to be kept, or a row is bad (unless `skip`). The rows
+            before it are yielded first.
     """
     from mixling.data.corpora import is_plain
+    from mixling.data.kept import KeptColumns
 
-    items = itertools.chain.from_iterable(
-        text_lines(source, skip) if is_plain(source) else _rows(source, reader, columns, skip) for source in sources
-    )
-    return in_windows(items)
+    def items(source: str) -> Iterator[Item]:
+        if not is_plain(source):
+            return _rows(source, reader, columns, skip, KeptColumns(keep))
+        if keep:
+            raise DataError(f"no column {keep[0]!r}; the lines of a text file have no columns", path=source)
+        return text_lines(source, skip)
+
+    return in_windows(itertools.chain.from_iterable(map(items, sources)))
 
 
 def plain_or_items(
@@ -64,20 +83,21 @@ def plain_or_items(
     """Stream the rows of a file as `file_items` does, but those of an `ExampleBlock` as texts alone."""
     from mixling.data.corpora import is_plain
     from mixling.data.examples import Example, read_blocks
+    from mixling.data.kept import KeptColumns
 
     if is_plain(source):
         yield from file_items([source], reader=reader, columns=columns, skip=skip)
         return
-    bad = OnBadRow("skip" if skip else "error", keep=2**63)
+    bad = _BadItems(KeptColumns(()), "skip" if skip else "error")
     blocks = read_blocks([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
     for kind, group in itertools.groupby(blocks, type):
         if kind is Example:
             yield from in_windows(_items(cast("Iterator[Example]", group), bad))
             continue
         for block in cast("Iterator[ExampleBlock]", group):
-            yield from in_windows(iter(_errors(bad)))
+            yield from in_windows(iter(bad.taken()))
             yield PlainTexts(block.texts)
-    yield from in_windows(iter(_errors(bad)))
+    yield from in_windows(iter(bad.taken()))
 
 
 def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
@@ -112,25 +132,40 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
             yield Item(line.rstrip("\r\n"))
 
 
-def _rows(source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bool) -> Iterator[Item]:
+def _rows(
+    source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bool, kept: KeptColumns
+) -> Iterator[Item]:
     from mixling.data.examples import read_examples
 
-    bad = OnBadRow("skip" if skip else "error", keep=2**63)
+    bad = _BadItems(kept, "skip" if skip else "error")
+    reader = kept.reader(reader)
     yield from _items(read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False), bad)
 
 
-def _items(examples: Iterable[Example], bad: OnBadRow) -> Iterator[Item]:
+def _items(examples: Iterable[Example], bad: _BadItems) -> Iterator[Item]:
     """Yield the items of examples, and those of the bad rows before and after them."""
     for example in examples:
-        yield from _errors(bad)
-        yield Item(example.text, id=example.id)
-    yield from _errors(bad)
+        yield from bad.taken()
+        of_question = {"id": example.id} if example.id is not None and not bad.kept.names else {}
+        yield Item(example.text, kept=of_question | bad.kept.take(example.line))
+    yield from bad.taken()
 
 
-def _errors(bad: OnBadRow) -> Iterable[Item]:
-    errors = [Item(None, message) for message in bad.messages]
-    bad.messages.clear()
-    return errors
+class _BadItems(OnBadRow):
+    """Makes items of bad rows that are skipped."""
+
+    def __init__(self, kept: KeptColumns, mode: Literal["error", "skip"]) -> None:
+        super().__init__(mode)
+        self.kept, self._items = kept, list[Item]()
+
+    def __call__(self, error: DataError) -> None:
+        super().__call__(error)
+        self._items.append(Item(None, self.messages.pop(), kept=self.kept.take(error.line)))
+
+    def taken(self) -> list[Item]:
+        """Return the items since the last call."""
+        items, self._items = self._items, []
+        return items
 
 
 def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator[list[Item]]:

@@ -178,20 +178,31 @@ class Predictor:
     def text_config(self) -> TextConfig:
         return self._model.metadata.text
 
-    def predict(self, texts: Text | Sequence[Text]) -> Prediction | list[Prediction]:
+    def predict(self, texts: Text | Sequence[Text], *, top_k: int | None = None) -> Prediction | list[Prediction]:
         """Return the prediction for one text, or a list of predictions for several texts.
+
+        Args:
+            top_k: return the probabilities of so many labels only, the most probable first.
 
         Raises:
             DataError: an item is not a text.
+            ConfigError: `top_k` is less than 1, or the task has no probabilities of labels.
         """
+        if top_k is not None:
+            if isinstance(texts, str | tuple):
+                return self.predict_one(texts, top_k=top_k)
+            return list(self.predict_stream(texts, top_k=top_k))
         if (found := self._inference.decide(texts)) is not None:
             return found
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
         return list(itertools.chain.from_iterable(self._batches(texts, BATCH_SIZE)))
 
-    def predict_one(self, text: Text) -> Prediction:
-        """Return the prediction for one text; a list is the words of a sentence."""
+    def predict_one(self, text: Text, *, top_k: int | None = None) -> Prediction:
+        """Return the prediction for one text; a list is the words of a sentence. For `top_k`, see `predict`."""
+        if top_k is not None:
+            self._check_top_k(top_k)
+            return self.predict_one(text).top(top_k)
         if isinstance(text, str) and (found := self._inference.decide(text)) is not None:
             return found
         self._inference.inputs.check((text,))
@@ -200,13 +211,24 @@ class Predictor:
         (read,), (logits,) = self._inference.read([text], 0)
         return self._inference.decoder.decode(logits, read, text)
 
-    def predict_stream(self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE) -> Iterator[Prediction]:
+    def predict_stream(
+        self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE, top_k: int | None = None
+    ) -> Iterator[Prediction]:
         """Return predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
 
-        Raises:
-            DataError: an item is not a text.
+        For `top_k` and what is raised, see `predict`.
         """
-        return itertools.chain.from_iterable(self._batches(texts, batch_size))
+        predictions = itertools.chain.from_iterable(self._batches(texts, batch_size))
+        if top_k is None:
+            return predictions
+        self._check_top_k(top_k)
+        return (prediction.top(top_k) for prediction in predictions)
+
+    def _check_top_k(self, top_k: int) -> None:
+        if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
+            raise ConfigError(f"top_k: got {shown(top_k)}; allowed: a number of labels, from 1")
+        if not self._inference.decoder.has_probabilities:
+            raise ConfigError(f"top_k: the model predicts {self.task.gives}, without probabilities of labels")
 
     def _batches(self, texts: Iterable[Text], batch_size: int) -> Iterator[list[Prediction]]:
         """Yield the predictions of `predict_stream`, some at a time."""

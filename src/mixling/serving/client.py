@@ -16,6 +16,7 @@ from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
+from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
 from mixling.text.spans import Answer, Span
 
@@ -77,17 +78,23 @@ class RemotePredictor:
         self._path = f"/v1/models/{quote(name)}/predict"
         self._inputs: list[str] = models[name]["inputs"]
         self.task: type[Task] = task_type(models[name]["task"])
+        names = models[name].get("labels")
+        self.labels = LabelSet(tuple(names), self.task.kind) if names else None
 
-    def predict_stream(self, texts: Iterable[Text], *, batch_size: int = _TEXTS) -> Iterator[Prediction]:
+    def predict_stream(
+        self, texts: Iterable[Text], *, batch_size: int = _TEXTS, top_k: int | None = None
+    ) -> Iterator[Prediction]:
         """Yield predictions in the order of the texts.
 
         Args:
             batch_size: texts of a request, at most 64.
+            top_k: as of `Predictor.predict`.
 
         Raises:
             DataError: the server refuses a text.
             ServerError: it cannot be reached, or refuses otherwise.
         """
+        options = self._options if top_k is None else {**self._options, "top_k": top_k}
         batch: list[Text] = []
         chars = 0
         for text in texts:
@@ -95,26 +102,26 @@ class RemotePredictor:
             if batch and (
                 len(batch) == min(batch_size, _TEXTS) or chars + size > _CHARS or type(batch[0]) is not type(text)
             ):
-                yield from self._predict(batch)
+                yield from self._predict(batch, options)
                 batch, chars = [], 0
             batch.append(text)
             chars += size
         if batch:
-            yield from self._predict(batch)
+            yield from self._predict(batch, options)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _predict(self, texts: Sequence[Text]) -> list[Prediction]:
-        answer = self._ask("POST", self._path, self._request(texts))
+    def _predict(self, texts: Sequence[Text], options: Mapping[str, Any]) -> list[Prediction]:
+        answer = self._ask("POST", self._path, {**options, **self._request(texts)})
         return [_prediction(values) for values in answer["predictions"]]
 
     def _request(self, texts: Sequence[Text]) -> dict[str, Any]:
         first = texts[0]
         key = "tokens" if isinstance(first, list) else "texts" if isinstance(first, str) else "pairs"
         if key == "pairs" and "questions" in self._inputs:
-            return {**self._options, "questions": [{"question": text[0], "context": text[1]} for text in texts]}
-        return {**self._options, key: texts}
+            return {"questions": [{"question": text[0], "context": text[1]} for text in texts]}
+        return {key: texts}
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         # Lone surrogates cannot be sent; a predictor would replace them, too.

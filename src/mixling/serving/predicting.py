@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import nlargest
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.responses import Response
@@ -17,7 +15,7 @@ from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, Options
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
+from mixling.text.predictions import Prediction, most_probable
 
 if TYPE_CHECKING:
     from mixling.serving.app import Handler, Service
@@ -57,7 +55,7 @@ def answer(prediction: Prediction, options: Options) -> dict[str, Any]:
     if (threshold := options.threshold) is not None:
         _leave_out(out, prediction, threshold)
     if options.top_k is not None and prediction.probabilities is not None:
-        out["probabilities"] = dict(nlargest(options.top_k, prediction.probabilities.items(), key=itemgetter(1)))
+        out["probabilities"] = most_probable(prediction.probabilities, options.top_k)
     return out
 
 

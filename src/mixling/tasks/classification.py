@@ -144,7 +144,7 @@ class Classification(Task):
         return compare_quantized(first, second, np.asarray(targets))
 
     @classmethod
-    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+    def csv_values(cls, prediction: Prediction) -> list[Any]:
         assert prediction.label is not None
         assert prediction.probabilities is not None
         label = "" if prediction.abstained else prediction.label

@@ -210,7 +210,7 @@ class MultiLabel(Task):
         return compare_quantized(np.stack(before) > 0, np.stack(after) > 0, known)
 
     @classmethod
-    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+    def csv_values(cls, prediction: Prediction) -> list[Any]:
         return ["|".join(prediction.labels or ())]
 
     @classmethod

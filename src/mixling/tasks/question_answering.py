@@ -107,7 +107,8 @@ class QuestionAnswering(Task):
     usage = "prediction.answer.text, prediction.answer.start, prediction.answer.score"
     test_file = "test.json"
     may_be_cut = "question"
-    csv_columns = ("id", "answer", "start", "end", "score", "no_answer")
+    csv_columns = ("answer", "start", "end", "score", "no_answer")
+    keeps = ("id",)
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -212,8 +213,8 @@ class QuestionAnswering(Task):
 - Exact match and F1 are SQuAD's, which leave out English articles and ASCII punctuation."""
 
     @classmethod
-    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
-        values = {"id": name, **prediction.to_dict()}
+    def csv_values(cls, prediction: Prediction) -> list[Any]:
+        values = prediction.to_dict()
         values |= {"score": f"{values['score']:.6f}", "no_answer": str(values["no_answer"]).lower()}
         return [values[key] for key in cls.csv_columns]
 

@@ -212,7 +212,7 @@ class Regression(Task):
         )
 
     @classmethod
-    def csv_values(cls, prediction: Prediction, name: str | None) -> list[Any]:
+    def csv_values(cls, prediction: Prediction) -> list[Any]:
         return [f"{prediction.value:.6g}"]
 
     @classmethod

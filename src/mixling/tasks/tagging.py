@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -61,6 +62,7 @@ class Tagging(Task):
     baselines = ("words",)
     headline = "word_accuracy"
     aside = ("span_f1", "sentence_accuracy")
+    csv_columns = ("tokens", "tags", "spans")
     resamples = "the sentences, since the words of a sentence are not independent"
 
     @classmethod
@@ -265,6 +267,11 @@ class Tagging(Task):
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
         first, second = (np.concatenate([ids for ids, _ in self._best(list(part))]) for part in (before, after))
         return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
+
+    @classmethod
+    def csv_values(cls, prediction: Prediction) -> list[Any]:
+        values = prediction.to_json()
+        return [json.dumps(values[column], ensure_ascii=False) for column in cls.csv_columns]
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:

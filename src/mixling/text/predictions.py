@@ -6,6 +6,9 @@ import than a model to read and to predict.
 
 from __future__ import annotations
 
+from heapq import nlargest
+from operator import itemgetter
+
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -132,6 +135,15 @@ class Prediction:
         ]
         return f"Prediction({', '.join(shown)})"
 
+    def top(self, number: int) -> Prediction:
+        """Return the prediction with the probabilities of so many labels only, the most probable first."""
+        values = [getattr(self, name) for name in _FIELDS]
+        if (probabilities := self.probabilities) is not None:
+            values[_FIELDS.index("probabilities")] = most_probable(probabilities, number)
+        out = object.__new__(Prediction)
+        out.__setstate__(tuple(values))
+        return out
+
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without the fields that are None, and `empty` only if it is true."""
         # To ask for a field that `prediction_of_label` left out takes longer than all the others.
@@ -167,6 +179,11 @@ _WITH_OTHERS = ("label", "abstained", "label_set", "labels", "probabilities", "s
 _SETTERS = tuple(vars(Prediction)[name].__set__ for name in _FIELDS)
 _set_truncated, _set_empty, _set_label, _set_abstained, _set_label_set, _, _set_probabilities = _SETTERS[:7]
 _set_make, _set_row = (vars(Prediction)[name].__set__ for name in ("_make", "_row"))
+
+
+def most_probable(probabilities: dict[str, float], number: int) -> dict[str, float]:
+    """Return the probabilities of so many labels, the most probable first; of equal ones in the order of the labels."""
+    return dict(nlargest(number, probabilities.items(), key=itemgetter(1)))
 
 
 def prediction_of_label(
