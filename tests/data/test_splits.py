@@ -210,7 +210,16 @@ def test_too_many_labels_for_the_rows() -> None:
     check_labels(numbered([f"id{i}" for i in range(100)]), numbered(["id3"]))
 
 
-@pytest.mark.parametrize("labels", [["0.5", "1.0", "1.5", "2.0"], [str(year) for year in range(1950, 1990)]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["0.5", "1.0", "1.5", "2.0"],
+        [str(year) for year in range(1950, 1990)],
+        [f"1.{part}" for part in range(1, 31)],
+        [f"{137 * i % 900 + i % 7 / 10}" for i in range(1, 31)],
+    ],
+    ids=["few", "years", "versions", "catalogue"],
+)
 def test_numbers_may_be_classes(labels: list[str]) -> None:
     train, validation = split_validation(numbered(labels * 10), fraction=0.1, seed=1)
     assert train.label_counts().keys() == set(labels)

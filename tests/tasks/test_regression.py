@@ -29,6 +29,7 @@ from mixling import (
     read_examples,
 )
 from mixling.data import ColumnsConfig, OnBadRow
+from mixling.data.in_memory import checked_weights, numbered_rows
 from mixling.tasks import LossConfig, Regression, infer_task
 from mixling.tasks.regression import NumberReader, regression_report
 from mixling.text import Encoded, LabelSet
@@ -113,12 +114,36 @@ def test_what_is_no_finite_number_is_refused_with_its_line(tmp_path: Path, value
         (list(range(40)), "classification"),  # may be years
         ([i % 9 / 2 for i in range(40)], "classification"),  # ratings
         ([*(i / 4 for i in range(40)), "other"], "classification"),
+        ([f"{i % 43 / 10:.1f}" for i in range(500)], "regression"),  # a scale, each value many times
+        ([f"{i / 8:.3f}" for i in range(40)], "regression"),  # fixed decimals
+        ([f"{i * i / 100:.2f}" for i in range(60)] * 2, "regression"),  # scattered, but rare
+        ([f"{i:03d}.5" for i in range(40)], "classification"),  # leading zeros
+        ([f"{i:05d}" for i in range(700, 760)], "classification"),
+        ([f"1.{i}" for i in range(1, 31)] * 3, "classification"),  # versions: 1.1 is not 1.10
+        ([f"{137 * i % 900 + i % 7 / 10}" for i in range(1, 31)] * 8, "classification"),  # of a catalogue
     ],
 )
 def test_many_numbers_with_fractions_are_recognized(tmp_path: Path, numbers: list[Any], task: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": "t", "label": number}) + "\n" for number in numbers))
     assert infer_task({"train": [str(path)]})[0] == task
+
+
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [
+        (["007", "7"] * 9, "leading zeros, such as 007, are codes"),
+        ([f"1.{i}" for i in range(1, 31)] * 3, "numbers such as 1.10 beside 1.1 are codes"),
+        (list(range(40)), "whole numbers may be classes"),
+        ([i % 9 / 2 for i in range(40)], "only 9 different numbers"),
+        ([f"{137 * i % 900 + i % 7 / 10}" for i in range(1, 31)] * 8, "30 different numbers that repeat"),
+        ([i / 4 for i in range(40)], "40 different numbers with fractions"),
+    ],
+)
+def test_the_reason_for_the_task_is_given(tmp_path: Path, numbers: list[Any], why: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": "t", "label": number}) + "\n" for number in numbers))
+    assert why in infer_task({"train": [str(path)]})[1]
 
 
 def test_the_label_set_has_mean_and_deviation() -> None:
@@ -290,3 +315,28 @@ def test_it_is_compared_with_ridge_regression(mixling: Mixling, files: Path, tmp
     )
     assert "Lower is better for mae" in out
     assert "fasttext does not give a number a text" in out
+
+
+def test_a_number_without_a_finite_square_is_refused_with_its_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl:2: column 'label' is -1e\+300, .* up to 1e\+150 are allowed"):
+        read(tmp_path, 1.5, -1e300)
+    with pytest.raises(DataError, match=r"<fit>:1: got 1e\+300, .* up to 1e\+150 are allowed"):
+        numbered_rows(["a", "b"], [1.5, 1e300], "<fit>")
+    with pytest.raises(DataError, match=r"<fit>:1: got 1000.*; a finite number is required"):
+        numbered_rows(["a", "b"], [1.5, 10**400], "<fit>")
+    assert numbered_rows(["a", "b"], ["1.5", 2], "<fit>")[1] == [1.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, -1, 2], "item 1 is -1;"),
+        ([1, math.nan, 2], "item 1 is nan;"),
+        ([1, 2, 1e40], r"item 2 is 1e\+40;"),
+        ([0, 0, 0], "all are 0;"),
+        ([1, 2], r"got shape \(2,\);"),
+    ],
+)
+def test_a_wrong_weight_is_named(weights: list[float], message: str) -> None:
+    with pytest.raises(DataError, match=f"sample_weight: {message} 3 finite numbers >= 0, not all zero"):
+        checked_weights(weights, 3)

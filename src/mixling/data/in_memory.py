@@ -5,7 +5,6 @@ In messages, a name in angle brackets replaces that of a file, and items are cou
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,9 +13,10 @@ import numpy as np
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
+from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
 from mixling.data.values import kinds_problem, slots_problem, words_problem
-from mixling.errors import DataError
+from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
 
@@ -59,14 +59,17 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
         DataError: a text or number is invalid, or there are not as many texts as numbers.
     """
     texts, targets = _beside(X, y, where)
-    numbers = list(map(plain_label, targets))
-    for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
-        problem = _problem(text)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            problem = f"got {str(number)[:80]!r}; a finite number is required"
+    numbers: list[Target] = []
+    for row, (text, target) in enumerate(zip(texts, map(plain_label, targets), strict=True)):
+        problem, number = _problem(text), as_number(target)
+        if number is None:
+            problem = f"got {shown(target)}; a finite number is required"
+        elif abs(number) > LARGEST:
+            problem = f"got {number:g}, of which no square can be computed; numbers up to {LARGEST:g} are allowed"
         if problem:
             raise DataError(problem, path=where, line=row)
-    return texts, list(map(float, numbers))
+        numbers.append(number)
+    return texts, numbers
 
 
 def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> LabeledTexts:
@@ -161,11 +164,18 @@ def checked_weights(sample_weight: Any, count: int) -> np.ndarray | None:
         return None
     needed = f"{count} finite numbers >= 0, not all zero, are required"
     try:
-        weights = np.asarray(sample_weight, np.float32)
+        with np.errstate(over="ignore"):
+            weights = np.asarray(sample_weight, np.float32)
     except (TypeError, ValueError):  # strings, or rows of different lengths
         raise DataError(f"sample_weight: got {str(sample_weight)[:80]}; {needed}") from None
-    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+    if weights.shape != (count,):
         raise DataError(f"sample_weight: got shape {weights.shape}; {needed}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        got = np.asarray(sample_weight).reshape(-1)[wrong[0]]
+        raise DataError(f"sample_weight: item {wrong[0]} is {got}; {needed}")
+    if not weights.any():
+        raise DataError(f"sample_weight: all are 0; {needed}")
     return weights
 
 

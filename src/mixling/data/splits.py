@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 
@@ -11,12 +10,11 @@ import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
+from mixling.data.number_codes import MANY, WHOLE_NUMBERS, reason_for_classes
 from mixling.data.similar_labels import with_escapes
 from mixling.errors import ConfigError, DataError, near_miss
 
-_MANY_LABELS = 20  # up to this many labels are classes, whatever they look like
 _NAMED = 10  # labels named in a message
-_NUMBER = re.compile(r"[-+]?(\d{1,300}\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 
 
 def split_validation(
@@ -256,15 +254,15 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
     Raises:
         DataError: the labels are numbers with fractions, or nearly every row has its own.
     """
-    labels, rows = list(store.label_counts()), len(store)
-    if store.class_ids() is None or len(labels) <= _MANY_LABELS:
+    labels, rows = store.label_counts(), len(store)
+    if store.class_ids() is None or len(labels) <= MANY:
         return
     unique = repeated and len(labels) > 2 / 3 * rows
     got = f"{len(labels):,} distinct labels in {rows:,} rows"
-    # Class numbers have no fraction; whole numbers, such as years, may be classes if they repeat.
-    if all(map(_NUMBER.fullmatch, labels)) and (unique or not all(float(label).is_integer() for label in labels)):
+    why = reason_for_classes(labels)
+    if why == "" or (unique and why == WHOLE_NUMBERS):
         message = (
-            f"{got}, all of them numbers ({', '.join(labels[:3])}): to predict a number use --task regression "
+            f"{got}, all of them numbers ({', '.join(list(labels)[:3])}): to predict a number use --task regression "
             "(in Python TextRegressor); otherwise replace the numbers by a few classes, such as low, medium and high"
         )
     elif unique:

@@ -40,7 +40,7 @@ TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
 _NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
-_SAMPLE = 100  # rows that are read to infer the task
+_SAMPLE = 1000  # rows that are read to infer the task
 
 
 def task_names() -> list[str]:

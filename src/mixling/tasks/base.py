@@ -9,6 +9,7 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -55,6 +56,11 @@ class Sample:
     text_pair: str | None
     rows: Sequence[Mapping[str, Any]]
     rest: Iterator[Mapping[str, Any]] = field(default_factory=lambda: iter(()))
+
+    @functools.cached_property
+    def label_counts(self) -> Counter[str]:
+        """How often each label of the first rows occurs, as it is written."""
+        return Counter(str(row.get(self.label)).strip() for row in self.rows)
 
     @functools.cached_property
     def list_sizes(self) -> set[int]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 from mixling.data.cells import read_cell
 from mixling.data.examples import Target, TextReader
+from mixling.data.number_codes import reason_for_classes
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import label_of, labels_in, row_error, shown_value
 from mixling.errors import DataError, printable
@@ -79,6 +80,8 @@ class Classification(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
+        if why := reason_for_classes(sample.label_counts):
+            return f"column {sample.label} of {sample.path}: {why}"
         if sample.list_sizes != {1}:
             return None
         return f"each list in the column {sample.label} of {sample.path} has one label"

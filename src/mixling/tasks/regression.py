@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, TextReader
+from mixling.data.number_codes import LARGEST, as_number, reason_for_classes
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mixling.models.model import Output
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MANY = 20  # fewer different numbers may be classes, such as ratings
 _PENALTY = 30  # of ridge regression at strength 1
 _EQUAL = 0.1  # of the training numbers' deviation: closer predictions agree, for the check of 8-bit weights
 
@@ -45,20 +43,10 @@ class NumberReader(TextReader):
             got = "empty" if value is None or value == "" else shown_value(value)
             allowed = "a finite number with a decimal point, such as 2.5, is allowed"
             raise row_error(row, f"column {column!r} is {got}; {allowed}; correct it {SKIP}")
+        if abs(number) > LARGEST:
+            got = f"column {column!r} is {number:g}, of which no square can be computed"
+            raise row_error(row, f"{got}; numbers up to {LARGEST:g} are allowed; correct it {SKIP}")
         return number
-
-
-def as_number(value: object) -> float | None:
-    """Return a number, or a string with a number, as a float; None if it is not one, or not finite."""
-    if isinstance(value, str):
-        value = float(value) if _NUMBER.fullmatch(value := value.strip()) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return None
-    return number if math.isfinite(number) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +109,11 @@ class Regression(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        """Recognize many different numbers, of which at least one has a fraction; integers may be classes."""
-        numbers = [as_number(row.get(sample.label)) for row in sample.rows]
-        different = {number for number in numbers if number is not None}
-        if None in numbers or len(different) <= _MANY or all(number.is_integer() for number in different):
+        """Recognize many different numbers, of which at least one has a fraction, and which are no codes."""
+        if reason_for_classes(sample.label_counts) != "":
             return None
-        return f"{sample.path} has {len(different)} different numbers in the first rows of {sample.label}"
+        different = len(set(map(as_number, sample.label_counts)))
+        return f"{sample.path} has {different} different numbers with fractions in the first rows of {sample.label}"
 
     @classmethod
     def label_set(cls, train: Dataset) -> LabelSet:
