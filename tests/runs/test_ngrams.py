@@ -17,7 +17,7 @@ from mixling.cli.main import run
 from mixling.config import parse
 from mixling.data import TextSet
 from mixling.errors import ConfigError
-from mixling.runs import LinearData, budget, fit_ngrams, load_model, ngram_data
+from mixling.runs import LABELS, LinearData, budget, fit_ngrams, load_model, ngram_data, resolve
 from mixling.runs import ngrams as module
 from mixling.runs.ngram_data import TeacherLabels, _encoded
 from mixling.tasks import task_type
@@ -395,9 +395,11 @@ def test_options_that_make_no_sense_are_refused() -> None:
         config(ngrams={"use": "sometimes"})
     with pytest.raises(ConfigError, match=r"refit = true trains on the validation examples, ngrams.refit = false"):
         config(refit=True, ngrams={"refit": False})
+    named: dict[str, Any] = {"ngrams": {"refit": True}, "data": {"validation": ["dev.csv"]}}
     with pytest.raises(ConfigError, match=r"ngrams.refit = true would train on the validation files that are named"):
-        config(ngrams={"refit": True}, data={"validation": ("dev.csv",)})
-    assert config(ngrams={"refit": True}, data={"validation": ("dev.csv",)}, refit=True).fits_validation
+        resolve({}, spec=LABELS, overrides={"task": "classification", **named})
+    assert not config(**named).fits_validation
+    assert config(**named, refit=True).fits_validation
 
 
 @pytest.mark.slow

@@ -118,8 +118,9 @@ def tune_command(options: TuneOptions) -> None:
     """Search for better options of training.
 
     Values are drawn at random, or by Optuna's TPE. Each trial is a run in DIR/trials. The configuration that is best on
-    the validation examples is trained again, on training and validation examples, and exported to DIR/best. Test data
-    are not read. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing a trial.
+    the validation examples is trained again and exported to DIR/best, on these examples too unless --validation names
+    them. Test data are not read. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing
+    a trial.
     """
     refuse_file(options.out)
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
@@ -186,11 +187,15 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     chosen = search.best()
     if chosen is None:
         raise ConfigError("no trial has a result; see trials.csv for the errors")
-    terminal.log(f"training the best configuration again, on all examples: {out / BEST_FOLDER}")
+    config = plan.configure(chosen.model, chosen.params)
+    on = "all examples" if config.fits_validation else "the training examples, as in its trial"
+    terminal.log(f"training the best configuration again, on {on}: {out / BEST_FOLDER}")
     final = TrainingProgress()
     final.metric = task_type(plan.task).metric
-    config = plan.configure(chosen.model, chosen.params)
-    train_best(config, train, validation, folder=out / BEST_FOLDER, callback=final, log=lambda message: None)
+    train_best(
+        config, train, validation,
+        folder=out / BEST_FOLDER, threads=plan.threads, callback=final, log=lambda message: None,
+    )  # fmt: skip
     terminal.log(started.total_time())
     cost = ResultCost.of(config.model, examples=len(train), trainings=len(search.results()))
     put("\n".join([*search_summary(search, chosen, metric=metric, examples=len(validation)), cost.line()]) + "\n")

@@ -122,9 +122,9 @@ class RunConfig(Config):
         By default it is if they were split off the training files. Those that the user names, or gives to `fit`, stay
         unseen.
         """
-        if self.refit or self.ngrams.refit is None:
-            return self.refit or (bool(self.data.train) and not self.data.validation)
-        return self.ngrams.refit
+        if self.refit or self.data.validation:
+            return self.refit
+        return bool(self.data.train) if self.ngrams.refit is None else self.ngrams.refit
 
     @property
     def initialization(self) -> InitConfig:
@@ -177,12 +177,7 @@ class RunConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _named_validation_is_not_fitted(self) -> RunConfig:
-        if self.ngrams.refit and self.data.validation and not self.refit:
-            raise ValueError(
-                "ngrams.refit = true would train on the validation files that are named; leave one of them out, or set "
-                "refit = true (--refit), which trains on them in the end"
-            )
+    def _refit_is_of_both(self) -> RunConfig:
         if self.refit and self.ngrams.refit is False:
             raise ValueError(
                 "refit = true trains on the validation examples, ngrams.refit = false does not; leave one out"

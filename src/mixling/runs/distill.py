@@ -25,6 +25,7 @@ from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.ensemble import TrainMember
 from mixling.runs.run import Run
+from mixling.runs.seen_rows import describe_seen, read_seen
 from mixling.runs.shared import Shared
 from mixling.runs.teacher import DistillConfig, open_teacher
 from mixling.storage import write_sealed
@@ -91,6 +92,12 @@ def make_distillation_data(
     answer_folder = None if folder is None else folder / "answers"
     of_validation = collect_predictions(teacher, _texts(validation), task, folder=answer_folder)
     quality = _log_quality(of_validation, validation, task, log)
+    hashes = read_seen(config.teacher)
+    seen = 0 if hashes is None else int(np.isin(validation.text_hashes(), hashes).sum())
+    if line := describe_seen(
+        seen, len(validation), what="validation examples", whose="its metrics, and what the student has of it,"
+    ):
+        log(f"teacher: {line}")
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
     evaluated = [*_texts(validation), *read(config.test)]
     texts = chain(read(config.unlabeled), unlabeled)
@@ -121,7 +128,8 @@ def make_distillation_data(
     examples = Dataset.from_examples(chain(train, (Example(chosen[i], None, "unlabeled", i + 1) for i in kept)))
     rows = np.tile(np.arange(len(train)), config.copies)
     if folder is not None:
-        record = {"teacher": config.teacher, "validation": quality, "unlabeled": len(kept), "left_out": left_out}
+        record = {"teacher": config.teacher, "validation": quality, "validation_trained_on": seen}
+        record |= {"unlabeled": len(kept), "left_out": left_out}
         write_sealed(folder / "teacher.json", record)
     return DistillationData(
         texts=examples.subset(np.concatenate([rows, np.arange(len(train), len(examples))])),

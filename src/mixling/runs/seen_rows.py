@@ -83,9 +83,9 @@ class SeenCounter:
         return describe_seen(self.seen, self.rows)
 
 
-def describe_seen(seen: int, rows: int, *, what: str = "rows") -> str:
+def describe_seen(seen: int, rows: int, *, what: str = "rows", whose: str = "the metrics") -> str:
     """Return a sentence about rows that a model was trained on; "" if there are none."""
     if not seen:
         return ""
     were = "was" if seen == 1 else "were"
-    return f"{seen:,} of these {rows:,} {what} {were} trained on: the metrics are too good for new text"
+    return f"{seen:,} of these {rows:,} {what} {were} trained on: {whose} are too good for new text"

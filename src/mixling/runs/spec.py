@@ -154,7 +154,7 @@ class _Layers(Generic[_C]):
 
 
 # Keys that are read before the whole is parsed, and the types that they must have by then.
-_READ_FIRST = {"data": (Mapping,), "train": (Mapping,), "model": (str, Mapping)}
+_READ_FIRST = {"data": (Mapping,), "train": (Mapping,), "ngrams": (Mapping,), "model": (str, Mapping)}
 
 
 def resolve(
@@ -261,6 +261,15 @@ class _Labels(Spec[RunConfig]):
         return defaults
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        if (
+            values.get("ngrams", {}).get("refit")
+            and values.get("data", {}).get("validation")
+            and not values.get("refit")
+        ):
+            raise ConfigError(
+                "ngrams.refit = true would train on the validation files that are named; leave one of them out, or set "
+                "refit = true (--refit), which trains on them in the end"
+            )
         if "task" in values:
             return values, ()
         task, why, hint = infer_task(values.get("data", {}))

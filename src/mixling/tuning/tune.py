@@ -1,7 +1,8 @@
-"""Search: train trials in worker processes, store them, and train the best configuration again on all examples."""
+"""Search: train trials in worker processes, store them, and train the best configuration again."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -24,6 +25,7 @@ from mixling.storage import read_json, write_sealed
 from mixling.tasks import task_type
 from mixling.training.callbacks import Callback, Log
 from mixling.training.files import CHECKPOINT
+from mixling.training.threads import limited_threads
 from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
 from mixling.tuning.worker import Failed, Intermediate, Job, Stopped, Trained, work
@@ -64,6 +66,11 @@ class Plan(Config):
     def independent(self) -> bool:
         """Whether trials are independent draws, as the expected validation performance assumes."""
         return self.sampler == "random" and self.pruner == "none"
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of each trial."""
+        return max(1, (os.cpu_count() or 1) // self.jobs)
 
     def configure(self, model: str, params: dict[str, Value]) -> RunConfig:
         """Return the configuration of a model with the values of a trial.
@@ -211,7 +218,6 @@ class Search:
     def _assign(self, jobs: Iterator[Result]) -> None:
         """Give every idle worker a trial, and start workers while there are more trials."""
         idle = [worker for worker, trial in self._trials.items() if trial is None]
-        threads = max(1, (os.cpu_count() or 1) // self.plan.jobs)
         base = next(iter(self.plan.bases.values())).to_dict()
         while idle or len(self._trials) < self.plan.jobs:
             if (trial := self._again.pop() if self._again else next(jobs, None)) is None:
@@ -222,7 +228,7 @@ class Search:
             except ConfigError as error:  # values that exclude each other
                 self._finish(trial, Failed(message=str(error)))
                 continue
-            worker = idle.pop() if idle else Worker(work, base, threads)
+            worker = idle.pop() if idle else Worker(work, base, self.plan.threads)
             self._trials[worker] = trial
             pruned = self.plan.pruner != "none" and trial.number is not None
             worker.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
@@ -268,18 +274,29 @@ class Search:
 
 
 def train_best(
-    config: RunConfig, train: Dataset, validation: Dataset, *, folder: Path, callback: Callback, log: Log
+    config: RunConfig,
+    train: Dataset,
+    validation: Dataset,
+    *,
+    folder: Path,
+    threads: int,
+    callback: Callback,
+    log: Log,
 ) -> Run[Metrics] | None:
-    """Train a configuration with a refit, or continue this training; return None if it is already finished.
+    """Train a configuration, or continue this training; return None if it is already finished.
+
+    It is trained with a refit, unless the validation examples are named: then it is the model of the trial.
 
     Args:
         folder: the run folder. A model in it that has another configuration is replaced.
+        threads: of the trial; with another number, sums are rounded in another way.
     """
-    wanted = config.model_copy(update={"refit": not task_type(config.task).windows})
+    wanted = config.model_copy(update={"refit": config.fits_validation and not task_type(config.task).windows})
     location, resume = folder_to_resume(folder), False
     if (location / RUN_FILE).exists():
         found, finished = resumed_config(folder)
         if found == wanted and finished:
             return None
         resume = found == wanted and (location / CHECKPOINT).exists()
-    return fit(wanted, train, validation, folder=folder, resume=resume, callback=callback, log=log)
+    with contextlib.nullcontext() if config.fits_validation else limited_threads(threads):
+        return fit(wanted, train, validation, folder=folder, resume=resume, callback=callback, log=log)
