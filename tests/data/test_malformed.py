@@ -255,7 +255,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         read(tmp_path / "trian.csv", case, OnBadRow())
     with pytest.raises(DataError, match=r"no such file$"):
         read(tmp_path / "absent" / "x.csv", case, OnBadRow())
-    with pytest.raises(DataError, match="is a folder; name the files in it, or write hf:"):
+    with pytest.raises(DataError, match="is a folder; name the files in it, or keep the texts"):
         read(tmp_path, case, OnBadRow())
     with pytest.raises(DataError, match="cannot be read: File name too long"):
         read(tmp_path / ("x" * 300 + ".csv"), case, OnBadRow())

@@ -116,7 +116,7 @@ def input_kind(inputs: Sequence[str]) -> str:
     if list(inputs) == ["-"]:
         return "stdin"
     # os.path, because pathlib raises for names that are too long, which most texts are.
-    files = [item.startswith("hf:") or _is_readable(item) for item in inputs]
+    files = [item.startswith("hf:") or _is_readable(item) or _is_folder_of_texts(item) for item in inputs]
     if all(files):
         return "files"
     for item in inputs:
@@ -157,6 +157,15 @@ def _is_readable(name: str) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
+
+
+def _is_folder_of_texts(name: str) -> bool:
+    """Return whether there is such a folder, of a name that is no text."""
+    if not os.path.isdir(name) or not ("/" in name or os.sep in name or name in (".", "..")):
+        return False
+    from mixling.data.readers.text_folder import holds_texts
+
+    return holds_texts(Path(name))
 
 
 def format_of(out: Path | None, *, readable: bool) -> str:

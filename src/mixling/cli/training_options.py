@@ -27,7 +27,8 @@ class LabeledDataOptions(LabeledColumns):
         list[str] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Labeled data: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD or hf:NAME[@REVISION][:SPLIT].",
+            help="Labeled data: CSV, TSV, JSONL, Parquet, CoNLL, SQuAD, fastText, a folder of texts for each class, or "
+            "hf:NAME[@REVISION][:SPLIT].",
         ),
     ] = None
     validation: Annotated[

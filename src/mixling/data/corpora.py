@@ -10,6 +10,7 @@ from mixling.data.readers import format_of_name, read_rows
 from mixling.data.readers.files import open_file
 from mixling.data.readers.lines import read_lines
 from mixling.data.readers.rows import OnBadRow, nul_error
+from mixling.data.readers.sniffing import holds_rows
 from mixling.errors import ConfigError, DataError, near_miss
 
 
@@ -40,8 +41,8 @@ def read_texts(sources: Sequence[str | Path], *, text: str = "text") -> Iterator
 
 
 def is_plain(name: str) -> bool:
-    """Whether a file is plain text, with a document on each line."""
-    return format_of_name(name) == "text"
+    """Whether a file is plain text, with a document on each line, and has no labels or tags."""
+    return format_of_name(name) == "text" and not holds_rows(name)
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -250,6 +250,12 @@ def types_of(sentences: Sequence[Sequence[str]]) -> set[str] | None:
     return types if is_tags else None
 
 
+def has_marks(column: Sequence[str]) -> bool:
+    """Return whether words in a row, possibly of several sentences, have tags with marks and types, or only O."""
+    tags = [tag for tag in column if tag != "O"]
+    return all(re.fullmatch(rf"{MARK}[-_/]\S+|\S+-{MARK}", tag) for tag in tags)
+
+
 def _notation(tagged: Sequence[Sequence[str]]) -> str:
     counts = Counter(tag for tags in tagged for tag in tags)
     inside = {tag: count for tag, count in counts.items() if tag not in _OUTSIDE}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
+from mixling.data.readers.text_folder import holds_images
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.tasks import task_names
@@ -49,8 +50,8 @@ def infer_kind(
         return TEXT_TO_TEXT
     if pretrained is not None:
         return TEXT_TO_TEXT if kind_of_model(pretrained) == TEXT_TO_TEXT else TRAINING
-    if files and Path(files[0]).is_dir():  # a folder of images for each label
-        return IMAGES
+    if files and Path(files[0]).is_dir():  # a folder of images or texts for each label
+        return IMAGES if holds_images(Path(files[0])) else TRAINING
     if not files or columns_named:
         return TRAINING
     try:

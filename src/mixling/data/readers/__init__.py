@@ -1,7 +1,7 @@
 """Stream the rows of CSV, TSV, JSONL, Parquet and CoNLL files (each also gzipped) and of hub data sets.
 
 Each format has a module here; file name extensions are defined in `_FORMATS`. A `.json` file that begins like SQuAD's
-is read at once, with a row for each question.
+is read at once, with a row for each question; fastText's and CoNLL's files are recognized by their first lines, too.
 
 Errors of single rows go to `OnBadRow`, which raises or counts them. Errors of the file (truncated gzip, bytes that are
 not UTF-8, a bad header, a corrupt footer) are always raised, since rows could be lost unnoticed.
@@ -10,6 +10,7 @@ not UTF-8, a bad header, a corrupt footer) are always raised, since rows could b
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePath
@@ -30,6 +31,7 @@ _TABLES = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    **dict.fromkeys((".ft", ".train", ".valid"), "fasttext"),
     **dict.fromkeys(
         (".conll", ".conllu", ".iob", ".iob1", ".iob2", ".bio", ".bio2", ".bioes", ".bilou", ".bmes"), "conll"
     ),
@@ -37,6 +39,7 @@ _TABLES = {
 _FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
 DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
 _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
+_ROWS_OF_TEXT = "allowed: lines with __label__NAME, or a word with its tag on each line; or rename or convert it"
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -65,11 +68,12 @@ def read_rows(
     """Stream the rows of a file or hub data set.
 
     Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab in
-    its header. Blank lines are skipped. CoNLL files yield the columns `tokens` (first column) and `slots` (last column,
-    missing if there is only one).
+    its header. Blank lines are skipped. CoNLL files yield the columns `tokens` and, if there are
+    tags, `slots`.
 
     Args:
-        source: a file, or `hf:NAME[@REVISION][:SPLIT]`; SPLIT is `train` by default, NAME may be a local folder.
+        source: a file; a folder with a folder of texts for each class; or `hf:NAME[@REVISION][:SPLIT]`, where SPLIT is
+            `train` by default, and NAME may be a local folder.
         file_format: csv, tsv, jsonl, parquet or conll; by default determined by the extension, or by the first byte of
             a pipe without one (an object or a table).
         columns: the required columns; other columns of Parquet are not read but None. By default all.
@@ -96,6 +100,11 @@ def read_row_blocks(
         yield from read_hub(name)
         return
     path = Path(source)
+    if file_format is None and os.path.isdir(name):  # false for a name that is too long
+        from mixling.data.readers.text_folder import read_text_folder
+
+        yield from read_text_folder(path, name, on_bad_row)
+        return
     with ExitStack() as stack:
         if file_format is None and not path.suffix and path.is_fifo():
             data = open_file(path, stack)
@@ -103,6 +112,10 @@ def read_row_blocks(
         else:
             kind = _format_of(path, file_format)
             data = open_file(path, stack)
+            if file_format is None and kind in ("csv", "tsv", "text"):
+                from mixling.data.readers.sniffing import format_inside
+
+                kind = format_inside(data, _suffix(path)) or kind
         yield from _rows(data, name, kind, stack, on_bad_row, columns)
 
 
@@ -118,6 +131,12 @@ def _rows(
         from mixling.data.readers.conll import read_conll
 
         return read_conll(read_lines(data, name), name, on_bad_row, columns)
+    if kind == "fasttext":
+        from mixling.data.readers.fasttext import read_fasttext
+
+        return read_fasttext(read_lines(data, name), name, on_bad_row)
+    if kind == "text":
+        raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
     if kind == "jsonl":
         from mixling.data.readers.jsonl import read_jsonl
         from mixling.data.readers.squad import is_squad, read_squad
@@ -141,7 +160,7 @@ def _format_of(path: Path, file_format: str | None) -> str:
         raise DataError(f"{suffix} files are not supported; unpack it, or compress it with gzip (.gz)", path=path)
     if suffix in _WORKBOOKS:
         raise DataError("is a workbook; save the sheet as CSV in UTF-8, in the program that made it", path=path)
-    if suffix not in _TABLES and not path.is_dir():
+    if suffix not in _FORMATS:
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
         raise DataError(f"{got}; {near_miss(suffix, _TABLES)} (each also with .gz); rename or convert it", path=path)
-    return _TABLES.get(suffix, "")
+    return _FORMATS[suffix]
