@@ -22,7 +22,8 @@ from mixling.bulk.plan import make_plan
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.data import ColumnsConfig, OnBadRow, read_rows
 from mixling.data.readers.delimited import read_delimited
-from mixling.data.readers.lines import read_lines
+from mixling.data.readers.dialects import Dialect
+from mixling.data.readers.lines import read_texts
 from mixling.errors import ConfigError, DataError
 from mixling.tasks import Classification
 
@@ -58,14 +59,18 @@ SIGNS = st.text('a",\n\r ', max_size=40)
 @given(body=SIGNS, header=st.sampled_from(["x,y\n", '"x\nz",y\n', "\n\nx,y\r\n", "\ufeffx,y\n"]))
 def test_records_begin_where_the_reader_finds_them(body: str, header: str) -> None:
     content = (header + body).encode()
-    starts = list(record_starts(io.BufferedReader(io.BytesIO(content)), "f", b","))  # type: ignore[arg-type]
+    stream = io.BufferedReader(io.BytesIO(content))  # type: ignore[type-var,arg-type]
+    starts = list(record_starts(stream, "f", Dialect(","), header.count("\n") + 1))
     ends = [*starts[1:], (len(content), 0)]
     assert starts[-1][0] <= len(content)
 
     def read(text: str, first_line: int | None = None) -> list[Any]:
         bad = OnBadRow("skip", keep=100)
-        lines = read_lines(io.BufferedReader(io.BytesIO(text.encode())), "f")  # type: ignore[arg-type]
-        rows = [(row.line, *row.values.values()) for row in read_delimited(lines, "f", bad, ",", first_line=first_line)]
+        lines = read_texts(io.BufferedReader(io.BytesIO(text.encode())), "f")  # type: ignore[arg-type]
+        rows = [
+            (row.line, *row.values.values())
+            for row in read_delimited(lines, "f", bad, "csv", first_line=first_line, dialect=Dialect(","))
+        ]
         return [*rows, *bad.messages]
 
     head = content[: starts[0][0]].decode()

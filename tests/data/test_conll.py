@@ -18,7 +18,7 @@ def rows_of(path: Path, content: str) -> tuple[list[tuple[list[str], list[str] |
     path.write_text(content)
     bad = OnBadRow()
     found = [(row.values["tokens"], row.values.get("slots")) for row in read_rows(path, on_bad_row=bad)]
-    return found, [line.removeprefix(f"{path}: ") for line in bad.lines()]
+    return found, [line.removeprefix(f"{path}: ") for line in bad.notes]
 
 
 @pytest.mark.parametrize("first", [0, 1])

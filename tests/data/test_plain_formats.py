@@ -122,7 +122,7 @@ def test_a_folder_for_each_class(news: Path) -> None:
         (str(news / "billing/2"), 1, "my card", "billing"),
         (str(news / "login/a.txt"), 1, "", "login"),
     ]
-    assert bad.lines() == [f"{news}: 1 files beside the folders of classes are not read, such as README.txt"]
+    assert bad.notes == [f"{news}: 1 files beside the folders of classes are not read, such as README.txt"]
     assert infer_kind(files=[str(news)]) == TRAINING
 
 

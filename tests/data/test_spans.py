@@ -154,7 +154,7 @@ def test_rows_of_words_are_joined_to_sentences(tmp_path: Path, repeated: bool) -
         Example(["Mia", "Vik", ","], ("B-PER", "I-PER", "O"), str(path), 2),
         Example(["in", "Rome"], ("O", "B-LOC"), str(path), 5),
     ]
-    assert bad.lines() == []
+    assert bad.notes == []
     assert [example.text for example in read(path, labeled=False, **COLUMNS, sentence="Sentence #")[0]] == [
         ["Mia", "Vik", ","],
         ["in", "Rome"],
@@ -169,7 +169,7 @@ def test_rows_of_words_that_are_not_joined_are_named_as_what_they_are(tmp_path: 
     path.write_text(KAGGLE.replace("I-PER", "O"))
     found, bad = read(path, **COLUMNS)
     assert len(found) == 5
-    assert "each row is a sentence; if it is a word, join the rows" in bad.lines()[0]
+    assert "each row is a sentence; if it is a word, join the rows" in bad.notes[0]
 
 
 def test_what_is_wrong_with_a_word_a_row(tmp_path: Path) -> None:
@@ -184,4 +184,4 @@ def test_what_is_wrong_with_a_word_a_row(tmp_path: Path) -> None:
         read(path, **COLUMNS, sentence="Sentence")
     shuffled = "s,w,t\n" + "".join(f"{i % 3},w{i},O\n" for i in range(9))
     path.write_text(shuffled)
-    assert "must follow each other" in read(path, tokens="w", slots="t", sentence="s")[1].lines()[0]
+    assert "must follow each other" in read(path, tokens="w", slots="t", sentence="s")[1].notes[0]

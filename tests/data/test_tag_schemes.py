@@ -140,7 +140,7 @@ def test_files_of_every_format_are_converted_with_one_line(tmp_path: Path, form:
     path = write(tmp_path, form)
     found, bad = read(path)
     assert [example.target for example in found] == AS_IOB2
-    assert bad.lines() == [f"{path}: the tags are BIOES; they are converted to IOB2"]
+    assert bad.notes == [f"{path}: the tags are BIOES; they are converted to IOB2"]
 
 
 def test_python_converts_too() -> None:

@@ -15,6 +15,7 @@ from mixling.bulk.read import header_of
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.readers import format_of_name
+from mixling.data.readers.dialects import Dialect
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError
 
@@ -40,6 +41,7 @@ class FilePart:
         packed: it is the whole file, which is compressed with gzip or is UTF-16.
         header: the lines of a CSV's header.
         line: the number of the first line of CSV.
+        dialect: of CSV, how it is written.
     """
 
     path: str
@@ -51,6 +53,7 @@ class FilePart:
     packed: bool = False
     header: tuple[str, ...] = ()
     line: int = 0
+    dialect: Dialect | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,16 +193,17 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
         return None, []
     whole = FilePart(path=file.path, name=_name(file, 0), file_format=kind, start=0, stop=file.size, size=file.size)
     header = header_of(whole)
-    names = tuple(header.names)
+    names, first = tuple(filter(None, header.names)), header.line + len(header.lines)
     if _is_packed(file):
-        return names, [replace(whole, packed=True, line=header.line + len(header.lines))]
+        return names, [replace(whole, packed=True, line=first)]
     with open_slice(file.path, 0, file.size) as data:
-        starts = record_starts(data, file.path, header.delimiter.encode())
+        starts = record_starts(data, file.path, header.dialect, first)
         cuts = list(_spaced(starts, _part_bytes(file.size)))
     names_at = [0] + [start for start, _ in cuts[1:]]  # the first part is named like that of a file without a header
     stops = [start for start, _ in cuts[1:]] + [file.size]
+    whole = replace(whole, header=header.lines, dialect=header.dialect)
     return names, [
-        replace(whole, name=_name(file, named), start=start, stop=stop, line=line, header=header.lines)
+        replace(whole, name=_name(file, named), start=start, stop=stop, line=line)
         for (start, line), stop, named in zip(cuts, stops, names_at, strict=True)
     ]
 

@@ -14,10 +14,9 @@ from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.inputs import WINDOW, Item
 from mixling.data.kept import KeptColumns
-from mixling.data.readers import DELIMITERS
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
-from mixling.data.readers.lines import read_lines, read_texts
+from mixling.data.readers.lines import Texts, read_texts
 from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
 
@@ -173,11 +172,10 @@ def with_line(part: FilePart) -> FilePart:
 
 def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
     with ExitStack() as stack:
-        lines = read_lines(*_opened(part, part.start, part.stop, stack))
+        lines = read_texts(*_opened(part, part.start, part.stop, stack))
         if not part.packed:
-            lines = itertools.chain(part.header, lines)
-        delimiters = DELIMITERS[part.file_format]
-        rows = read_delimited(lines, part.path, texts.bad, delimiters, first_line=part.line)
+            lines = itertools.chain([(1, "".join(part.header))], lines)
+        rows = read_delimited(lines, part.path, texts.bad, part.file_format, first_line=part.line, dialect=part.dialect)
         yield from _windows(rows, texts, None)
 
 
@@ -239,5 +237,9 @@ def header_of(part: FilePart) -> Header:
     Raises:
         DataError: there is no valid header.
     """
-    with ExitStack() as stack:
-        return read_header(read_lines(*_opened(part, 0, part.size, stack)), part.path, DELIMITERS[part.file_format])
+
+    def texts() -> Texts:
+        with ExitStack() as stack:
+            yield from read_texts(*_opened(part, 0, part.size, stack))
+
+    return read_header(texts(), part.path, part.file_format, again=texts)

@@ -14,15 +14,15 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePath
-from typing import BinaryIO, cast
+from typing import cast
 
 from mixling.data.readers.files import open_file
-from mixling.data.readers.lines import read_lines, read_texts
+from mixling.data.readers.lines import Texts, lines_of, read_texts
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.hub import HUB
 
-__all__ = ["DELIMITERS", "HUB", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
+__all__ = ["HUB", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
 
 _TABLES = {
     ".csv": "csv",
@@ -37,7 +37,6 @@ _TABLES = {
     ),
 }
 _FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
-DELIMITERS = {"csv": ",;\t", "tsv": "\t"}  # from which the header chooses
 _PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _ROWS_OF_TEXT = "allowed: lines with __label__NAME, or a word with its tag on each line; or rename or convert it"
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -67,9 +66,9 @@ def read_rows(
 ) -> Iterator[Row]:
     """Stream the rows of a file or hub data set.
 
-    Text files are UTF-8, or UTF-16 with a byte order mark. The delimiter of a `.csv` is the first of `,` `;` tab in
-    its header. Blank lines are skipped. CoNLL files yield the columns `tokens` and, if there are
-    tags, `slots`.
+    Text files are UTF-8, or UTF-16 with a byte order mark. What separates the fields of a `.csv` or `.tsv` is what
+    gives its first rows the header's width. Blank lines are skipped. CoNLL files yield the columns `tokens` and, if
+    there are tags, `slots`.
 
     Args:
         source: a file; a folder with a folder of texts for each class; or `hf:NAME[@REVISION][:SPLIT]`, where SPLIT is
@@ -92,49 +91,69 @@ def read_row_blocks(
     file_format: str | None = None,
     columns: Collection[str] | None = None,
 ) -> Iterator[Row | RowBlock]:
-    """Stream the rows of `read_rows`, many at a time where the format can be read so."""
-    name = str(source)
+    """Stream the rows of `read_rows`, many at a time where the format can be read so.
+
+    At the end, `on_bad_row` is told how many lines and rows there were.
+    """
+    name, length = str(source), _Length()
+    skipped, rows, own = on_bad_row.skipped, 0, 0
+    with ExitStack() as stack:
+        items = _items(source, stack, on_bad_row, file_format, columns, length)
+        while True:
+            before = on_bad_row.skipped
+            item = next(items, None)
+            own += on_bad_row.skipped - before  # the others are skipped by what makes examples of rows
+            if item is None:
+                break
+            rows += 1 if isinstance(item, Row) else len(item.values)
+            yield item
+    skipped = on_bad_row.skipped - skipped
+    on_bad_row.count(name, length.lines, rows + own - skipped, skipped)
+
+
+class _Length:
+    """Counts the lines of texts."""
+
+    lines: int | None = None
+
+    def of(self, texts: Texts) -> Texts:
+        for first, text in texts:
+            self.lines = first - 1 + text.count("\n") + (not text.endswith("\n"))
+            yield first, text
+
+
+def _items(
+    source: str | Path,
+    stack: ExitStack,
+    on_bad_row: OnBadRow,
+    file_format: str | None,
+    columns: Collection[str] | None,
+    length: _Length,
+) -> Iterator[Row | RowBlock]:
+    """Read a file in its format; readers are imported on demand, for a fast start of the command line."""
+    name, path = str(source), Path(source)
     if name.startswith(HUB):
         from mixling.data.readers.hub import read_hub
 
-        yield from read_hub(name)
-        return
-    path = Path(source)
+        return read_hub(name)
     if file_format is None and os.path.isdir(name):  # false for a name that is too long
         from mixling.data.readers.text_folder import read_text_folder
 
-        yield from read_text_folder(path, name, on_bad_row)
-        return
-    with ExitStack() as stack:
-        if file_format is None and not path.suffix and path.is_fifo():
-            data = open_file(path, stack)
-            kind = "jsonl" if cast(io.BufferedReader, data).peek(1)[:1] in (b"{", b"[") else "csv"
-        else:
-            kind = _format_of(path, file_format)
-            data = open_file(path, stack)
-            if file_format is None and kind in ("csv", "tsv", "text"):
-                from mixling.data.readers.sniffing import format_inside
+        return read_text_folder(path, name, on_bad_row)
+    if file_format is None and not path.suffix and path.is_fifo():
+        data = open_file(path, stack)
+        kind = "jsonl" if cast(io.BufferedReader, data).peek(1)[:1] in (b"{", b"[") else "csv"
+    else:
+        kind = _format_of(path, file_format)
+        data = open_file(path, stack)
+        if file_format is None and kind in ("csv", "tsv", "text"):
+            from mixling.data.readers.sniffing import format_inside
 
-                kind = format_inside(data, _suffix(path)) or kind
-        yield from _rows(data, name, kind, stack, on_bad_row, columns)
-
-
-def _rows(
-    data: BinaryIO, name: str, kind: str, stack: ExitStack, on_bad_row: OnBadRow, columns: Collection[str] | None
-) -> Iterator[Row | RowBlock]:
-    """Read a file in its format; readers are imported on demand, for a fast start of the command line."""
+            kind = format_inside(data, _suffix(path)) or kind
     if kind == "parquet":
         from mixling.data.readers.parquet import read_parquet
 
         return read_parquet(data, name, stack, columns)
-    if kind == "conll":
-        from mixling.data.readers.conll import read_conll
-
-        return read_conll(read_lines(data, name), name, on_bad_row, columns)
-    if kind == "fasttext":
-        from mixling.data.readers.fasttext import read_fasttext
-
-        return read_fasttext(read_lines(data, name), name, on_bad_row)
     if kind == "text":
         raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
     if kind == "jsonl":
@@ -143,10 +162,23 @@ def _rows(
 
         if is_squad(data):
             return read_squad(data, name, on_bad_row)
-        return read_jsonl(read_texts(data, name), name, on_bad_row)
+        return read_jsonl(length.of(read_texts(data, name)), name, on_bad_row)
+    texts = length.of(read_texts(data, name))
+    if kind == "conll":
+        from mixling.data.readers.conll import read_conll
+
+        return read_conll(lines_of(texts), name, on_bad_row, columns)
+    if kind == "fasttext":
+        from mixling.data.readers.fasttext import read_fasttext
+
+        return read_fasttext(lines_of(texts), name, on_bad_row)
     from mixling.data.readers.delimited import read_delimited
 
-    return read_delimited(read_lines(data, name), name, on_bad_row, DELIMITERS[kind])
+    def again() -> Texts:
+        with ExitStack() as other:
+            yield from read_texts(open_file(path, other), name)
+
+    return read_delimited(texts, name, on_bad_row, kind, again=again if path.is_file() else None)
 
 
 def _format_of(path: Path, file_format: str | None) -> str:

@@ -3,73 +3,78 @@
 from __future__ import annotations
 
 import csv
-import itertools
-import re
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 
-from mixling.data.readers.lines import MAX_LINE
+from mixling.data.readers.dialects import HEAD, Dialect, RowForm, dialect_of, named_delimiter, quotes_are_text
+from mixling.data.readers.lines import MAX_LINE, Texts
 from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
 _NAMES = 20  # column names quoted in a message
+_EXPECTED = {"csv": ",;\t", "tsv": "\t"}  # delimiters that are not mentioned
+_SHOWN = {"\t": "a tab", "\x01": "Ctrl-A"}
 
 
-class _Lines:
-    """Lines for the csv module; lines that a broken row consumed can be given back."""
+class Lines:
+    """Lines for the csv module; lines that a broken row consumed can be given back.
 
-    def __init__(self, lines: Iterator[str], number: int) -> None:
-        self._lines, self._returned, self.number = lines, deque[str](), number
-        self.row: list[str] = []  # the lines of the current row
+    Attributes:
+        number: of lines that were read.
+        row: the lines of the current row.
+    """
 
-    def __iter__(self) -> _Lines:
+    def __init__(self, texts: Texts) -> None:
+        self._texts, self._pending, self.number = iter(texts), deque[str](), 0
+        self.row: list[str] = []
+
+    def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._returned.popleft() if self._returned else next(self._lines)
+        if not self._pending:
+            self._fill()
+        line = self._pending.popleft()
+        if not self.row and line[0] == "\ufeff":  # of a file that was appended to another one
+            line = line.lstrip("\ufeff")
         self.row.append(line)
         self.number += 1
         return line
 
+    def _fill(self) -> None:
+        *lines, last = next(self._texts)[1].split("\n")
+        self._pending.extend(f"{line}\n" for line in lines)
+        if last:
+            self._pending.append(last)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether there are more lines for which nobody has to wait."""
+        return bool(self._pending)
+
+    def head(self) -> list[str]:
+        """Return the next lines that are at hand, the first of which is not blank; lines before it are skipped."""
+        while True:
+            if not self._pending:
+                try:
+                    self._fill()
+                except StopIteration:
+                    return []
+            if self._pending[0].strip("\ufeff \t\r\n"):
+                return [line for line, _ in zip(self._pending, range(HEAD), strict=False)]
+            self._pending.popleft()
+            self.number += 1
+
+    def skip(self) -> None:
+        """Skip a line."""
+        self._pending.popleft()
+        self.number += 1
+
     def give_back(self, kept: int) -> None:
         """Keep the first `kept` lines of the row, so that reading continues after them."""
-        self._returned.extendleft(reversed(self.row[kept:]))
+        self._pending.extendleft(reversed(self.row[kept:]))
         self.number -= len(self.row[kept:])
-
-
-def read_delimited(
-    lines: Iterator[str], path: str, on_bad_row: OnBadRow, delimiters: str, *, first_line: int | None = None
-) -> Iterator[Row]:
-    """Stream rows of strings; the delimiter is the first of `delimiters` in the header, outside quotes.
-
-    TSV is quoted like CSV. Blank lines are skipped, and column names are stripped.
-
-    Args:
-        first_line: the lines are the header and then a part of the file, which begins at this line and may be empty.
-
-    Raises:
-        DataError: there is no header, or no row, or a bad row that `on_bad_row` does not skip.
-    """
-    header = read_header(lines, path, delimiters)
-    names, delimiter = header.names, header.delimiter
-    empty = first_line is None
-    if first_line is not None:
-        header.source.number = first_line - 1
-    for line, fields in header.records:
-        empty = False
-        if isinstance(fields, DataError):
-            on_bad_row(fields)
-        elif len(fields) != len(names):
-            quote = f'quote fields that contain {delimiter!r}: "a{delimiter}b"'
-            remedy = quote if len(fields) > len(names) else "write every field, including empty ones"
-            some = [*names[:_NAMES], f"and {len(names) - _NAMES} more"] if len(names) > _NAMES else names
-            message = f"{len(fields)} fields, but the header has {len(names)} ({', '.join(some)}); {remedy}"
-            on_bad_row(DataError(message, path=path, line=line))
-        else:
-            yield Row(dict(zip(names, fields, strict=True)), path, line)
-    if empty:
-        raise DataError("has a header but no rows; at least one row is required", path=path, line=header.line)
 
 
 @dataclass(frozen=True)
@@ -77,42 +82,135 @@ class Header:
     """The header of a table, and what follows it.
 
     Attributes:
-        names: of the columns.
+        names: of the columns; "" for those without one.
         lines: of the file that the header is written on; the first one has the number `line`.
+        records: the first line and the fields, or the error, of each later row.
     """
 
     names: list[str]
     lines: tuple[str, ...]
     line: int
-    delimiter: str
-    source: _Lines
+    dialect: Dialect
+    source: Lines
     records: Iterator[tuple[int, list[str] | DataError]]
 
 
-def read_header(lines: Iterator[str], path: str, delimiters: str) -> Header:
-    """Read the first record; raises as `read_delimited`."""
+def read_header(
+    texts: Texts, path: str, kind: str, *, again: Callable[[], Texts] | None = None, dialect: Dialect | None = None
+) -> Header:
+    """Read the first record; raises as `read_delimited`, which has the arguments."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # the limit is global, so it is never lowered
-    blank = 0
-    for first in lines:
-        if first.strip():
-            break
-        blank += 1
-    else:
+    source = Lines(texts)
+    head = source.head()
+    sign = named_delimiter(head[0].lstrip("\ufeff")) if head and dialect is None else None
+    if sign is not None:
+        source.skip()
+        head = source.head()
+    if not head:
         raise DataError("is empty; a header and at least one row are required", path=path)
-    unquoted = re.sub(r'"[^"]*"?', "", first)
-    delimiter = next((sign for sign in delimiters if sign in unquoted), delimiters[0])
-    source = _Lines(itertools.chain([first], lines), blank)
-    records = _records(source, delimiter, path)
-    line, names = next(records)
+    if dialect is None:
+        dialect = dialect_of(head, kind, sign)
+        if dialect.delimiter == "\t":
+            whole = again() if again is not None else [(1, "".join(head))]
+            if quotes_are_text(whole, head[0].lstrip("\ufeff"), "\t"):
+                dialect = replace(dialect, quote="")
+    records = _records(source, dialect, path, head)
+    line, names = next(records)  # the first line is not blank
     if isinstance(names, DataError):
         raise names
     header = check_header([name.strip() for name in names], path, line)
-    return Header(header, tuple(source.row), line, delimiter, source, records)
+    return Header(header, tuple(source.row), line, dialect, source, records)
 
 
-def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, list[str] | DataError]]:
+def read_delimited(
+    texts: Texts,
+    path: str,
+    on_bad_row: OnBadRow,
+    kind: str,
+    *,
+    again: Callable[[], Texts] | None = None,
+    first_line: int | None = None,
+    dialect: Dialect | None = None,
+) -> Iterator[Row]:
+    """Stream rows of strings. Blank lines are skipped, and column names are stripped; columns without one are ignored.
+
+    Args:
+        kind: csv or tsv.
+        again: yields the texts once more, for a look at the whole file.
+        first_line: the texts are the header and then a part of the file, which begins at this line and may be empty.
+        dialect: if it is known; by default found from the first lines.
+
+    Raises:
+        DataError: there is no header, or no row, or a bad row that `on_bad_row` does not skip.
+    """
+    header = read_header(texts, path, kind, again=again, dialect=dialect)
+    names, source = header.names, header.source
+    _note(header, path, on_bad_row, kind)
+    empty = first_line is None
+    if first_line is not None:
+        source.number = first_line - 1
+    repeated, longest = {name.casefold() for name in names}, max(map(len, names)) + 4
+    for line, fields in header.records:
+        empty = False
+        if isinstance(fields, DataError):
+            on_bad_row(fields)
+        elif len(fields) != len(names):
+            on_bad_row(DataError(_width_problem(fields, header), path=path, line=line))
+        elif len(fields[0]) <= longest and _is_header(fields, names, repeated):
+            on_bad_row(DataError(f"repeats the header; {_JOIN}", path=path, line=line))
+        else:
+            values = dict(zip(names, fields, strict=True))
+            values.pop("", None)
+            yield Row(values, path, line)
+    if empty:
+        raise DataError("has a header but no rows; at least one row is required", path=path, line=header.line)
+
+
+_JOIN = "write files one after another: mixling train a.csv b.csv"
+
+
+def _is_header(fields: list[str], names: list[str], folded: Collection[str]) -> bool:
+    """Return whether a row names the columns, in whatever order and case; of one column in its own; or is `sep=;`."""
+    if fields[0].lower() == "sep=" and not any(fields[1:]):
+        return True
+    if len(names) == 1:
+        return fields[0].strip() == names[0]
+    return {field.strip().casefold() for field in fields} == folded
+
+
+def _note(header: Header, path: str, on_bad_row: OnBadRow, kind: str) -> None:
+    """Tell what is not as in most files."""
+    dialect, sign = header.dialect, header.dialect.delimiter
+    if sign not in _EXPECTED[kind] and len(header.names) > 1:
+        on_bad_row.note(f"{path}: {_SHOWN.get(sign, repr(sign))} separates the fields")
+    if not dialect.quote:
+        on_bad_row.note(f"{path}: quotes are read as characters of the texts, so that each line is a row")
+    elif dialect.quote != '"':
+        on_bad_row.note(f"{path}: single quotes (') enclose fields")
+    if dialect.backslash:
+        on_bad_row.note(f"{path}: \\{dialect.quote} is read as a quote, and \\\\ as a backslash")
+
+
+def _width_problem(fields: list[str], header: Header) -> str:
+    names, sign, row = header.names, header.dialect.delimiter, "".join(header.source.row).rstrip("\r\n")
+    names = [name or "without a name" for name in names]
+    some = [*names[:_NAMES], f"and {len(names) - _NAMES} more"] if len(names) > _NAMES else names
+    got = f"{len(fields)} field{'' if len(fields) == 1 else 's'}, but the header has {len(names)} ({', '.join(some)})"
+    if len(names) > 1 and row.endswith("".join(header.lines).strip()):
+        return f"{got}; the header of another file begins here without a line end before it; {_JOIN}"
+    if len(fields) < len(names):
+        return f"{got}; write every field, including empty ones, separated by {_SHOWN.get(sign, repr(sign))}"
+    remedy = f'quote fields that contain {sign!r}: "a{sign}b"'
+    if header.dialect.quote == '"' and any(field.startswith("'") for field in fields):
+        remedy = f"{remedy}; single quotes (') are read as apostrophes"
+    return f"{got}; {remedy}"
+
+
+def _records(
+    source: Lines, dialect: Dialect, path: str, head: list[str]
+) -> Iterator[tuple[int, list[str] | DataError]]:
     """Yield the first line and the fields (or the error) of each record; after an error, continue on the next line."""
-    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    reader, form = dialect.reader(source), RowForm(head, dialect)
     while True:
         source.row.clear()
         line = source.number + 1
@@ -121,7 +219,7 @@ def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, l
         except StopIteration:
             return
         except csv.Error as error:
-            problem_line, message = _explain(str(error), source, delimiter, line)
+            problem_line, message = _explain(str(error), source, dialect, line)
             kept = problem_line - line + 1
             # UTF-16 read as UTF-8 has stray returns and quotes, too, but the NUL explains the problem.
             nul = any("\0" in text for text in source.row[:kept])
@@ -130,24 +228,43 @@ def _records(source: _Lines, delimiter: str, path: str) -> Iterator[tuple[int, l
             continue
         if any("\0" in text for text in source.row):
             yield line, nul_error(path, line)
+        elif len(source.row) > 1 and form.fits(source.row):
+            message = _two_readings(source.row, line, dialect)
+            source.give_back(1)
+            yield line, DataError(message, path=path, line=line)
         elif fields:
             yield line, fields
 
 
-def _explain(reason: str, source: _Lines, delimiter: str, line: int) -> tuple[int, str]:
+def _two_readings(row: list[str], line: int, dialect: Dialect) -> str:
+    quote, sign, count = dialect.quote, "\\t" if dialect.delimiter == "\t" else dialect.delimiter, len(row)
+    command = f"""sed 's/"/""/g; s/[^{sign}]*/"&"/g'"""
+    command = f"tr -d '\\r' < OLD | {command} > NEW" if row[0].endswith("\r\n") else f"{command} OLD > NEW"
+    remedy = f"if quotes are characters of the texts, quote each field: {command}" if quote == '"' else "close it"
+    return (
+        f"a quote ({quote}) opens a field here that ends on line {line + count - 1}: one row, or, read as text, "
+        f"{count} rows, because each line is a complete row; {remedy}; if it is one row, replace its line breaks"
+    )
+
+
+def _explain(reason: str, source: Lines, dialect: Dialect, line: int) -> tuple[int, str]:
     """Return the line of the error in the row that starts at `line`, and a message."""
+    quote, row = dialect.quote, source.row
     if "new-line character" in reason:
         message = "a carriage return without a line feed; convert the file: tr '\\r' '\\n' < OLD > NEW"
     elif "unexpected end" in reason:
         # The open field is the last one and extends to the end, so its line feeds give the line of its quote.
-        last = next(csv.reader(list(source.row), delimiter=delimiter))[-1]
-        line += sum(text.count("\n") for text in source.row) - last.count("\n")
-        message = 'a quote (") is opened here and never closed; close it, or double quotes that belong to the text'
+        last = next(dialect.reader(list(row), strict=False))[-1]
+        line += sum(text.count("\n") for text in row) - last.count("\n")
+        message = (
+            f"a quote ({quote}) is opened here and never closed; close it, or double quotes that belong to the text"
+        )
     elif "field larger" in reason:
         message = f"a quoted field is longer than {MAX_LINE >> 20} MiB; close its quote"
     else:
         where = f" on line {source.number}" if source.number > line else ""
-        message = (
-            f'text follows a closing quote{where}; double each quote (") inside a quoted field, or close the field'
-        )
+        inside = f"double each quote ({quote}) inside a quoted field"
+        if "\\" + quote in "".join(row):
+            inside += f""": sed 's/\\\\{quote}/{quote}{quote}/g' OLD > NEW"""
+        message = f"text follows a closing quote{where}; {inside}, or close the field"
     return line, message

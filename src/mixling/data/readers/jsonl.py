@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from mixling.data.readers.lines import Texts
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, nul_error
 from mixling.errors import DataError
 
@@ -16,13 +17,10 @@ _BLANK_BEFORE_COLON = re.compile(r'"\s+:')
 _decode_lines = msgspec.json.Decoder(dict[str, Any]).decode_lines
 
 
-def read_jsonl(
-    texts: Iterator[tuple[int, str]], path: str, on_bad_row: OnBadRow, *, is_part: bool = False
-) -> Iterator[Row | RowBlock]:
+def read_jsonl(texts: Texts, path: str, on_bad_row: OnBadRow, *, is_part: bool = False) -> Iterator[Row | RowBlock]:
     """Stream the objects of a file; blank lines are skipped.
 
     Args:
-        texts: whole lines, with the number of the first one.
         is_part: the lines are a part of the file, which may be empty.
 
     Raises:

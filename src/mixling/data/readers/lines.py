@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 from mixling.data.readers.files import damage_or, describe_error
@@ -18,19 +18,18 @@ _UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte 
 }
 CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
+Texts = Iterable[tuple[int, str]]  # of whole lines, each with the number of its first line
 _CHUNK = 1 << 18  # bytes that are read at a time
 
 
-def read_lines(data: BinaryIO, path: str, first_line: int = 1) -> Iterator[str]:
-    """Yield lines with their ends, decoded strictly; lines end at line feeds, as in editors and `sed -n 17p`.
+def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
+    """Yield the lines of `read_texts`, with their ends."""
+    return lines_of(read_texts(data, path))
 
-    Args:
-        first_line: the number of the first one.
 
-    Raises:
-        DataError: the file is damaged, or not UTF-8, or a line is too long; with the line.
-    """
-    for _, text in read_texts(data, path, first_line):
+def lines_of(texts: Texts) -> Iterator[str]:
+    """Yield the lines of texts, with their ends."""
+    for _, text in texts:
         *lines, last = text.split("\n")
         for line in lines:
             yield f"{line}\n"
@@ -41,12 +40,17 @@ def read_lines(data: BinaryIO, path: str, first_line: int = 1) -> Iterator[str]:
 def read_texts(
     data: BinaryIO, path: str, first_line: int = 1, *, max_line: int = MAX_LINE
 ) -> Iterator[tuple[int, str]]:
-    """Yield consecutive texts of whole lines, each with the number of its first line; otherwise as `read_lines`.
+    """Yield consecutive texts of whole lines, decoded strictly, each with the number of its first line.
 
-    A text is what is available, so that the lines of a pipe are yielded as they arrive.
+    Lines end at line feeds, as in editors and `sed -n 17p`. A text is what is available, so that the lines of a pipe
+    are yielded as they arrive.
 
     Args:
+        first_line: the number of the first one.
         max_line: bytes of a line.
+
+    Raises:
+        DataError: the file is damaged, or not UTF-8, or a line is too long; with the line.
     """
     number, parts, size = first_line, list[bytes](), 0  # of the line that is not complete
     try:

@@ -62,6 +62,7 @@ class OnBadRow:
 
     Attributes:
         notes: what readers decided by themselves, a sentence each; see `note`.
+        counts: how many lines and rows each file has, a sentence each.
     """
 
     mode: Literal["error", "skip"] = "error"
@@ -69,6 +70,7 @@ class OnBadRow:
     skipped: int = 0
     messages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.mode not in ("error", "skip"):
@@ -86,10 +88,17 @@ class OnBadRow:
         if message not in self.notes:
             self.notes.append(message)
 
+    def count(self, path: str, lines: int | None, rows: int, skipped: int) -> None:
+        """Keep how many lines a file has, if it has lines, and how many rows were read and skipped."""
+        numbers = [(lines, "line"), (rows, "row")] if lines is not None else [(rows, "row")]
+        found = ", ".join(f"{number:,} {name}{'' if number == 1 else 's'}" for number, name in numbers)
+        if (message := f"{path}: {found}, {skipped:,} skipped") not in self.counts:
+            self.counts.append(message)
+
     def lines(self, what: str = "bad rows") -> list[str]:
-        """Return the lines for the user once the rows are read: the notes, and how many rows were skipped."""
+        """Return the lines for the user once the rows are read: the counts, the notes, and what was skipped."""
         skipped = f"{self.skipped} {what} were skipped, among them: " + "; ".join(self.messages[:_SHOWN])
-        return [*self.notes, *([skipped] if self.skipped else [])]
+        return [*self.counts, *self.notes, *([skipped] if self.skipped else [])]
 
 
 def nul_error(path: str, line: int) -> DataError:
@@ -102,13 +111,12 @@ def check_header(header: list[str], path: str, line: int | None) -> list[str]:
     """Return the header.
 
     Raises:
-        DataError: a column has no name, or the same name as another.
+        DataError: no column has a name, or one has the same name as another.
     """
     seen: set[str] = set()
-    for number, name in enumerate(header, 1):
-        if not name:
-            message = f"column {number} of the header has no name; name it, or write the file without an index column"
-            raise DataError(message, path=path, line=line)
+    if not any(header):
+        raise DataError("no column of the header has a name; name the columns: text,label", path=path, line=line)
+    for name in filter(None, header):
         if name in seen:
             raise DataError(f"column {shown(name)} occurs twice in the header; rename one", path=path, line=line)
         seen.add(name)

@@ -1,0 +1,180 @@
+"""Find out how a table is written, from its first lines: what separates its fields, and what its quotes mean."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mixling.errors import DataError
+
+DELIMITERS = {"csv": ",;\t|^~\x01", "tsv": "\t,;|^~\x01"}  # where the first rows fit several, the first one is taken
+HEAD = 200  # lines that are looked at
+_CATEGORIES = 10  # rows from which on a column may be seen to repeat its values
+_SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_NUMBER = re.compile(r"\s*[-+.\d][\d.,eE+-]*\s*|")
+_BACKSLASH = re.compile(r"""\\([\\"']?)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    r"""How rows are written.
+
+    Attributes:
+        quote: encloses fields, and is doubled in them; "": quotes are characters like others.
+        backslash: in fields, `\"` is a quote and `\\` a backslash, as `pandas` (`escapechar`), Spark and MySQL write.
+    """
+
+    delimiter: str
+    quote: str = '"'
+    backslash: bool = False
+
+    def reader(self, lines: Iterable[str], *, strict: bool = True) -> Iterator[list[str]]:
+        """Return Python's reader of lines."""
+        options: dict[str, Any] = {"delimiter": self.delimiter, "strict": strict}
+        if not self.quote:
+            return csv.reader(lines, quoting=csv.QUOTE_NONE, **options)
+        if self.backslash:
+            options["escapechar"] = "\\"
+            lines = map(self.prepared, lines)
+        return csv.reader(lines, quotechar=self.quote, **options)
+
+    def prepared(self, line: str) -> str:
+        """Double the backslashes that are none of `\\` and of escaped quotes; Python's reader would drop them."""
+        return _BACKSLASH.sub(lambda found: found[0] if found[1] else "\\\\", line)
+
+    def fields(self, line: str) -> list[str] | None:
+        """Return the fields of a line; None if it is no complete row."""
+        try:
+            return next(self.reader([line]), None)
+        except csv.Error:
+            return None
+
+
+def named_delimiter(line: str) -> str | None:
+    """Return the delimiter that a line such as Excel's `sep=;` names; None if it is no such line."""
+    found = _SEP.fullmatch(line)
+    return found[1] if found else None
+
+
+def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> Dialect:
+    """Return how a table is written: the delimiter that gives the first rows the header's width, whatever it holds.
+
+    Args:
+        head: its first lines, beginning with the header.
+        kind: csv or tsv.
+        delimiter: if it is known.
+    """
+    signs = delimiter or "".join(sign for sign in DELIMITERS[kind] if sign in head[0])
+    if not signs:
+        return Dialect(DELIMITERS[kind][0])
+    text = "".join(head)
+
+    def best(quote: str) -> Dialect:
+        ways = (False, True) if f"\\{quote}" in text else (False,)
+        return max((Dialect(sign, quote, way) for sign in signs for way in ways), key=lambda item: _fit(head, item))
+
+    found, single = best('"'), best("'")
+    if "'" in text and (_fit(head, single) > _fit(head, found) or _all_quoted(head, single)):
+        found = single
+    escaped = replace(found, backslash=True)
+    return escaped if _votes(head, escaped) > 0 else found
+
+
+def _fit(head: Sequence[str], dialect: Dialect) -> float:
+    """Return the fraction of the first rows that are as wide as the header; -1 if it has one column."""
+    try:
+        widths = [len(row) for row in dialect.reader(head, strict=False) if row]
+    except csv.Error:
+        widths = [line.count(dialect.delimiter) + 1 for line in head if line.strip()]
+    first, *rest = widths
+    rest = rest[:-1] if len(rest) > 2 else rest  # the last one may be cut
+    return sum(width == first for width in rest) / max(len(rest), 1) if first > 1 else -1.0
+
+
+def _all_quoted(head: Sequence[str], dialect: Dialect) -> bool:
+    """Return whether the header, or two or more rows, have all fields but numbers in the dialect's quotes."""
+    quoted = [
+        all((len(field) > 1 and field[0] == field[-1] == dialect.quote) or _NUMBER.fullmatch(field) for field in fields)
+        for line in head
+        if dialect.quote in line and (fields := line.strip().split(dialect.delimiter))
+    ]
+    return (bool(quoted) and dialect.quote in head[0] and quoted[0]) or (len(quoted) > 1 and all(quoted))
+
+
+def _votes(head: Sequence[str], escaped: Dialect) -> int:
+    """Return for how many lines the backslash escapes quotes, minus those for which it does not."""
+    plain, votes, sign = replace(escaped, backslash=False), 0, "\\" + escaped.quote
+    width = len(plain.fields(head[0]) or ())
+    for line in head[1:]:
+        if sign in line:
+            with_it, without = (
+                fields if (fields := item.fields(line)) and len(fields) == width else None for item in (escaped, plain)
+            )
+            if with_it and (not without or any(sign in field for field in without)):
+                votes += 1
+            elif without:
+                votes -= 1
+    return votes
+
+
+def quotes_are_text(texts: Iterable[tuple[int, str]], header: str, delimiter: str) -> bool:
+    """Return whether quotes of a table are characters like others.
+
+    So it is where a line is no row if its quotes enclose fields, and every line has the header's width if they do not.
+
+    Args:
+        texts: of all its lines.
+        header: the line of the header.
+    """
+    width, quoted, found = header.count(delimiter), Dialect(delimiter), False
+    if not width or '"' in header:
+        return False
+    try:
+        for _, text in texts:
+            for line in text.split("\n"):
+                if line.count(delimiter) != width and line.strip() and not named_delimiter(line):
+                    return False
+                found = found or ('"' in line and quoted.fields(line) is None)
+    except DataError:  # which the reader reports where it is
+        return False
+    return found
+
+
+class RowForm:
+    """What rows of a table look like, to find quotes that are no quotes.
+
+    Args:
+        head: the first lines of the table, beginning with the header.
+    """
+
+    def __init__(self, head: Sequence[str], dialect: Dialect) -> None:
+        self._sign, self._quote = dialect.delimiter, dialect.quote
+        self._width = len(dialect.fields(head[0]) or ())
+        # In prose, a blank or line end follows a comma, unless the table is written so.
+        prose = re.compile(re.escape(self._sign) + r"(\s|$)")
+        self._prose = None if self._sign == "\t" or prose.search(head[0]) else prose
+        rows = [self._fields(line) for line in head[1:] if not {'"', "'"}.intersection(line)]
+        rows = [row for row in rows if len(row) == self._width]
+        values = [set(column) for column in zip(*rows, strict=True)]
+        # The values of the columns that repeat them.
+        self._known = {i: found for i, found in enumerate(values) if len(rows) >= max(_CATEGORIES, 2 * len(found))}
+
+    def _fields(self, line: str) -> list[str]:
+        return [field.strip(f" \r\n{self._quote}") for field in line.split(self._sign)]
+
+    def _is_row(self, line: str) -> bool:
+        fields = self._fields(line)
+        if len(fields) != self._width or (self._prose is not None and self._prose.search(line.rstrip())):
+            return False
+        return all(fields[column] in values for column, values in self._known.items())
+
+    def fits(self, lines: Sequence[str]) -> bool:
+        """Return whether the lines of a quoted field would be rows of their own."""
+        lines = [line for line in lines if line.strip()]
+        if self._width < 2 or len(lines) < 2:
+            return False
+        rows = sum(map(self._is_row, lines))
+        return rows == len(lines) or (len(lines) > 4 and rows >= 0.8 * len(lines))
