@@ -104,7 +104,7 @@ def server(model: Path, kind: str, engine: str, *options: str, core: int) -> Ite
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: str) -> tuple[int, bytes, bytes]:
     """Status, head and body of an answer."""
     content = body.encode()
-    head = "POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    head = "POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
     answer = await reader.readuntil(b"\r\n\r\n")
     found = re.search(rb"content-length: (\d+)", answer)
@@ -223,7 +223,7 @@ async def overload(process: subprocess.Popen[str], bodies: list[str], seconds: f
     for body in bodies:
         assert await status_of(body) == 200
     requests = [
-        b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         + f"Content-Length: {len(body.encode())}\r\n\r\n{body}".encode()
         for body in bodies
     ]
@@ -293,7 +293,7 @@ def damage(content: bytes, chance: random.Random) -> bytes:
 async def counters() -> tuple[float, float]:
     """How many replaced files the server uses, and how many it has refused."""
     reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     text = (await reader.read()).decode()
     writer.close()
     used, refused = (re.search(rf'{name}_total{{model="m"}} (\S+)', text)[1] for name in NAMES)

@@ -59,8 +59,8 @@ FLAGS = {
         "--echo", "--on-bad-row", "--batch-size", "--escape-formulas",
     },
     "serve": {
-        "models", "--host", "--port", "--workers", "--keys", "--cors", "--queue", "--timeout", "--max-body",
-        "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
+        "models", "--host", "--port", "--workers", "--keys", "--cors", "--allowed-host", "--queue", "--timeout",
+        "--max-body", "--client-timeout", "--max-wait", "--reload-interval", "--drain-wait", "--verbose", "--too-long",
     },
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--reliability-plot", "--threshold",

@@ -21,13 +21,13 @@ from mixling import ConfigError, Predictor
 from mixling.serving import models as models_module
 from mixling.serving import named_models, page, scheduling
 from mixling.serving.accepting import Acceptor
+from mixling.serving.arriving import TICKET
 from mixling.serving.body import Bodies, ClientGone
+from mixling.serving.callers import origins
 from mixling.serving.keys import ApiKeys
 from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
-from mixling.serving.protocol import TICKET
 from mixling.serving.scheduling import Line, Scheduler
-from mixling.serving.settings import origins
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"

@@ -47,12 +47,12 @@ def test_it_answers_and_knows_no_torch(served: Served) -> None:
     [
         (b"\x00\x01\x02\r\n\r\n", b"400"),
         (b"GET / HTTP/9.9\r\n\r\n", b"400"),
-        (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
-        (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n", b"413"),
-        (b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
+        (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+        (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n", b"413"),
+        (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
         (b"GET /healthz HTTP/1.1\r\n" + b"X-A: " + b"a" * 100_000, b"431"),
-        (b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
     ],
 )  # fmt: skip
 def test_malformed_requests_are_refused_at_once(served: Served, content: bytes, status: bytes) -> None:
@@ -95,9 +95,9 @@ def test_an_answer_is_written_at_once() -> None:
 def test_heads_without_a_body_and_interim_answers_are_sent(served: Served) -> None:
     with served.connect() as connection:
         for path in (b"/healthz", b"/", b"/nope"):
-            connection.sendall(b"HEAD " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.sendall(b"HEAD " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(1 << 16).endswith(b"\r\n\r\n")
-        head = f"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: {len(BODY)}\r\n"
+        head = f"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(BODY)}\r\n"
         connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
         assert connection.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"  # the body has not been sent
         connection.sendall(BODY.encode())
@@ -105,13 +105,13 @@ def test_heads_without_a_body_and_interim_answers_are_sent(served: Served) -> No
 
 
 def test_a_client_that_sends_too_much_reads_why(served: Served) -> None:
-    head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n"
+    head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n"
     assert b'"status":413' in served.send(head + b" " * 8_000_000)
 
 
 def test_slow_clients_are_cut_off(paths: dict[str, Path]) -> None:
     with serving(paths["intents"], "--client-timeout", 0.5) as served:
-        head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n"
+        head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
         for content in (b"", head, head + b"\r\n{"):
             begin = time.monotonic()
             with served.connect() as connection:
@@ -132,7 +132,8 @@ def test_slow_clients_are_cut_off(paths: dict[str, Path]) -> None:
 def test_requests_in_flight_are_answered_before_it_stops(paths: dict[str, Path], workers: int) -> None:
     with serving(paths["intents"], "--workers", workers) as served:
         connections = [served.connect() for _ in range(64)]
-        request = f"POST /v1/models/m/predict HTTP/1.1\r\nHost: a\r\nContent-Length: {len(BODY)}\r\n\r\n{BODY}".encode()
+        head = f"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(BODY)}"
+        request = f"{head}\r\n\r\n{BODY}".encode()
         for connection in connections:
             connection.sendall(request)
         served.process.send_signal(signal.SIGTERM)

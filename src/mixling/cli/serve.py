@@ -42,6 +42,15 @@ class ServeOptions:
         list[str] | None,
         typer.Option("--cors", metavar="ORIGIN", help="Pages of this origin may send requests; repeatable."),
     ] = None
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="Answer requests to this name as well, such as a proxy's, or * for all; repeatable. "
+            "By default a server on 127.0.0.1 answers under local names only, and others under any.",
+        ),
+    ] = None
     queue: Annotated[int, typer.Option("--queue", min=1, help="Texts that may wait before requests get 503.")] = 1024
     max_wait: Annotated[
         float, typer.Option("--max-wait", min=0.001, help="Seconds behind other requests before a request gets 503.")
@@ -73,12 +82,15 @@ def serve_command(options: ServeOptions) -> None:
     models that generate text.
     """
     with no_collections():
+        from mixling.serving.callers import hosts_of, origins
         from mixling.serving.server import Address, serve
-        from mixling.serving.settings import ServerSettings, named_models, origins
+        from mixling.serving.settings import ServerSettings, named_models
 
     keys = options.keys or (Path(os.environ[KEYS_VARIABLE]) if os.environ.get(KEYS_VARIABLE) else None)
+    address = Address(host=options.host, port=options.port)
     settings = ServerSettings(
         models=named_models(options.models),
+        hosts=hosts_of(address.number, options.allowed_host or ()),
         keys_file=keys,
         cors=origins(options.cors or ()),
         queue=options.queue,
@@ -90,4 +102,4 @@ def serve_command(options: ServeOptions) -> None:
         drain_wait=options.drain_wait,
         too_long=options.too_long,
     )
-    serve(settings, Address(host=options.host, port=options.port), workers=options.workers, verbose=options.verbose)
+    serve(settings, address, workers=options.workers, verbose=options.verbose)

@@ -50,10 +50,15 @@ def open_quickly(path: str | Path | bytes) -> QuickModel | None:
     return QuickModel(engine, data, name)
 
 
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file, for `open`, without a wait for a writer if it is a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _read(path: str) -> tuple[bytes, str]:
     if os.path.isdir(path):
         path = os.path.join(path, ONNX_FILE)
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE:
             raise ValueError

@@ -27,7 +27,7 @@ from mixling.runtime.graph_limits import GraphLimits
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx_file import MAX_MODEL_BYTES, read_model_file
-from mixling.runtime.quick import ONNX_FILE
+from mixling.runtime.quick import ONNX_FILE, open_at_once
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
@@ -164,7 +164,8 @@ def _read(path: Path) -> tuple[bytes, str]:
             raise ModelFileError(f"{path}: is empty")
         if size > MAX_MODEL_BYTES:
             raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_MODEL_BYTES:,}")
-        return path.read_bytes(), str(path)
+        with open(path, "rb", opener=open_at_once) as file:  # it may be a pipe by now
+            return file.read(), str(path)
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import sys
 from collections.abc import Callable
 
 _LOG = logging.getLogger("mixling.serving")
@@ -35,11 +36,17 @@ class Acceptor:
         listener.setblocking(False)
         self._begin()
 
-    def close(self) -> None:
-        """Accept no more connections."""
+    def pause(self) -> None:
+        """Let new connections wait, until `close`."""
         self._loop.remove_reader(self._listener.fileno())
         if self._timer is not None:
             self._timer.cancel()
+
+    def close(self) -> None:
+        """Accept what waits, and no more; the socket is to be closed at once, as what comes until then is reset."""
+        self.pause()
+        self._at_once = sys.maxsize
+        self._accept(last=True)
 
     async def wait_closed(self) -> None:
         """Wait until the connections that were accepted have protocols."""
@@ -48,13 +55,15 @@ class Acceptor:
     def _begin(self) -> None:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    def _accept(self) -> None:
+    def _accept(self, *, last: bool = False) -> None:
         for _ in range(self._at_once):
             try:
                 connection, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                if last:
+                    return
                 _LOG.error("cannot accept connections for a moment: %s", error)
                 self._loop.remove_reader(self._listener.fileno())
                 self._timer = self._loop.call_later(_PAUSE, self._begin)

@@ -17,16 +17,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mixling.errors import DataError, UserError
 from mixling.serving import open_inference, predicting
-from mixling.serving.body import Bodies, BodyTooLarge, ClientGone, discard
+from mixling.serving.arriving import TICKET
+from mixling.serving.body import Bodies, ClientGone, has_body
+from mixling.serving.callers import Callers
 from mixling.serving.keys import ApiKeys
 from mixling.serving.metrics import ServerMetrics
 from mixling.serving.models import ModelStore
 from mixling.serving.openapi import OpenApiDocument
 from mixling.serving.page import page_routes
 from mixling.serving.problems import JsonResponse, Problem
-from mixling.serving.protocol import TICKET
 from mixling.serving.scheduling import Line, Scheduler
+from mixling.serving.schemas import LARGE_BODY
 from mixling.serving.settings import ServerSettings
+from mixling.serving.waiting import Waiting
 
 _LOG = logging.getLogger("mixling.serving")
 # Python threads take turns this often (its default is 5 ms), so that large requests do not hold up small ones.
@@ -52,7 +55,10 @@ class Service:
         self.line = Line(settings.max_wait)
         self.metrics.begin(self.models.names, lambda: self.scheduler.waiting)
         self.bodies = Bodies(limit=settings.max_body, total=settings.max_buffered)
+        self.waiting = Waiting(settings.max_buffered)
         self.stopping = False
+        self._turnstile = asyncio.Lock()
+        self._callers = Callers(settings.hosts, settings.cors)
         self._keys = None if settings.keys_file is None else ApiKeys.read(settings.keys_file)
         self._document = OpenApiDocument(self.models, settings, keys=self._keys is not None)
         routes = [
@@ -84,13 +90,17 @@ class Service:
         scope["app"] = self  # Starlette then raises for a wrong method, instead of answering it
         begin = perf_counter()
         try:
+            self._callers.check(scope)
             await self._app(scope, receive, send)
+            return
         except HTTPException as error:
             headers = dict(error.headers or {})
             allowed = f"; allowed: {headers['Allow']}" if "Allow" in headers else ""
             problem = Problem(error.status_code, f"{scope['method']} is not allowed here{allowed}", headers=headers)
-            await self._send(problem.response(), scope, receive, send)
-            self.metrics.answered("other", error.status_code, perf_counter() - begin)
+        except Problem as refusal:
+            problem = refusal
+        await self._send(problem.response(), scope, receive, send, unread=True)
+        self.metrics.answered("other", problem.status, perf_counter() - begin)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (known := self._known.get((scope["method"], scope["path"]))) is None:
@@ -126,12 +136,17 @@ class Service:
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             begin = perf_counter()
+            unread = True
             try:
                 if keys is not None and not keys.admit(scope["headers"]):
                     challenge = {"WWW-Authenticate": "Bearer"}
                     raise Problem(401, "an API key is needed: send Authorization: Bearer KEY", headers=challenge)
                 body = await bodies.receive(scope, receive)
+                unread = False
                 try:
+                    if len(body) > LARGE_BODY:  # to check it may take long: one at a time, and others in between
+                        async with self._turnstile:
+                            await asyncio.sleep(0)
                     if waits:  # a server that stops answers all
                         line.leave(None if self.stopping else scope.get(TICKET))
                     response = await handler(scope, body)
@@ -142,10 +157,6 @@ class Service:
                 return
             except Problem as problem:
                 response = problem.response()
-                if isinstance(problem, BodyTooLarge) and problem.arriving:
-                    await self._refuse_body(response, receive, send)
-                    self.metrics.answered(route, problem.status, perf_counter() - begin)
-                    return
             except DataError as error:
                 response = Problem(422, str(error)).response()
             except UserError as error:
@@ -154,22 +165,18 @@ class Service:
             except Exception:
                 _LOG.exception("%s: internal error", route)
                 response = Problem(500, "internal error; see the log of the server").response()
-            await self._send(response, scope, receive, send)
+            await self._send(response, scope, receive, send, unread=unread)
             self.metrics.answered(route, response.status_code, perf_counter() - begin)
 
         return _AsgiEndpoint(endpoint)
 
-    async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.stopping:
+    async def _send(
+        self, response: Response, scope: Scope, receive: Receive, send: Send, *, unread: bool = False
+    ) -> None:
+        """Send an answer; the connection is closed behind it if the body was not read, or if the server stops."""
+        if self.stopping or (unread and has_body(scope)):
             response.headers["Connection"] = "close"
         await response(scope, receive, send)
-
-    async def _refuse_body(self, response: Response, receive: Receive, send: Send) -> None:
-        """Send the answer while the body is still arriving; the connection is closed afterwards."""
-        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-        await send({"type": "http.response.body", "body": bytes(response.body), "more_body": True})
-        await discard(receive)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Watch the model files while the server runs."""

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.types import Message, Receive, Scope
 
 from mixling.serving.problems import Problem, overloaded
 
-_LINGER_SECONDS = 2.0
-_LINGER_BYTES = 16 << 20
-
 
 class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
-
-
-class BodyTooLarge(Problem):
-    """The body is larger than allowed.
-
-    Attributes:
-        arriving: the rest of the body has not been received.
-    """
-
-    arriving = True
 
 
 class Bodies:
@@ -46,23 +31,30 @@ class Bodies:
             ClientGone: the connection was closed.
         """
         self._check_headers(scope)
-        size, parts = 0, []
+        message = await receive()
+        if not message.get("more_body"):
+            whole = _content(message)
+            self._take(0, whole)
+            return whole
+        body = bytearray()  # parts would take more than their bytes
         try:
             while True:
-                message = await receive()
                 part = _content(message)
-                if size + len(part) > self._limit:
-                    raise self._too_large(arriving=message.get("more_body", False))
-                if self.held + len(part) > self._total:
-                    raise overloaded("too many large requests at a time; send this one again later")
-                size += len(part)
-                self.held += len(part)
-                parts.append(part)
+                self._take(len(body), part)
+                body += part
                 if not message.get("more_body"):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
+                    return bytes(body)
+                message = await receive()
         except BaseException:
-            self.held -= size
+            self.held -= len(body)
             raise
+
+    def _take(self, size: int, part: bytes) -> None:
+        if size + len(part) > self._limit:
+            raise self._too_large()
+        if self.held + len(part) > self._total:
+            raise overloaded("too many large requests at a time; send this one again later")
+        self.held += len(part)
 
     def release(self, body: bytes) -> None:
         """Count the bytes of a body as held no longer."""
@@ -71,29 +63,20 @@ class Bodies:
     def _check_headers(self, scope: Scope) -> None:
         for name, value in scope["headers"]:
             if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > self._limit):
-                raise self._too_large(arriving=True)
+                raise self._too_large()
             if name == b"content-encoding" and value.lower() != b"identity":
                 raise Problem(415, "compressed bodies are not accepted; send the body without Content-Encoding")
 
-    def _too_large(self, *, arriving: bool) -> BodyTooLarge:
-        detail = f"the body has more than {self._limit:,} bytes; send the texts in several requests"
-        problem = BodyTooLarge(413, detail, headers={"Connection": "close"})
-        problem.arriving = arriving
-        return problem
+    def _too_large(self) -> Problem:
+        return Problem(413, f"the body has more than {self._limit:,} bytes; send the texts in several requests")
 
 
-async def discard(receive: Receive) -> None:
-    """Receive and drop the rest of a body, up to a limit: a client that is still sending would miss the answer."""
-    dropped = 0
-    try:
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while dropped < _LINGER_BYTES:
-                message = await receive()
-                dropped += len(message.get("body", b""))
-                if not message.get("more_body"):
-                    return
-    except TimeoutError:
-        return
+def has_body(scope: Scope) -> bool:
+    """Return whether a request was announced to have a body."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
 
 
 def _content(message: Message) -> bytes:

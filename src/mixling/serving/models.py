@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from mixling.errors import DataError, UserError
@@ -19,6 +22,7 @@ from mixling.serving.generating import LoadedGenerator, generates_text, open_gen
 from mixling.serving.schemas import RequestType, option_names, request_type
 
 _LOG = logging.getLogger("mixling.serving")
+_TURN, _PATIENCE = 1.0, 10.0  # seconds for a look at a model's file: until the next has its turn, until it is logged
 _Stamp = tuple[int, int, int]  # inode, size and time of the last change
 
 
@@ -125,16 +129,30 @@ class ModelStore:
     async def watch(self, interval: float, report: Callable[[str, bool], None]) -> None:
         """Reload models whose files are replaced, until cancelled.
 
+        A file may be on a disk that does not answer, so each look is made in a thread that nobody waits for.
+
         Args:
             interval: seconds.
             report: called with the name of a replaced model and whether the new file is used.
         """
+        looks: dict[str, tuple[asyncio.Future[bool | None], float]] = {}
+        late: set[str] = set()
         while True:
             await asyncio.sleep(interval)
             for name in self.names:
-                used = await asyncio.to_thread(self.reload, name)
-                if used is not None:
-                    report(name, used)
+                turn = 0.0 if name in looks else _TURN
+                if name not in looks:
+                    looks[name] = _in_thread(self.reload, name), monotonic()
+                look, begin = looks[name]
+                await asyncio.wait([look], timeout=turn)
+                if look.done():
+                    del looks[name]
+                    late.discard(name)
+                    if (used := look.result()) is not None:
+                        report(name, used)
+                elif monotonic() - begin > _PATIENCE and name not in late:
+                    late.add(name)
+                    _LOG.error("model %s: its file cannot be read so far; the old model is kept", name)
 
     def _open(self, name: str) -> AnyLoaded:
         path, (max_texts, max_chars) = self._paths[name], self._limits
@@ -144,6 +162,24 @@ class ModelStore:
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
         return Loaded(name, version, predictor, request_type(predictor, max_texts, max_chars))
+
+
+def _in_thread(function: Callable[[str], bool | None], name: str) -> asyncio.Future[bool | None]:
+    """Call a function in a thread that may outlive the event loop, and that the process does not wait for."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[bool | None] = loop.create_future()
+
+    def finish(found: bool | None) -> None:
+        if not future.done():
+            future.set_result(found)
+
+    def run() -> None:
+        found = function(name)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(finish, found)
+
+    threading.Thread(target=run, name="mixling-reload", daemon=True).start()
+    return future
 
 
 def _file_of(path: Path) -> Path:

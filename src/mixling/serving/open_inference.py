@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Scope
@@ -17,7 +17,7 @@ from mixling.serving.generating import GenerationOptions, LoadedGenerator
 from mixling.serving.models import AnyLoaded, Loaded
 from mixling.serving.predicting import find_model
 from mixling.serving.problems import JsonResponse, Problem
-from mixling.serving.schemas import WHOLE, problem_of
+from mixling.serving.schemas import WHOLE, validated
 from mixling.text.encoder import Text
 from mixling.version import __version__
 
@@ -34,9 +34,9 @@ class _Base(BaseModel):
 
 class _Tensor(_Base):
     name: str
-    shape: list[Annotated[int, WHOLE]]
+    shape: Annotated[list[Annotated[int, WHOLE]], Field(fail_fast=True)]
     datatype: Literal["BYTES"]
-    data: list[str]
+    data: Annotated[list[str], Field(fail_fast=True)]
 
 
 class _Requested(_Base):
@@ -59,10 +59,7 @@ def inference_handlers(service: Service) -> dict[str, Handler]:
 
     async def infer(scope: Scope, body: bytes) -> Response:
         loaded = _find(service, scope)
-        try:
-            request = InferRequest.model_validate_json(body)
-        except ValidationError as error:
-            raise problem_of(error) from None
+        request = validated(InferRequest, body)
         texts = _texts(request, loaded, limits.max_texts, limits.max_chars)
         wanted = _wanted(request, loaded)
         predictions: Sequence[Any]

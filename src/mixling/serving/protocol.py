@@ -1,128 +1,211 @@
-"""uvicorn's HTTP protocol with limits for slow clients and large heads, which uvicorn has not."""
+"""uvicorn's HTTP protocol with limits for whatever a connection sends or does not read; see also `arriving`."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from mixling.serving.scheduling import Line
+from mixling.serving.arriving import Flow, SteppedProtocol
+from mixling.serving.closing import Lingering, Unread
+from mixling.serving.problems import Problem
+from mixling.serving.waiting import Waiting
+from mixling.serving.whole_answers import WholeAnswers
 
-TICKET = "mixling.ticket"  # key of a scope
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\n"
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-_CLOSE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
-_CONTINUE = b"HTTP/1.1 100"
+_GRACE = 0.1  # seconds for a request that is under way when the server stops
 
 
-class WholeAnswers:
-    """A transport that sends the head of an answer together with what follows it.
+class LimitedProtocol(SteppedProtocol):
+    """Answers one request after the other, each within limits, and closes connections that exceed them.
 
-    uvicorn writes them one after the other, and uvloop makes a system call of each, which together take a fifth of the
-    time of an answer.
+    The clock is one request's: it runs while a request arrives and is read. One that arrives in one piece, as almost
+    all do, costs no timer. Each complete request gets a ticket for the line of those that wait.
+
+    Attributes:
+        seconds: for a request to arrive, and for a client to take 64 kB of an answer.
+        waiting: bytes of all connections that wait.
     """
 
-    __slots__ = ("_head", "_transport", "get_extra_info", "is_closing", "pause_reading", "resume_reading")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._head = transport, b""
-        self.get_extra_info, self.is_closing = transport.get_extra_info, transport.is_closing
-        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
-
-    def write(self, data: bytes) -> None:
-        """Send data; a head is held until the next call of any method that sends."""
-        if self._head:
-            self._transport.write(self._head + data)
-            self._head = b""
-        elif data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and not data.startswith(_CONTINUE):
-            self._head = data
-        else:
-            self._transport.write(data)
-
-    def flush(self) -> None:
-        """Send a head that nothing follows."""
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-
-    def close(self) -> None:
-        """Send what is held, and close the connection."""
-        self.flush()
-        self._transport.close()
-
-
-class LimitedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request is not complete in time, or whose head is too large.
-
-    A timer runs only while a request is incomplete: one that arrives in one piece, as almost all do, costs none. Each
-    complete request gets a ticket for the line of those that wait.
-    """
-
-    seconds = 10.0  # for a request to arrive
-    max_header = 64 << 10
-    line: Line
+    seconds = 10.0
+    waiting: Waiting
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._in_head = True
-        self._incomplete = True
-        self._head_bytes = 0
+        self._running: RequestResponseCycle | None = None
+        self._refusal: Problem | None = None
+        self._since = self.loop.time()
+        self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._counted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(WholeAnswers(transport))  # type: ignore[arg-type]
-        self._timer = self.loop.call_later(self.seconds, self._close, _TOO_SLOW)
+        self._real = transport
+        self._unread = Unread(transport, self.seconds, self._count)
+        self.lingering = Lingering(transport)
+        super().connection_made(WholeAnswers(transport, self._linger))  # type: ignore[arg-type]
+        self.flow = Flow(transport, self)
+        self._timer = self.loop.call_later(self.seconds, self._look_at_clock)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        self._stop_clock()
+        self._unset_keepalive_if_required()
+        self._unread.stop()
+        self.lingering.stop()
+        self.waiting.set(self, 0)
+        self.ended = True
+        self._rest = memoryview(b"")
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._incomplete:
-            if self._in_head and self._head_bytes > self.max_header:
-                self._close(_TOO_LARGE)
-            elif self._timer is None:
-                self._timer = self.loop.call_later(self.seconds, self._close, _TOO_SLOW)
-        elif self._timer is not None:
-            self._stop_timer()
+    def note(self) -> None:
+        """Start or stop the clock, and count what waits."""
+        if self._begun:
+            if self._timer is None and not self.ended:
+                self._timer = self.loop.call_later(self.seconds, self._look_at_clock)
+        elif self._timer is not None and self.cycle is not None:  # empty lines are no request
+            self._stop_clock()
+        if self._begun or self._rest or self._counted:
+            self._count()
 
-    def on_message_begin(self) -> None:
-        self._in_head = self._incomplete = True
-        super().on_message_begin()
+    def _count(self) -> None:
+        held = len(self._rest) + self._unread.size
+        if self._begun:
+            held += max(0, self._head_bytes) + (0 if self._in_head else len(self.cycle.body))
+        self._counted = held > 0
+        self.waiting.set(self, held)
 
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._head_bytes = 0
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self.scope[TICKET] = self.line.enter()  # type: ignore[literal-required]
-        self._incomplete = False
-        self._in_head = True  # what comes next
-        super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        self.transport.flush()  # type: ignore[attr-defined]  # the answer to HEAD has no body
-        super().on_response_complete()
-
-    def _stop_timer(self) -> None:
+    def _stop_clock(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _close(self, status: bytes) -> None:
-        self._timer = None
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Go on with the request that waits, or with what was received."""
+        self.transport.flush()  # type: ignore[attr-defined]  # the answer to HEAD has no body
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:  # otherwise an answer has begun, or will
-            self.transport.write(status + _CLOSE)
-        elif not self.cycle.response_started:
-            self.transport.write(status + _CLOSE)
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        if self.flow.read_paused:
+            self.flow.resume_reading()
+            self.note()
+        if self._refusal is not None and not self._is_answering():
+            self._send_refusal()
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:  # one that runs looks by itself
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it has been idle for long enough; a request that arrives has a clock of its own."""
+        self.timeout_keep_alive_task = None
+        if self._begun or self._is_answering():
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0.001:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _is_answering(self) -> bool:
+        return self._running is not None and not self._running.response_complete
+
+    def _look_at_clock(self) -> None:
+        now = self.loop.time()
+        if self.flow.read_paused:  # the time is the server's
+            self._since = now
+        left = self._since + self.seconds - now
+        self._timer = None
+        if left > 0.001:
+            self._timer = self.loop.call_later(left, self._look_at_clock)
+        else:
+            self.refuse(Problem(408, f"the request was not complete after {self.seconds:g} s"))
+
+    def refuse(self, problem: Problem) -> None:
+        """Answer with an error when the requests before are answered, and close the connection."""
+        if self.ended or self.transport.is_closing():
+            return
+        self._refusal = problem
+        self.end()
+        if self._begun and not self._in_head:  # the request has a cycle
+            if self._running is not self.cycle:
+                self.pipeline.popleft()
+            elif self.cycle.response_started:
+                self.transport.close()
+                return
+            else:
+                self.cycle.disconnected = self.cycle.response_complete = True
+                self.cycle.message_event.set()
+        if not self.pipeline and not self._is_answering():
+            self._send_refusal()
+
+    def _send_refusal(self) -> None:
+        assert self._refusal is not None
+        response = self._refusal.response()
+        headers = [*response.raw_headers, *self.server_state.default_headers, (b"connection", b"close")]
+        lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self._begun = True  # the client may still be sending
+        self.transport.write(STATUS_LINE[self._refusal.status] + lines + b"\r\n" + bytes(response.body))
         self.transport.close()
+
+    def end(self) -> None:
+        """Parse no more."""
+        self.ended = True
+        self._late |= len(self._rest) > 0
+        self._rest = memoryview(b"")
+        self._stop_clock()
+        self.flow.pause_reading()
+
+    def _linger(self) -> bool:
+        """Return whether the connection is closed later, because the client is still sending."""
+        if self.lingering.begun:
+            return True
+        if not (self._begun or self._late):
+            self._unread.watch()
+            return False
+        self.end()
+        self.lingering.begin()
+        return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._unread.stop()
+            self._count()
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self._real.abort()
+
+    def shutdown(self) -> None:
+        """Close the connection when its requests are answered; one that is under way may still arrive."""
+        self._stopping = True
+        if self._begun or self._rest:
+            if not self._in_head:
+                self.cycle.keep_alive = False
+        elif self._is_answering():
+            self.cycle.keep_alive = False
+        else:
+            self.loop.call_later(_GRACE, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not (self._is_answering() or self._begun or self.transport.is_closing()):
+            self.transport.close()

@@ -156,6 +156,12 @@ class Scheduler:
         """Stop the worker thread; what it has not begun is dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
+    def ends(self, *, within: float) -> bool:
+        """Return whether the worker thread, once stopped, ends within so many seconds."""
+        for thread in self._thread._threads:
+            thread.join(within)
+        return not any(thread.is_alive() for thread in self._thread._threads)
+
     def _check_queue(self, waiting: int, size: int) -> None:
         if waiting and waiting + size > self._queue:
             raise overloaded(f"{waiting:,} texts are waiting; send the request again later")

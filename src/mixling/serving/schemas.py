@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -17,7 +17,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 
 from mixling.errors import near_miss, shown
 from mixling.runtime.predictor import Predictor
@@ -26,6 +26,9 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
 _SHOWN_ERRORS = 10
+_COUNTED_ERRORS = 1000  # to describe each takes microseconds
+LARGE_BODY = 8 << 10  # bytes of a body that may take long to check
+_MOST_PARTS = 10_000  # of a large body: lists, objects with their keys, and values other than texts
 _EXAMPLE, _CONTEXT = "play some jazz in oslo", "The film was shot in Oslo."
 
 
@@ -78,10 +81,7 @@ class RequestType:
         Raises:
             Problem: it is not JSON (400), or not as the schema has it (422).
         """
-        try:
-            request = self.model.model_validate_json(body)
-        except ValidationError as error:
-            raise problem_of(error, self.model.model_fields) from None
+        request: Any = validated(self.model, body, self.model.model_fields)
         given = request.model_fields_set
         key = next(name for name in self.inputs if name in given)
         values = getattr(request, key)
@@ -213,8 +213,42 @@ def _is_probability(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def validated(model: type[_M], body: bytes, keys: Iterable[str] = ()) -> _M:
+    """Return the request in a body.
+
+    Args:
+        keys: that it may have, for messages.
+
+    Raises:
+        Problem: it is not JSON (400), or not as the schema has it (422).
+    """
+    if len(body) > LARGE_BODY and _num_parts(body) > _MOST_PARTS:  # pydantic would take seconds for a megabyte
+        try:
+            from_json(body[:LARGE_BODY], allow_partial=True)
+        except ValueError as error:
+            raise Problem(400, f"the body is not JSON: {error}") from None
+        raise Problem(422, f"the body has more than {_MOST_PARTS:,} lists, objects and numbers; send it in parts")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise problem_of(error, keys) from None
+
+
+def _num_parts(body: bytes) -> int:
+    """Return about how many lists, objects, keys, and values other than texts JSON has; it is not parsed."""
+    pieces = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    outside = b"".join(pieces[::2])
+    numbers = max(0, outside.count(b",") - len(pieces) // 2)
+    return outside.count(b"[") + outside.count(b"{") + outside.count(b":") + numbers
+
+
 def problem_of(error: ValidationError, keys: Iterable[str] = ()) -> Problem:
     """Return the problem of a request that a schema does not allow, which may have these keys."""
+    if (count := error.error_count()) > _COUNTED_ERRORS:
+        return Problem(422, f"{count:,} values are not allowed; /openapi.json has the schema")
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     first = errors[0]
     if first["type"] == "json_invalid":

@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from types import FrameType
@@ -36,6 +39,8 @@ _AT_ONCE = 8  # connections that one of several processes accepts before the oth
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FAILED = 3  # exit code of a worker that cannot start: another one could not either
 _RESTART_SECONDS = 1.0  # between restarts of a worker
+_PAUSE = 0.1  # seconds in which new connections wait, so that the last ones are accepted together
+_SLACK = 5.0  # seconds that a process which stops may take beside the waits of the settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +56,35 @@ class Address:
         Raises:
             ConfigError: the address is in use or is none of this machine.
         """
+        family, address = self._resolve()
         try:
-            family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
             listener = socket.socket(family, socket.SOCK_STREAM)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"cannot listen on {self.host} port {self.port}: {reason}") from None
+        except OSError as error:
+            raise self._error(error) from None
         return listener
+
+    @property
+    def number(self) -> str:
+        """The host as a number.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        return str(self._resolve()[1][0])
+
+    def _resolve(self) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+        except (OSError, OverflowError, UnicodeError) as error:
+            raise self._error(error) from None
+        return family, address
+
+    def _error(self, error: Exception) -> ConfigError:
+        reason = getattr(error, "strerror", None) or error
+        return ConfigError(f"cannot listen on {self.host} port {self.port}: {reason}")
 
 
 def serve(settings: ServerSettings, address: Address, *, workers: int = 1, verbose: bool = False) -> None:
@@ -93,15 +117,19 @@ class _Server(uvicorn.Server):
     accepts no connections and finishes what is in flight.
     """
 
-    def __init__(self, config: Config, service: Service, started: Callable[[], None], *, at_once: int) -> None:
+    def __init__(
+        self, config: Config, service: Service, started: Callable[[], None], *, at_once: int, alone: bool
+    ) -> None:
         super().__init__(config)
-        self._service, self._report_start, self._at_once = service, started, at_once
+        self._service, self._report_start, self._at_once, self._alone = service, started, at_once, alone
+        self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         own = sockets if self.config.loop == "uvloop" else []
         await super().startup([] if own else sockets)
         for listener in own or []:
             acceptor = Acceptor(listener, self._protocol, at_once=self._at_once)
+            self._acceptors.append(acceptor)
             self.servers.append(cast(asyncio.Server, acceptor))  # uvicorn closes it
         self._report_start()
 
@@ -120,22 +148,36 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._service.stopping:
-            self.should_exit = self.force_exit = True  # asked twice
+            if self._alone:  # asked twice; a worker is asked by whoever asks all processes, and by its parent
+                self.should_exit = self.force_exit = True
+                for number in _SIGNALS:
+                    signal.signal(number, signal.SIG_DFL)
             return
         self._service.stopping = True
         loop = asyncio.get_event_loop()
-        loop.call_soon_threadsafe(loop.call_later, self._service.settings.drain_wait, self._stop)
+        loop.call_soon_threadsafe(loop.call_later, self._service.settings.drain_wait, self._pause)
+
+    def _pause(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.pause()
+        asyncio.get_running_loop().call_later(_PAUSE, self._stop)
 
     def _stop(self) -> None:
         self.should_exit = True
 
 
 def _run(
-    service: Service, listener: socket.socket, *, verbose: bool, started: Callable[[], None], at_once: int = _BACKLOG
+    service: Service, listener: socket.socket, *, verbose: bool, started: Callable[[], None], at_once: int | None = None
 ) -> None:
+    """Serve until a signal.
+
+    Args:
+        started: called when requests are answered.
+        at_once: connections that one of several processes accepts before the others get some; None: this one is alone.
+    """
     settings = service.settings
-    limits = {"seconds": settings.client_timeout, "max_header": settings.max_header, "line": service.line}
-    protocol = type("_Protocol", (LimitedProtocol,), limits)
+    limits = {"seconds": settings.client_timeout, "max_header": settings.max_header}
+    protocol = type("_Protocol", (LimitedProtocol,), {**limits, "line": service.line, "waiting": service.waiting})
     config = Config(
         service,
         loop=_loop(),
@@ -144,14 +186,19 @@ def _run(
         lifespan="on",
         log_config=None,
         access_log=verbose,
-        proxy_headers=verbose,  # the client's address is needed for the log only
+        proxy_headers=False,  # anybody can write them, and the log would show what they say
         server_header=False,
         headers=[("X-Content-Type-Options", "nosniff")],
         timeout_keep_alive=settings.keep_alive,
         timeout_graceful_shutdown=settings.drain,
         backlog=_BACKLOG,
     )
-    _Server(config, service, started, at_once=at_once).run(sockets=[listener])
+    _Server(config, service, started, at_once=at_once or _BACKLOG, alone=at_once is None).run(sockets=[listener])
+    service.scheduler.close()
+    if not service.scheduler.ends(within=1.0):
+        _LOG.error("a prediction has not ended; it is dropped")
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _loop() -> str:
@@ -167,7 +214,7 @@ class _Workers:
 
     def __init__(self, settings: ServerSettings, listener: socket.socket, *, count: int, verbose: bool) -> None:
         self._settings, self._listener, self._count, self._verbose = settings, listener, count, verbose
-        self._stopping = self._failed = False
+        self._stopping = self._killing = self._failed = False
         self._started = SPAWN.Semaphore(0)
 
     def run(self) -> None:
@@ -187,18 +234,23 @@ class _Workers:
         if not self._stopping and all(worker.exitcode != _FAILED for worker in workers):
             _announce(self._listener, service)
         self._keep(workers)
+        self._listener.close()  # or the system would accept connections for nobody
         for worker in workers:
             worker.terminate()
-        for worker in workers:
-            worker.join()
+        end = time.monotonic() + _PAUSE + self._settings.drain_wait + self._settings.drain + _SLACK
+        while any(worker.exitcode is None for worker in workers):
+            wait([worker.sentinel for worker in workers if worker.exitcode is None], timeout=0.1)
+            if self._killing or time.monotonic() > end:
+                for worker in workers:
+                    worker.kill()
         if self._failed:
             raise UserError("a worker could not start; its error is above")
 
     def _keep(self, workers: list[BaseProcess]) -> None:
         """Replace workers that end, until a signal or until one cannot start."""
         while not self._stopping:
+            wait([worker.sentinel for worker in workers], timeout=0.1)
             for index, worker in enumerate(workers):
-                worker.join(0.1)
                 if worker.exitcode is None or self._stopping:
                     continue
                 if worker.exitcode == _FAILED:
@@ -206,8 +258,9 @@ class _Workers:
                     continue
                 _LOG.error("worker %s ended with exit code %s; starting another", worker.pid, worker.exitcode)
                 mark_process_dead(worker.pid)
-                time.sleep(_RESTART_SECONDS)
-                workers[index] = self._start()
+                wait([], timeout=_RESTART_SECONDS)
+                if not self._stopping:
+                    workers[index] = self._start()
 
     def _start(self) -> BaseProcess:
         arguments = (self._settings, self._listener, self._verbose, self._started)
@@ -216,6 +269,7 @@ class _Workers:
         return worker
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._killing = self._stopping  # asked twice
         self._stopping = True
 
 
@@ -227,9 +281,16 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, star
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(_FAILED)
-    # Gracefully, so that it does not keep the port.
-    end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    orphaned = threading.Event()
+
+    def end() -> None:  # gracefully, so that it does not keep the port
+        orphaned.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    end_with_parent(end)
     _run(service, listener, verbose=verbose, started=started.release, at_once=_AT_ONCE)
+    if orphaned.is_set():
+        shutil.rmtree(os.environ[SHARED], ignore_errors=True)
 
 
 def _announce(listener: socket.socket, service: Service) -> None:

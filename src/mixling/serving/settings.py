@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
 
 GENERATION = "text2text"  # the task of models that generate text
-_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")  # as browsers write it
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -25,10 +23,12 @@ class ServerSettings:
 
     Attributes:
         models: names and paths of saved models; the first is the page's default.
+        hosts: names under which the server answers; none: under any.
         keys_file: file with one API key a line; None: everyone may send requests.
         cors: origins whose pages may send requests.
         max_body: bytes of a request's body.
-        max_buffered: bytes of all bodies that are being received or processed.
+        max_buffered: bytes of all bodies that are being received or processed; and as many in all connections that
+            wait to be read, by the server or by clients.
         max_texts, max_chars: texts of a request, characters of a text.
         queue: texts that may wait for a prediction; more are refused with 503.
         max_wait: seconds that a request may wait behind others in the event loop; later it is refused with 503.
@@ -43,6 +43,7 @@ class ServerSettings:
     """
 
     models: tuple[tuple[str, Path], ...]
+    hosts: tuple[str, ...] = ()
     keys_file: Path | None = None
     cors: tuple[str, ...] = ()
     max_body: int = 1 << 20
@@ -80,21 +81,6 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
         models[name] = _fetch(path) if on_hub(path) else Path(path)
     return tuple(models.items())
-
-
-def origins(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the origins whose pages may send requests.
-
-    Raises:
-        ConfigError: browsers never send one that is written so.
-    """
-    values = tuple(values)
-    for value in values:
-        if not _ORIGIN.fullmatch(value):
-            raise ConfigError(
-                f"--cors: got {value!r}; give an origin without a path, such as https://shop.example, or *"
-            )
-    return values
 
 
 def _fetch(name: str) -> Path:
