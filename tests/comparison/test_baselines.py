@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +22,7 @@ from mixling.comparison import choose, fast_text, fit_tfidf
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.word_tags import fit_word_tags
 from mixling.tasks import Classification, MultiLabel, Tagging
+from mixling.text import Text
 
 WORDS = {"good": ["great", "lovely", "fine", "superb", "nice"], "bad": ["awful", "boring", "poor", "dull", "weak"]}
 
@@ -112,9 +115,16 @@ def test_labels_that_all_texts_have_are_always_given() -> None:
     assert found.parameters == 0
 
 
-def test_texts_without_words_are_refused() -> None:
-    with pytest.raises(DataError, match="TF-IDF finds no words in the training texts"):
+def test_texts_without_words_have_characters() -> None:
+    with pytest.raises(DataError, match=r"TF-IDF finds no terms \(word\+char\) in the training texts"):
         next(fit_tfidf(Classification, ["?", "!"], ["a", "b"], seed=0))
+    texts, labels = ["?!?!", "\N{CAT FACE}!", "...", "...-"] * 5, ["a", "a", "b", "b"] * 5
+    for found in fit_tfidf(Classification, texts, labels, seed=0):
+        assert found.options["features"] == "word+char"
+        direct = make_pipeline(letters(), LogisticRegression(C=found.options["C"], max_iter=1000)).fit(texts, labels)
+        assert found.predict(texts) == direct.predict(texts).tolist() == labels
+    pairs = [(text, f"word {label}") for text, label in zip(texts, labels, strict=True)]
+    assert next(fit_tfidf(Classification, pairs, labels, seed=0)).predict(pairs) == labels
 
 
 def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
@@ -203,6 +213,43 @@ def test_a_fit_is_repeated_with_its_options(fit: Any) -> None:
 def test_fasttext_reads_pairs_as_words_apart() -> None:
     assert fast_text.as_line(("It's A film", "a Film\n\ud800")) == "it ' s a film 2:a 2:film 2:?"
     assert fast_text.as_line(["Two", "words"]) == "two words"
+
+
+ODD = st.text() | st.sampled_from(["__label__x", "/label/0", "</s>", "a\nb", "\0", "\x0b", "\u2028", "2:b"])
+
+
+@given(st.lists(ODD).map(" ".join) | st.tuples(ODD, ODD) | st.lists(ODD))
+def test_no_text_changes_what_fasttext_is_trained_on(text: Text) -> None:
+    line = fast_text.as_line(text)
+    assert len(line.splitlines()) <= 1
+    for word in line.split(" "):
+        assert not word.startswith(fast_text._LABEL)  # or it were a label
+        assert word != "</s>"  # or it were the end of a line
+    assert line == line.encode("utf-8").decode("utf-8")
+
+
+def test_fasttext_learns_from_texts_without_labels_and_survives_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(StandIn):
+        def __init__(self, file: str, **options: Any) -> None:
+            if options["lr"] == 1.0:
+                raise RuntimeError("Encountered NaN.")
+            super().__init__(file, **options)
+
+        def predict(self, line: str, k: int, threshold: float, on_unicode_error: str) -> list[tuple[float, str]]:
+            return [(0.9, f"{fast_text._LABEL}{number}") for number in range(len(self.counts))]
+
+    module = ModuleType("fasttext")
+    module.train_supervised = Failing  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fasttext", module)
+    targets: list[tuple[str, ...]] = [("__label__a", "b c"), (), ("b c",)]
+    fits = list(fast_text.fit_fasttext(MultiLabel, ["x", "y", "z"], targets, seed=0))
+    assert [fit.options["lr"] for fit in fits] == [0.1, 0.5] * 4
+    assert {call["label"] for call in Failing.calls[-8:]} == {fast_text._LABEL}
+    lines = sorted(line.split() for line in Failing.lines)
+    assert lines == [["/label/0", "/label/1", "x"], ["/label/1", "z"], ["/label/2", "y"]]
+    assert fits[0].predict(["x"]) == [("__label__a", "b c")]  # not the third
+    with pytest.raises(RuntimeError, match="NaN"):
+        list(fast_text.fit_fasttext(MultiLabel, ["x"], [("a",)], seed=0, only={"wordNgrams": 1, "epoch": 5, "lr": 1.0}))
 
 
 def test_an_encoder_embeds_each_text_once() -> None:

@@ -10,20 +10,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.comparison import Comparison, benchmark, candidates, compare, outcome
+from mixling.comparison.baselines import Baseline, BaselineKind
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
 from mixling.comparison.evaluation import evaluate_systems
+from mixling.comparison.failures import Failures
 from mixling.comparison.report import as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
 from mixling.data import Target
 from mixling.data.dataset import Column
+from mixling.errors import TrainingError
 from mixling.runs import LABELS, resolve
 from mixling.runs.run import Run
 from mixling.runs.spec import Resolved
@@ -255,7 +258,9 @@ def system(name: str, *answers: Target) -> TrainedSystem:
 def test_results_are_means_over_seeds_and_paired_differences() -> None:
     targets: list[Target] = ["a"] * 6 + ["b"] * 2 + ["new"] * 2
     both = [system("ours", "a", "b"), system(TFIDF, "b")]
-    found = evaluate_systems(both, Classification(LabelSet(("a", "b"), "single")), LabeledRows([""] * 10, targets))
+    found = evaluate_systems(
+        both, Classification(LabelSet(("a", "b"), "single")), LabeledRows([""] * 10, targets), Failures(print)
+    )
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
     assert found["ours"].difference == pytest.approx(0.2)
@@ -265,10 +270,74 @@ def test_results_are_means_over_seeds_and_paired_differences() -> None:
     assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
 
 
+class Broken(Baseline):
+    """Fits, and fails where it is asked what it was not asked before."""
+
+    options: ClassVar[dict[str, Any]] = {}
+    parameters, seconds = 1, 0.0
+
+    def __init__(self, known: Sequence[Text], answer: Target) -> None:
+        self._known, self._answer = set(known), answer
+
+    def predict(self, texts: Sequence[Text]) -> list[Target]:
+        if not self._known.issuperset(texts):
+            raise RuntimeError("cannot read\n\x1b[0mthis")
+        return [self._answer] * len(texts)
+
+    def size(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("where", ["fit", "test"])
+@pytest.mark.parametrize("reference", [True, False])
+def test_a_rival_that_fails_is_a_row_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, reference: bool
+) -> None:
+    write(tmp_path / "train.csv", rows(60, 0))
+    write(tmp_path / "dev.csv", rows(30, 1))
+    known = [(a, b) for seed, count in ((0, 60), (1, 30)) for a, b, _ in rows(count, seed)]
+
+    def fit(task: object, texts: Sequence[Text], targets: Sequence[Target], **options: object) -> Iterator[Broken]:
+        if where == "fit":
+            raise RuntimeError("cannot read\n\x1b[0mthis")
+        yield Broken(known, targets[0])
+
+    kind = BaselineKind(title=lambda task: TFIDF if reference else "fasttext", about=lambda task: "a rival", fit=fit)
+    monkeypatch.setitem(benchmark.BASELINES, "tf-idf" if reference else "fasttext", kind)
+    found = compare(
+        config_of(tmp_path), test=[write(tmp_path / "test.csv", rows(30, 2))], models=(), seeds=(0,),
+        folder=tmp_path / "runs", log=print, callback=Callback, few=(4,),
+    )  # fmt: skip
+    name = kind.title(Classification)
+    (failed,) = found.failed
+    assert (failed.name, failed.reason) == (name, "RuntimeError: cannot read \N{REPLACEMENT CHARACTER}[0mthis")
+    assert name not in [one.name for one in found.systems]
+    assert found.test["mixling"].mean > 0.4
+    assert (found.test["mixling"].difference is None) == reference
+    text = as_text(found)
+    assert next(line for line in text.splitlines() if line.startswith(name)).split()[-9:] == ["failed", *"--------"]
+    assert f"{name}: a rival; failed: RuntimeError: cannot read" in text
+    values = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))
+    assert [one["name"] for one in values["failed"]] == [name]
+
+
+def test_our_own_failure_ends_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "train.csv", rows(60, 0))
+    write(tmp_path / "dev.csv", rows(30, 1))
+
+    def fail(*args: object, **options: object) -> None:
+        raise TrainingError("the loss is nan")
+
+    monkeypatch.setattr(benchmark, "fit", fail)
+    with pytest.raises(TrainingError, match="the loss is nan"):
+        compare(config_of(tmp_path), test=(), models=(), seeds=(0,), folder=tmp_path / "runs", log=print,
+                callback=Callback)  # fmt: skip
+
+
 def test_undefined_metrics_are_null_and_a_dash(held: Comparison) -> None:
     task = Regression(LabelSet(("value",), "number", {"mean": 0.0, "deviation": 1.0}))
     ridge = system("tf-idf + ridge", 2.0)
-    results = evaluate_systems([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]))
+    results = evaluate_systems([ridge], task, LabeledRows(["x", "y"], [1.0, 1.0]), Failures(print))
     assert math.isnan(results[ridge.name].by_seed[0]["pearson"])
     speeds = {ridge.name: held.speeds[TFIDF]}
     found = dataclasses.replace(held, task=task, systems=(ridge,), test=results, speeds=speeds)
@@ -298,8 +367,9 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
     monkeypatch.setattr(benchmark, "candidates", lambda *args: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
-        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, log=lambda message: None, callback=Callback
-    )[0]
+        resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, log=print, callback=Callback,
+        failures=Failures(print),
+    )[0]  # fmt: skip
     assert asked == [(4, 0.1), (4, pytest.approx(0.03)), (5, pytest.approx(0.03))]
     assert found.options["lr"] == pytest.approx(0.03)
     assert [tried.validation for tried in found.tried] == pytest.approx([0.9, 0.97])

@@ -70,7 +70,7 @@ def choose(
     return best, tuple(tried)
 
 
-def flat(text: Text) -> tuple[str, ...]:
+def sides_of(text: Text) -> tuple[str, ...]:
     """Return a text as one string and a pair as two; pre-split words are joined by spaces."""
     return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
 
@@ -99,19 +99,24 @@ class TfidfFeatures:
         Raises:
             DataError: no text has a term.
         """
-        sides = list(zip(*map(flat, texts), strict=True))
-        self._sides = [_vectorizers(self._features) for _ in sides]
-        try:
-            parts = [one.fit_transform(side) for ones, side in zip(self._sides, sides, strict=True) for one in ones]
-        except ValueError as error:  # an empty vocabulary
+        self._sides, parts = [], []
+        for side in zip(*map(sides_of, texts), strict=True):
+            self._sides.append([])
+            for one in _vectorizers(self._features):
+                try:
+                    parts.append(one.fit_transform(side))
+                except ValueError:  # there is no such term, as where texts are of punctuation
+                    continue
+                self._sides[-1].append(one)
+        if not parts:
             raise DataError(
-                f"TF-IDF finds no words in the training texts ({error}); give texts that have some"
-            ) from None
+                f"TF-IDF finds no terms ({self._features}) in the training texts; give texts that have some"
+            )
         return hstack(parts, format="csr")
 
     def transform(self, texts: Sequence[Text]) -> csr_matrix:
         """Return the features (R, F) of other texts."""
-        sides = zip(*map(flat, texts), strict=True)
+        sides = zip(*map(sides_of, texts), strict=True)
         parts = [one.transform(side) for ones, side in zip(self._sides, sides, strict=True) for one in ones]
         return hstack(parts, format="csr")
 
@@ -218,10 +223,16 @@ def fit_tfidf(
     Raises:
         DataError: no text has a word.
     """
-    for features in FEATURES if only is None else (only["features"],):
+    kinds = FEATURES if only is None else (only["features"],)
+    for features in kinds:
         begin = time.perf_counter()
         encode = TfidfFeatures(features)
-        encoded = encode.fit_transform(texts)
+        try:
+            encoded = encode.fit_transform(texts)
+        except DataError:
+            if features != kinds[-1]:  # there may be characters where there are no words
+                continue
+            raise
         seconds = time.perf_counter() - begin
         for strength in TFIDF_STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Any
 
 from mixling.comparison import fast_text, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
-from mixling.comparison.candidates import Candidate, candidates
+from mixling.comparison.candidates import OWN, Candidate, candidates
+from mixling.comparison.failures import Failures
 from mixling.comparison.speed import Answerer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
-from mixling.errors import ConfigError, near_miss
+from mixling.errors import ConfigError, TrainingError, near_miss
 from mixling.runs.config import RunConfig
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
@@ -115,19 +117,21 @@ def train_all(
     folder: Path,
     log: Log,
     callback: Callable[[], Callback],
+    failures: Failures,
     encoder: BaselineKind | None = None,
     split_off: bool = False,
 ) -> list[TrainedSystem]:
-    """Train the models, the reference baseline and the others, in the order of the table.
+    """Train the models, the reference baseline and the others, in the order of the table, without those that fail.
 
     Where what `mixling train` exports is fitted on the validation rows in the end, so are the baselines.
 
     Args:
+        failures: gets the baselines that fail, and the models whose training does, but for the default model.
         encoder: a baseline in addition to those of the task.
         split_off: whether the validation rows were split off, although the configuration names others.
 
     Raises:
-        UserError: of the kind that fits; see `candidates`, `fit_tfidf` and `mixling.runs.training`.
+        UserError: of the kind that fits; see `candidates` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
     config, chosen = resolved.config, resolved.for_examples(train).config
@@ -146,13 +150,16 @@ def train_all(
         seed=seeds[0],
         refit=config.fits_validation,
         log=log,
+        failures=failures,
     )
     ours, shared = [], Shared()
     for index, candidate in enumerate(field):
         spent = choosing if index == 0 else 0.0
-        ours.append(
-            _train(candidate, train, validation, seeds, folder, shared, spent=spent, log=log, callback=callback)
-        )
+        recorded = failures.of(candidate.name, candidate.about, kinds=TrainingError)
+        with contextlib.nullcontext() if candidate.name == OWN else recorded:
+            ours.append(
+                _train(candidate, train, validation, seeds, folder, shared, spent=spent, log=log, callback=callback)
+            )
     return [*ours, *rivals]
 
 
@@ -165,6 +172,7 @@ def _baselines(
     seed: int,
     refit: bool,
     log: Log,
+    failures: Failures,
 ) -> list[TrainedSystem]:
     kinds = []
     for name in task.baselines:
@@ -174,7 +182,11 @@ def _baselines(
             kinds.append(BASELINES[name])
     if encoder is not None:
         kinds.append(encoder)
-    return [_tuned(kind, task, train, validation, seed=seed, refit=refit, log=log) for kind in kinds]
+    out = []
+    for kind in kinds:
+        with failures.of(kind.title(task), kind.about(task)):
+            out.append(_tuned(kind, task, train, validation, seed=seed, refit=refit, log=log))
+    return out
 
 
 def _tuned(
@@ -212,13 +224,15 @@ def reference_line(config: RunConfig, train: Dataset, validation: Dataset, *, lo
     """Fit the task's reference baseline, such as TF-IDF with logistic regression, and return a line on it.
 
     Its options are chosen on the validation examples, as the epoch of a model is.
-
-    Raises:
-        DataError: no text has a word.
     """
     kind = task_type(config.task)
-    task, rows = kind(kind.label_set(train)), (LabeledRows.of(train), LabeledRows.of(validation))
-    fitted = _tuned(BASELINES[task.baselines[0]], task, *rows, seed=config.train.seed, refit=False, log=log)
+    task, failures = kind(kind.label_set(train)), Failures(log)
+    rows = LabeledRows.of(train), LabeledRows.of(validation)
+    baseline = BASELINES[task.baselines[0]]
+    with failures.of(baseline.title(task), baseline.about(task)):
+        fitted = _tuned(baseline, task, *rows, seed=config.train.seed, refit=False, log=log)
+    for failed in failures.found.values():
+        return f"{failed.name} failed: {failed.reason}"
     (value,), (seconds,), metric = fitted.validation, fitted.seconds, task.metric.replace("_", " ")
     return f"{fitted.name} has {metric} {value:.4f} on validation ({fitted.file_bytes / 1e6:.2f} MB, {seconds:.0f} s)"
 

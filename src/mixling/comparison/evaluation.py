@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name
+from mixling.comparison.failures import Failures
+from mixling.metrics.base import Score
 from mixling.metrics.intervals import Interval, rate_interval, resampled
 from mixling.metrics.robustness import Robustness
 from mixling.tasks.base import Task
@@ -32,12 +35,18 @@ class SystemResult:
     difference_interval: Interval | None = None
 
 
-def evaluate_systems(systems: Sequence[TrainedSystem], task: Task, rows: LabeledRows) -> dict[str, SystemResult]:
-    """Return the scores of each system on the rows, and the difference to the reference baseline's."""
-    scores = {
-        one.name: [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
-        for one in systems
-    }
+def evaluate_systems(
+    systems: Sequence[TrainedSystem], task: Task, rows: LabeledRows, failures: Failures
+) -> dict[str, SystemResult]:
+    """Return the scores of each system on the rows, and the difference to the reference baseline's.
+
+    Args:
+        failures: gets the systems that fail, except for the first.
+    """
+    scores: dict[str, list[Score]] = {}
+    for one in systems:
+        with _recorded(one, systems, failures):
+            scores[one.name] = [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
     hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
     sizes = next(iter(scores.values()))[0].sizes
     reference = reference_name(task)
@@ -45,19 +54,25 @@ def evaluate_systems(systems: Sequence[TrainedSystem], task: Task, rows: Labeled
     for name, found in scores.items():
         by_seed = tuple(one.numbers for one in found)
         mean = float(np.mean([numbers[task.headline] for numbers in by_seed]))
-        ahead = hits[name] - hits[reference]
+        ahead = None if name == reference or reference not in hits else hits[name] - hits[reference]
         out[name] = SystemResult(
             mean=mean,
             interval=(resampled if task.resamples else rate_interval)(hits[name], sizes),
             by_seed=by_seed,
-            difference=None if name == reference else float(ahead.sum() / sizes.sum()),
-            difference_interval=None if name == reference else resampled(ahead, sizes),
+            difference=None if ahead is None else float(ahead.sum() / sizes.sum()),
+            difference_interval=None if ahead is None else resampled(ahead, sizes),
         )
     return out
 
 
+def _recorded(
+    one: TrainedSystem, systems: Sequence[TrainedSystem], failures: Failures
+) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if one is systems[0] else failures.of(one.name, one.about)
+
+
 def robustness(
-    systems: Sequence[TrainedSystem], task: Task, rows: LabeledRows, levels: Sequence[NoiseLevel]
+    systems: Sequence[TrainedSystem], task: Task, rows: LabeledRows, levels: Sequence[NoiseLevel], failures: Failures
 ) -> dict[str, Robustness]:
     """Return the headline metric on the rows with noise, the mean over the seeds, by system and level."""
     noisy = {level: noisy_texts(rows.texts, level) for level in levels}
@@ -66,4 +81,8 @@ def robustness(
         scores = [task.score(rows.targets, answerer.predict(texts)) for answerer in one.answerers]
         return float(np.mean([score.numbers[task.headline] for score in scores]))
 
-    return {one.name: {level: mean(one, texts) for level, texts in noisy.items()} for one in systems}
+    out: dict[str, Robustness] = {}
+    for one in systems:
+        with _recorded(one, systems, failures):
+            out[one.name] = {level: mean(one, texts) for level, texts in noisy.items()}
+    return out

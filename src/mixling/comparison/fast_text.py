@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mixling.comparison.baselines import Baseline, BaselineKind, flat
+from mixling.comparison.baselines import Baseline, BaselineKind, sides_of
 from mixling.data.examples import Target, names_of
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -23,7 +23,7 @@ MISSING = "fasttext was left out: its package is not installed (pip install fast
 GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
 BUCKETS = 1 << 18  # buckets of word pairs; the default, two million, would make a file of 0.8 GB
 _WORD = re.compile(r"\w+|[^\w\s]")
-_LABEL = "__label__"
+_LABEL = "/label/"  # begins no word of `as_line`, so that no word of a text is taken for a label
 
 
 def is_installed() -> bool:
@@ -33,7 +33,7 @@ def is_installed() -> bool:
 
 def as_line(text: Text) -> str:
     """Return a text as a line for fastText: lower-cased words and punctuation, those of a second text prefixed."""
-    first, *second = (_WORD.findall(part.lower()) for part in flat(text))
+    first, *second = (_WORD.findall(part.lower()) for part in sides_of(text))
     line = " ".join([*first, *(f"2:{word}" for words in second for word in words)])
     return line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be encoded
 
@@ -52,6 +52,7 @@ class FastText(Baseline):
         self._model = fasttext.train_supervised(
             str(file),
             **options,
+            label=_LABEL,
             dim=100,
             bucket=BUCKETS if options["wordNgrams"] > 1 else 0,
             loss="ova" if many else "softmax",
@@ -68,11 +69,13 @@ class FastText(Baseline):
         ask = self._model.f.predict
         if self._many:
             answers = (ask(f"{as_line(text)}\n", -1, 0.5, "strict") for text in texts)
-            return [tuple(sorted(self._name(label) for _, label in found)) for found in answers]
-        return [self._name(ask(f"{as_line(text)}\n", 1, 0.0, "strict")[0][1]) for text in texts]
+            found = ([self._number(label) for _, label in answer] for answer in answers)
+            return [tuple(sorted(self._names[i] for i in numbers if i < len(self._names))) for numbers in found]
+        return [self._names[self._number(ask(f"{as_line(text)}\n", 1, 0.0, "strict")[0][1])] for text in texts]
 
-    def _name(self, label: str) -> str:
-        return self._names[int(label.removeprefix(_LABEL))]
+    @staticmethod
+    def _number(label: str) -> int:
+        return int(label.removeprefix(_LABEL))
 
     def size(self) -> int:
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
@@ -91,14 +94,18 @@ def fit_fasttext(
 ) -> Iterator[FastText]:
     """Yield one fit per choice of the grid, or with `only`, the options of a fit, that one.
 
-    The lines are shuffled: fastText reads its file in order, and loses up to 9 points if it is sorted by label.
+    The lines are shuffled: fastText reads its file in order, and loses up to 9 points if it is sorted by label. It
+    skips texts without a label, so they get a label that is none of the names.
+
+    Raises:
+        Exception: fastText fails with all options, as with a high rate it may alone.
     """
     many = not task.exclusive
     rows = list(map(names_of, targets))
     names = sorted({name for row in rows for name in row})
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate([*names, None])}
     lines = [
-        " ".join([*(f"{_LABEL}{numbers[name]}" for name in row), as_line(text)])
+        " ".join([*(f"{_LABEL}{numbers[name]}" for name in row or (None,)), as_line(text)])
         for text, row in zip(texts, rows, strict=True)
     ]
     random.Random(seed).shuffle(lines)
@@ -106,8 +113,18 @@ def fit_fasttext(
         file = Path(folder) / "train.txt"
         file.write_text("\n".join(lines) + "\n", "utf-8")
         grid = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
+        failed: Exception | None = None
+        fits = 0
         for options in grid if only is None else [dict(only)]:
-            yield FastText(file, names, options, many=many, seed=seed)
+            try:
+                fitted = FastText(file, names, options, many=many, seed=seed)
+            except Exception as error:  # such as NaN
+                failed = error
+                continue
+            fits += 1
+            yield fitted
+        if not fits and failed is not None:
+            raise failed
 
 
 fasttext = BaselineKind(

@@ -17,6 +17,7 @@ from mixling.comparison import fast_text
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name, train_all
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness
+from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.speed import Speed, time_predictions
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_examples
@@ -52,7 +53,8 @@ class Comparison:
         held_out: the rows of `split`.
         test: by name, like `speeds`, on rows that no system was trained or chosen on.
         noisy: by name, on these rows with noise; empty without noise.
-        few: the headline metric on these rows by examples per label, and by name.
+        few: the headline metric on these rows by examples per label, and by name; without those that fail there.
+        failed: the systems that failed, in training or on these rows.
         remarks: caveats about the data and the machine.
     """
 
@@ -62,6 +64,7 @@ class Comparison:
     rows: dict[str, int]
     seeds: tuple[int, ...]
     systems: tuple[TrainedSystem, ...]
+    failed: tuple[Failure, ...]
     fits_validation: bool
     held_out: LabeledRows
     test: dict[str, SystemResult]
@@ -112,7 +115,9 @@ def compare(
     extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
     train_rows, validation_rows, test_rows = _read(config, test, log)
 
-    def train_on(train: Dataset, validation: Dataset, folder: Path, *, split_off: bool = False) -> list[TrainedSystem]:
+    def train_on(
+        train: Dataset, validation: Dataset, folder: Path, failures: Failures, *, split_off: bool = False
+    ) -> list[TrainedSystem]:
         return train_all(
             resolved,
             train,
@@ -122,20 +127,26 @@ def compare(
             folder=folder,
             log=log,
             callback=callback,
+            failures=failures,
             encoder=extra,
             split_off=split_off,
         )
 
-    systems = train_on(train_rows, validation_rows, folder)
+    failures = Failures(log)
+    systems = train_on(train_rows, validation_rows, folder, failures)
     task = kind(kind.label_set(train_rows))
     last, curve = LabeledRows.of(test_rows), {}
     for count in few:
         log(f"== {count} examples per label")
         rows = few_per_label(train_rows, count, seed=seeds[0])
         some = split_validation(rows, fraction=config.data.validation_fraction, seed=seeds[0])
-        trained = train_on(*some, folder / f"few-{count}", split_off=True)
-        curve[count] = {name: found.mean for name, found in evaluate_systems(trained, task, last).items()}
+        failed = Failures(log)
+        trained = train_on(*some, folder / f"few-{count}", failed, split_off=True)
+        curve[count] = {name: found.mean for name, found in evaluate_systems(trained, task, last, failed).items()}
     log("== measuring")
+    results = evaluate_systems(systems, task, last, failures)
+    noisy = robustness(systems, task, last, noise, failures) if noise else {}
+    systems = [one for one in systems if one.name not in failures.found]
     split: Literal["test", "held-out"] = "test" if test else "held-out"
     return Comparison(
         task=task,
@@ -144,11 +155,12 @@ def compare(
         rows={"training": len(train_rows), "validation": len(validation_rows), split: len(test_rows)},
         seeds=tuple(seeds),
         systems=tuple(systems),
+        failed=tuple(failures.found.values()),
         fits_validation=config.fits_validation,
         held_out=last,
-        test=evaluate_systems(systems, task, last),
+        test={one.name: results[one.name] for one in systems},
         speeds=time_predictions({one.name: one.answerers[0] for one in systems}, last.texts),  # of the first seed
-        noisy=robustness(systems, task, last, noise) if noise else {},
+        noisy={one.name: noisy[one.name] for one in systems if noise},
         few=curve,
         remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows, split)),
     )

@@ -67,7 +67,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "test": _numbers(found.test[one.name]),
             "speed": asdict(found.speeds[one.name]),
             "noise": noise_values(found.noisy[one.name]) if found.noisy else None,
-            "few": {str(count): values[one.name] for count, values in found.few.items()} or None,
+            "few": {str(count): values.get(one.name) for count, values in found.few.items()} or None,
         }
         for one in found.systems
     ]
@@ -79,6 +79,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "rows": found.rows,
         "seeds": list(found.seeds),
         "results": results,
+        "failed": [asdict(one) for one in found.failed],
         "remarks": list(_notes(found)),
     }
 
@@ -99,7 +100,10 @@ def _tables(found: Comparison) -> list[list[list[str]]]:
         out.append(noise_cells(last, found.noisy))
     if found.few:
         curve = {**{f"{count:,}": values for count, values in found.few.items()}, "all": last}
-        rows = [[count, *(f"{value:.4f}" for value in values.values())] for count, values in curve.items()]
+        rows = [
+            [count, *(f"{values[name]:.4f}" if name in values else "-" for name in last)]
+            for count, values in curve.items()
+        ]
         out.append([["per label", *last], *rows])
     return out
 
@@ -139,6 +143,7 @@ def _cells(found: Comparison) -> list[list[str]]:
             f"{1e3 * speed.p50:.3f}",
         ]
         out.append(row)
+    out += [[one.name, "failed", *["-"] * (len(header) - 2)] for one in found.failed]
     return out
 
 
@@ -153,7 +158,7 @@ def _legend(found: Comparison) -> list[tuple[str, str]]:
         chosen = ", ".join(f"{key.replace('_', ' ')} {_value(value)}" for key, value in one.options.items())
         mean, metric = sum(one.validation) / len(one.validation), found.task.metric.replace("_", " ")
         out.append((one.name, f"{one.about} ({chosen}; {metric} {mean:.4f} on validation, where it was chosen)"))
-    return out
+    return out + [(one.name, f"{one.about}; failed: {one.reason}") for one in found.failed]
 
 
 def _value(value: Any) -> str:
