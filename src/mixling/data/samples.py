@@ -105,21 +105,28 @@ def _names_by_part(code: str, seed: int) -> dict[str, list[str]]:
 def _names(code: str) -> set[str]:
     """Return the names and phrases of a locale without their placeholders ("in {0} years": "in years").
 
-    Tables with aliases, such as those of eras or stand-alone months, are not read: Babel resolves an alias in data that
-    all locales share, so that the Azerbaijani names, once read, appear in German, too.
+    Aliases, which are elsewhere in each version of Babel, are not followed: Babel resolves one in data that all locales
+    share, so that the Azerbaijani names, once read, appear in German, too.
     """
     from babel.localedata import load
 
     data: Any = load(code)
-    tables = [data[name] for name in ("territories", "languages", "scripts", "variants")]
-    tables += [data["currency_names"], data["currency_names_plural"]]
-    tables += [fields for name, fields in data["date_fields"].items() if not name.endswith("narrow")]
-    tables += [data[name]["format"]["wide"] for name in ("months", "days", "day_periods")]
+    lists = ("territories", "languages", "scripts", "variants", "currency_names", "currency_names_plural")
+    tables = [_at(data, name) for name in lists]
+    tables += [_at(data, "date_fields", name) for name in data["date_fields"] if not name.endswith("narrow")]
+    tables += [_at(data, name, "format", "wide") for name in ("months", "days", "day_periods")]
     for name in ("unit_display_names", "unit_patterns", "meta_zones"):
-        tables += [widths.get("long") for widths in data[name].values()]
-    tables += [zone.get("city") for zone in data["time_zones"].values()]
+        tables += [_at(data, name, item, "long") for item in data[name]]
+    tables += [_at(data, "time_zones", zone, "city") for zone in data["time_zones"]]
     names = {" ".join(re.sub(r"\{\d\}", "", text).split()) for text in _texts(tables)}
     return {text for text in names if any(map(str.isalpha, text))}
+
+
+def _at(table: Any, *names: str) -> Any:
+    """Return an entry of nested tables; None if it is absent, or behind an alias."""
+    for name in names:
+        table = table.get(name) if isinstance(table, Mapping) else None
+    return table
 
 
 def _texts(table: Any) -> Iterator[str]:
