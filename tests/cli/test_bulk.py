@@ -65,7 +65,7 @@ def test_a_bad_row_is_named_and_can_be_skipped(call: Call, rows: Path, tmp_path:
     out = f"{tmp_path / 'out'}/"
     done = call("predict", MODEL, rows / "*.jsonl", "-o", out, "--workers", 1)
     assert done.code == 2
-    assert "b.jsonl:2: column 'text' is empty" in done.err
+    assert "b.jsonl:2: column 'text' is null" in done.err
     done = call("predict", MODEL, rows / "*.jsonl", "-o", out, "--workers", 1, "--resume", "--on-bad-row", "skip")
     assert done.code == 0
     assert "1 bad row has an error instead of a prediction\n" in done.err

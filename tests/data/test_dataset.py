@@ -202,6 +202,7 @@ def open_files() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files by /proc")
 def test_the_file_has_no_name_and_goes_with_the_last_view(tmp_path: Path) -> None:
+    gc.collect()  # of what other tests left
     before = open_files()
     view = Dataset.from_examples(many(10), spool_dir=tmp_path, memory_limit=0).subset([3])
     gc.collect()

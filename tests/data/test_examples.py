@@ -76,6 +76,27 @@ def test_sets_of_labels_in_csv(tmp_path: Path) -> None:
     assert [example.target for example in read(path, task="multi_label")] == [("x", "y"), ()]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_texts_without_words_are_texts_and_counted(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    texts = ["", "a", "  ", "b"]
+    if name == "a.csv":
+        path.write_text("text,label\n" + "".join(f"{text},x\n" for text in texts))
+    else:
+        write(path, *({"text": text, "label": "x"} for text in texts))
+    bad = OnBadRow()
+    found = read_examples([path], reader=task_type("classification").reader, columns=ColumnsConfig(), on_bad_row=bad)
+    assert [example.text for example in found] == texts
+    assert "2 texts have no words; they are read like any other" in bad.lines()
+
+
+def test_halves_of_pairs_and_lists_may_have_no_words(tmp_path: Path) -> None:
+    pairs = write(tmp_path / "a.jsonl", {"text": "", "b": "x", "label": 1}, {"text": "", "b": "", "label": 1})
+    assert [example.text for example in read(pairs, text_pair="b")] == [("", "x"), ("", "")]
+    [example] = read(write(tmp_path / "b.jsonl", {"text": [], "label": 1}))
+    assert example.text == []
+
+
 def test_slots(tmp_path: Path) -> None:
     slots = ["B-x", "I-x", "B-x", "O", "B-y z"]
     listed = write(tmp_path / "a.jsonl", {"tokens": list("abcde"), "slots": slots})
@@ -138,7 +159,6 @@ def test_any_values_end_in_a_sound_example_or_a_data_error(
         named = str(path) in str(error)
         assert named
         return
-    assert example.text
     assert isinstance(example.text, str) or all(isinstance(token, str) and token.strip() for token in example.text)
     if example.target is None:
         assert not labeled

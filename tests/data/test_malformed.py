@@ -69,10 +69,9 @@ ROW_PROBLEMS = [
     Case("csv: NUL", "a.csv", "text,label\na,1\nb\0,2\nd,3\n", ("NUL byte", "tr -d '\\000'"), 3, ("a", "d")),
     Case("csv: empty label", "a.csv", "text,label\na,1\nb, \nd,3\n",
          ("column 'label' is empty; enter a label or " + SKIP,), 3, ("a", "d")),
-    Case("csv: empty text", "a.csv", 'text,label\na,1\n" ",2\nd,3\n',
-         ("column 'text' is empty; enter a text or " + SKIP,), 3, ("a", "d")),
-    Case("csv: empty second text", "a.csv", "text,b,label\na,x,1\nb,,2\n", ("column 'b' is empty; enter a text",), 3,
-         (("a", "x"),), pair="b"),
+    Case("json: second text is null", "a.jsonl", jsonl({"text": "a", "b": "", "label": "x"},
+         {"text": "a", "b": None, "label": "y"}), ("column 'b' is null; one without words is an empty string",), 2,
+         (("a", ""),), pair="b"),
     Case("csv: empty name in a set of labels", "a.csv", "text,label\na,x\nb,x||y\n", ("column 'label' is empty",), 3,
          ("a",), task="multi_label"),
     Case("csv: slots and tokens differ", "a.csv", "tokens,slots\na,O\nb c,O\n",
@@ -95,7 +94,7 @@ ROW_PROBLEMS = [
          ("column 'text' is not text but a number (7)", "as a string"), 2, ("t0",)),
     Case("json: text is an object", "a.jsonl", REPEATED + jsonl({"text": {"a": 1}, "label": "x"}),
          ("column 'text' is not text but an object",), 2, ("t0",)),
-    Case("json: text is null", "a.jsonl", REPEATED + jsonl({"text": None, "label": "x"}), ("column 'text' is empty",),
+    Case("json: text is null", "a.jsonl", REPEATED + jsonl({"text": None, "label": "x"}), ("column 'text' is null",),
          2, ("t0",)),
     Case("json: a token is a number", "a.jsonl", REPEATED + jsonl({"text": ["a", 1], "label": "x"}),
          ("column 'text': token 2 is not text but a number (1)",), 2, ("t0",)),
@@ -185,7 +184,7 @@ FILE_PROBLEMS = [
          ("no column 'label'; did you mean 'lable'?", "text, lable", "--label")),
     Case("missing second text", "a.csv", "text,label\na,1\n", ("no column 'textb'", "--text-pair"), pair="textb"),
     Case("missing slots", "a.conll", "a\nb\n", ("no column 'slots'", "--slots"), task="tagging"),
-    Case("every row bad", "a.csv", "text,label\n,1\n,2\n", ("column 'text' is empty",)),
+    Case("every row bad", "a.csv", "text,label\na,\nb,\n", ("column 'label' is empty",)),
 ]
 # fmt: on
 
@@ -237,7 +236,7 @@ def test_a_bad_file_is_never_skipped(tmp_path: Path, case: Case) -> None:
 def test_every_row_skipped_counts_them(tmp_path: Path) -> None:
     case = next(case for case in FILE_PROBLEMS if case.id == "every row bad")
     with pytest.raises(
-        DataError, match=r"no rows are left, 2 were skipped; the first: .*a\.csv:2: column 'text' is empty"
+        DataError, match=r"no rows are left, 2 were skipped; the first: .*a\.csv:2: column 'label' is empty"
     ):
         read(write(tmp_path, case), case, OnBadRow("skip"))
 

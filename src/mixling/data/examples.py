@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
-from mixling.data.values import is_blank, mark_of, row_error, shown_value, string_of, words_of
+from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.text.answers import Answers
 from mixling.text.encoder import Text
@@ -160,7 +160,7 @@ class TextReader(RowReader):
         if columns.text_pair is not None:
             text = (string_of(row, columns.text), string_of(row, columns.text_pair))
         elif isinstance(value, list):
-            text = words_of(row, columns.text)
+            text = words_of(row, columns.text) if value else []
         else:
             text = string_of(row, columns.text)
         value = self.label_value(row)
@@ -194,7 +194,7 @@ def read_examples(
 ) -> Iterator[Example]:
     """Stream the examples of files and hub data sets, in order.
 
-    A text is a string, unchanged, or (unless it is one of a pair) a list of tokens; it is never empty.
+    A text is a string, unchanged, or (unless it is one of a pair) a list of tokens; it may have no words.
 
     Args:
         sources: files and hub data sets that `read_rows` reads.
@@ -245,6 +245,7 @@ def read_blocks(
         for row in read.rows(_rows_or_blocks(items, read if has_blocks else None), on_bad_row):
             if isinstance(row, ExampleBlock):
                 empty = False
+                on_bad_row.without_words += sum(map(has_no_words, row.texts))
                 yield row
                 continue
             if not (row.own_columns or checked):
@@ -262,6 +263,7 @@ def read_blocks(
                 on_bad_row(error)
                 continue
             empty = False
+            on_bad_row.without_words += has_no_words(example.text)
             yield example
     if empty:
         first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
@@ -292,7 +294,7 @@ def _block(rows: RowBlock, read: RowReader | None) -> ExampleBlock | None:
         return None
     texts: list[Any] = [row.get(columns.text) for row in rows.values]
     values = [row.get(columns.label) for row in rows.values]
-    if set(map(type, texts)) != {str} or "" in texts or any(map(str.isspace, texts)):
+    if set(map(type, texts)) != {str}:
         return None
     try:
         return ExampleBlock(texts, read.targets(values, rows.path, rows.line), rows.path, rows.line)

@@ -51,14 +51,26 @@ def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:
     return ""
 
 
-def string_of(row: Row, column: str) -> str:
-    """Return the text in a column; raise a DataError if it is empty or not a string."""
+def string_of(row: Row, column: str, *, needs_words: bool = False) -> str:
+    """Return the text in a column, which may be one of no words.
+
+    Raises:
+        DataError: there is none, or it is not a string, or has no words and `needs_words`.
+    """
     value = row.values.get(column)
-    if is_blank(value):
-        raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
+    if value is None:
+        hint = "" if needs_words else "; one without words is an empty string"
+        raise row_error(row, f"column {column!r} is null{hint}; enter a text {SKIP}")
     if not isinstance(value, str):
         raise row_error(row, f"column {column!r} is not text but {shown_value(value)}; write it as a string {SKIP}")
+    if needs_words and is_blank(value):
+        raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
     return value
+
+
+def has_no_words(text: Any) -> bool:
+    """Return whether a text, list of words or pair of texts is empty or blank."""
+    return not text or text.isspace() if isinstance(text, str) else all(map(has_no_words, text))
 
 
 def words_of(row: Row, column: str) -> list[str]:

@@ -103,10 +103,10 @@ class _Plain:
                 raise DataError(message, path=row.path)
 
     def pairs(self, row: Row, *, labeled: bool, training: bool) -> list[Pair]:
-        source = self.prefix + string_of(row, self.columns.source)
+        source = self.prefix + string_of(row, self.columns.source, needs_words=True)
         target = row.values.get(self.columns.target)
         if labeled:
-            target = string_of(row, self.columns.target)
+            target = string_of(row, self.columns.target, needs_words=True)
         elif not isinstance(target, str) or is_blank(target):
             target = None
         group = None if self.columns.group is None else row.values.get(self.columns.group)

@@ -62,11 +62,9 @@ class QuestionReader(RowReader):
         if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
             got = shown_value(name)
             raise row_error(row, f"column 'id' is {got}; a string or an integer is allowed; correct it {SKIP}")
-        text = (string_of(row, columns.question), string_of(row, columns.context))
+        question = string_of(row, columns.question, needs_words=True)
+        text = (question, string_of(row, columns.context, needs_words=True))
         answers = None
-        for column, content in zip((columns.question, columns.context), text, strict=True):
-            if not content.strip():
-                raise row_error(row, f"column {column!r} is empty; enter a text {SKIP}")
         value = read_cell(row.values.get(self.column("answers", row) or ""))
         start = row.values.get(_START)
         if isinstance(value, str) and not is_blank(start):

@@ -61,6 +61,7 @@ class OnBadRow:
     """Handles bad rows: raises their errors, or counts them and keeps the first `keep` messages.
 
     Attributes:
+        without_words: texts that are empty or blank, which are read as any other.
         notes: what readers decided by themselves, a sentence each; see `note`.
         counts: how many lines and rows each file has, a sentence each.
     """
@@ -69,6 +70,7 @@ class OnBadRow:
     keep: int = 5
     skipped: int = 0
     messages: list[str] = field(default_factory=list)
+    without_words: int = 0
     notes: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
 
@@ -98,7 +100,10 @@ class OnBadRow:
     def lines(self, what: str = "bad rows") -> list[str]:
         """Return the lines for the user once the rows are read: the counts, the notes, and what was skipped."""
         skipped = f"{self.skipped} {what} were skipped, among them: " + "; ".join(self.messages[:_SHOWN])
-        return [*self.counts, *self.notes, *([skipped] if self.skipped else [])]
+        number = self.without_words
+        have = "1 text has no words; it is read" if number == 1 else f"{number:,} texts have no words; they are read"
+        empty = [f"{have} like any other"] if number else []
+        return [*self.counts, *self.notes, *empty, *([skipped] if self.skipped else [])]
 
 
 def nul_error(path: str, line: int) -> DataError:
