@@ -49,6 +49,7 @@ GZIP = gzip.compress(labeled(*map(str, range(2000))).encode(), mtime=0)
 STORED = gzip.compress(labeled("x", "y", "z").encode(), compresslevel=0, mtime=0)
 DAMAGED, NOT_UTF_8 = STORED.replace(b'"label": "y"', b'"labem": "y"'), STORED.replace(b'"y"', b'"\xff"')
 REPEATED = labeled("x")
+ROW = REPEATED.strip()
 TAGGED = {"task": "tagging", "left": (["a"],)}
 
 # fmt: off
@@ -161,7 +162,13 @@ FILE_PROBLEMS = [
          ("ends inside a UTF-16 character",)),
     Case("utf-16 with half a pair", "a.csv", "text,label\na,1\n\ud800,2\n".encode("utf-16", "surrogatepass"),
          ("character 1 is a lone UTF-16 surrogate",), 3),
-    Case("json array", "a.json", '\n[{"text": "a"}]\n', ("is a JSON array", "jq -c '.[]'"), 2),
+    Case("json array of lists", "a.json", '\n[["a", "x"]]\n', ("columns have no names", 'orient="records"'), 1),
+    Case("json array without its end", "a.json", f"[{ROW},\n", ("column 1: bad JSON", "an array of objects"), 2),
+    Case("json array without a comma", "a.json", f"[{ROW}\n{ROW}]", ("a comma or ] is missing",), 2),
+    Case("json arrays", "a.json", f"[{ROW}]\n[{ROW}]", ("something follows the array",), 2),
+    Case("empty json array", "a.json", "[\n]", ("is an empty array",)),
+    Case("json with several tables", "a.json", '{"train": [{"text": "a"}], "test": [{"text": "a"}]}',
+         ("has the tables train, test", "jq -c '.train[]'", "> train.jsonl")),
     Case("truncated gzip", "a.jsonl.gz", GZIP[: len(GZIP) // 2], ("gzip file is truncated", "download it again")),
     Case("gzip with damaged data", "a.jsonl.gz", GZIP[:-8] + bytes(8), ("gzip file is damaged",)),
     Case("gzip with a damaged byte in a row", "a.jsonl.gz", DAMAGED, ("gzip file is damaged", "download it again")),

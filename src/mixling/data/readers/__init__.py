@@ -1,7 +1,8 @@
 """Stream the rows of CSV, TSV, JSONL, Parquet and CoNLL files (each also gzipped) and of hub data sets.
 
-Each format has a module here; file name extensions are defined in `_FORMATS`. A `.json` file that begins like SQuAD's
-is read at once, with a row for each question; fastText's and CoNLL's files are recognized by their first lines, too.
+Each format has a module here; file name extensions are defined in `_FORMATS`. JSON that is not one object per line
+(arrays, pandas' tables, SQuAD's files) is read at once; fastText's and CoNLL's files are recognized by their first
+lines, too.
 
 Errors of single rows go to `OnBadRow`, which raises or counts them. Errors of the file (truncated gzip, bytes that are
 not UTF-8, a bad header, a corrupt footer) are always raised, since rows could be lost unnoticed.
@@ -157,12 +158,12 @@ def _items(
     if kind == "text":
         raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
     if kind == "jsonl":
-        from mixling.data.readers.jsonl import read_jsonl
+        from mixling.data.readers.json_documents import read_json
         from mixling.data.readers.squad import is_squad, read_squad
 
         if is_squad(data):
             return read_squad(data, name, on_bad_row)
-        return read_jsonl(length.of(read_texts(data, name)), name, on_bad_row)
+        return read_json(data, name, on_bad_row, length.of)
     texts = length.of(read_texts(data, name))
     if kind == "conll":
         from mixling.data.readers.conll import read_conll

@@ -24,7 +24,7 @@ def read_jsonl(texts: Texts, path: str, on_bad_row: OnBadRow, *, is_part: bool =
         is_part: the lines are a part of the file, which may be empty.
 
     Raises:
-        DataError: the file is an array or empty; or a line is not an object, unless `on_bad_row` skips it.
+        DataError: the file is empty; or a line is not an object, unless `on_bad_row` skips it.
     """
     empty = not is_part
     for first, text in texts:
@@ -35,9 +35,6 @@ def read_jsonl(texts: Texts, path: str, on_bad_row: OnBadRow, *, is_part: bool =
         for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
             if not line.strip():
                 continue
-            if empty and line.lstrip()[0] == "[":
-                message = "is a JSON array; convert it to one object per line: jq -c '.[]' OLD.json > NEW.jsonl"
-                raise DataError(message, path=path, line=number)
             empty = False
             if (objects := _objects(line, path, number)) is not None:
                 yield Row(objects[0], path, number, own_columns=True)

@@ -20,7 +20,9 @@ from mixling.errors import DataError
 from mixling.text.answers import Answers
 
 MAX_SQUAD_BYTES = 1 << 29  # decompressed; Python objects take several times as much
-_HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
+_HEAD = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[(?!\s*(?:\[|\{\s*"(?!paragraphs|title)))'
+)
 _STARTED = '{"text": [...], "start": [...]}, or a column answer_start beside the text'
 _ANSWERS = (
     'allowed: a text that occurs once in the context, or a list of such; {"text": [...], "start": [...]}; SQuAD\'s '
@@ -48,9 +50,14 @@ def read_squad(data: BinaryIO, path: str, on_bad_row: OnBadRow) -> Iterator[Row]
         DataError: the file is not JSON in this format; or a paragraph or question is incomplete, or an id occurs twice,
             unless `on_bad_row` skips it.
     """
+    yield from rows_of_squad(_parsed(data, path), path, on_bad_row)
+
+
+def rows_of_squad(values: Any, path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
+    """Stream the rows of a parsed file, as `read_squad` does."""
     seen: set[str] = set()
     number = 0
-    for location, article in _items(_parsed(data, path), "data", "", path):
+    for location, article in _items(values, "data", "", path):
         for inner, paragraph in _items(article, "paragraphs", location, path):
             try:
                 context = _text(paragraph, "context", inner, path)
