@@ -27,7 +27,7 @@ def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter
         [line] = label_remarks(dataset([(label,) for label in labels]), several=True)
         assert line.endswith(f": {option} divides them")
     [line] = label_remarks(dataset(labels), several=False, in_python=True)
-    assert "y = [label.split('" in line
+    assert "for part in label.split('" in line
     assert "--" not in line
 
 

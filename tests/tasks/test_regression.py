@@ -260,7 +260,7 @@ def test_wrong_numbers_are_named() -> None:
     for wrong in (math.nan, "x", True, None):
         with pytest.raises(DataError, match=r"<fit>:1: got .* a finite number is required"):
             TextRegressor().fit(["a", "b"], [1.0, wrong])  # type: ignore[list-item]
-    with pytest.raises(DataError, match=r"0\.5 is of type float; .*TextRegressor"):
+    with pytest.raises(DataError, match=r"0\.5 has a fraction; .*TextRegressor"):
         TextClassifier().fit(["a", "b"], [0.5, 1.5])
 
 

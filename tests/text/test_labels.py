@@ -122,3 +122,31 @@ def test_the_file_needs_no_training_packages() -> None:
     code = "import sys, mixling.text.labels; sys.exit(any(m in sys.modules for m in ('torch', 'sklearn', 'seqeval')))"
     source = Path(__file__).resolve().parents[2] / "src"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(source)}).returncode == 0
+
+
+def test_types_and_columns_are_kept() -> None:
+    types = {"1": "integer", "true": "boolean", "10": "number"}
+    labels = LabelSet.from_labels(["1", "true", "10", "x", "1"], "single", types={**types, "7": "integer"})
+    assert labels.types == types
+    again = LabelSet.from_dict(json.loads(json.dumps(labels.to_dict())))
+    assert again == labels
+    values = [again.value(name) for name in again.names]
+    assert values == [1, 10.0, True, "x"]
+    assert list(map(type, values)) == [int, float, bool, str]
+    matrix = LabelSet.from_labels(["2", "0"], "multi", types=dict.fromkeys("012", "integer"), columns="012")
+    assert matrix.to_dict() == {"kind": "multi", "names": ["0", "2"], "types": "integer", "columns": ["0", "1", "2"]}
+    assert LabelSet.from_dict(matrix.to_dict()) == matrix
+    assert matrix.value("1") == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"types": "float"}, {"types": "integer"}, {"types": {"a": "boolean"}}, {"types": {"1": 3}}, {"types": 3},
+        {"types": {"1": "integer", "b": "integer"}}, {"columns": "1a"}, {"columns": ["1"]}, {"columns": ["1", "a", 3]},
+        {"columns": ["1", "a", "a"]}, {"types": {"1": ["integer"]}},
+    ],
+)  # fmt: skip
+def test_damaged_types_are_refused(more: dict[str, object]) -> None:
+    with pytest.raises(ModelFileError, match=r"^label"):
+        LabelSet.from_dict({"kind": "single", "names": ["1", "a"], **more})

@@ -62,6 +62,8 @@ class ExampleColumns:
     def __init__(self, pairs: bool | None, spool_dir: Path | None, memory_limit: int) -> None:
         self.file: _SpoolFile | None = None
         self.names: list[str] = []  # of the labels
+        self.label_types: dict[str, str] = {}
+        self.label_columns: tuple[str, ...] = ()
         self.ids = array("i")  # id of the label; with tuples, the ids of all their items, concatenated
         self.ends: array[int] | None = None  # (len,) ends of the tuples in `ids`; None without tuples
         self.hashes, self.groups = array("Q"), array("Q")  # of the texts; of the names of groups, if there are groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar, overload
 
@@ -44,6 +44,8 @@ class Dataset(Sequence[Example]):
         pairs: bool | None = None,
         spool_dir: Path | None = None,
         memory_limit: int = 256 << 20,
+        label_types: Mapping[str, str] | None = None,
+        label_columns: Sequence[str] = (),
     ) -> Dataset:
         """Read all examples.
 
@@ -52,12 +54,14 @@ class Dataset(Sequence[Example]):
             pairs: whether the texts must be pairs; by default, whether the first one is.
             spool_dir: the folder of the temporary file; by default the system's.
             memory_limit: bytes that the texts may occupy before they are moved to the file.
+            label_types, label_columns: as `types` and `columns` of `LabelSet`.
 
         Raises:
             DataError: an example has another schema than earlier ones.
             StorageError: the temporary file cannot be written.
         """
         columns = ExampleColumns(pairs, spool_dir, memory_limit)
+        columns.label_types, columns.label_columns = dict(label_types or {}), tuple(label_columns)
         for item in examples:
             if isinstance(item, Example):
                 columns.add(item)
@@ -85,6 +89,16 @@ class Dataset(Sequence[Example]):
     def schema(self) -> Schema:
         """The properties that all examples share."""
         return self._columns.schema
+
+    @property
+    def label_types(self) -> Mapping[str, str]:
+        """What labels are in Python, if they are no strings."""
+        return self._columns.label_types
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The names of the columns of the indicator matrix that the targets were."""
+        return self._columns.label_columns
 
     @property
     def spooled(self) -> bool:

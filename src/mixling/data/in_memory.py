@@ -6,11 +6,12 @@ In messages, a name in angle brackets replaces that of a file, and items are cou
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from mixling.data.cells import read_cell
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.number_codes import LARGEST, as_number
@@ -19,6 +20,7 @@ from mixling.data.values import kinds_problem, slots_problem, words_problem
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
+from mixling.text.labels import LABEL_TYPES
 
 LabeledTexts = tuple[list[Any], list[Target]]
 """Texts, and their targets."""
@@ -43,13 +45,41 @@ def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool)
             names.append(_names(target, many=many))
             problem = _problem(text)
             for label in map(plain_label, target if many else [target]):
+                label = int(label) if isinstance(label, float) else label
                 if message := kinds_problem(label_name(label), label, kinds):
                     problem = problem or f"got the label {message}"
         except DataError as error:
             problem = str(error)
         if problem:
             raise DataError(problem, path=where, line=number)
+    check_words(texts, where)
     return texts, names
+
+
+def label_types(labels: Iterable[Any]) -> dict[str, str]:
+    """Return what labels are that are no strings, by their names, as `LabelSet.types`."""
+    types: dict[str, str] = {}
+    for label in map(plain_label, labels):
+        kind = next((name for name, kind in LABEL_TYPES.items() if isinstance(label, kind)), "")
+        if isinstance(label, bool):
+            kind = "boolean"
+        if kind and types.get(name := label_name(label)) != "number":  # 1.0 beside 1
+            types[name] = kind
+    return types
+
+
+def structured(targets: list[Any]) -> list[Any]:
+    """Return targets with lists in place of arrays, and of strings if all of them are lists that are written as text.
+
+    Lists of one label each that were written as text are their labels, as in files.
+    """
+    targets = [item.tolist() if isinstance(item, np.ndarray) and item.ndim == 1 else item for item in targets]
+    if not targets or not all(isinstance(item, str) for item in targets):
+        return targets
+    lists = list(map(read_cell, targets))
+    if not all(isinstance(item, list) for item in lists):
+        return targets
+    return [item[0] for item in lists] if all(len(item) == 1 for item in lists) else lists
 
 
 def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTexts:
@@ -69,6 +99,7 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
         if problem:
             raise DataError(problem, path=where, line=row)
         numbers.append(number)
+    check_words(texts, where)
     return texts, numbers
 
 
@@ -134,15 +165,54 @@ def listed(items: Any, what: str) -> list[Any]:
 
 
 def unpacked(words: Any) -> Any:
-    """Convert a tuple or array of words to a list; return other values unchanged."""
+    """Convert a tuple or array of words, or a list that is written as text, to a list; return others unchanged."""
+    if isinstance(words, str):
+        found = read_cell(words)
+        return found if isinstance(found, list) else words
     return list(words) if isinstance(words, tuple | np.ndarray) else words
 
 
-def store_rows(rows: LabeledTexts, where: str, *, pairs: bool | None = None) -> Dataset:
-    """Return a data set of examples; `pairs` as for `Dataset.from_examples`."""
+def check_words(texts: Iterable[Any], where: str) -> None:
+    """Check that lists of words are not pairs of texts, or parts of a text: the words of all of them contain blanks.
+
+    Raises:
+        DataError: they do.
+    """
+    first: Any = None
+    for text in texts:
+        if not isinstance(text, list) or not any(isinstance(word, str) and len(word.split()) > 1 for word in text):
+            return
+        first = text if first is None else first
+    if first is not None:
+        got = f"each text is a list whose words contain blanks, such as {shown(first)}"
+        remedy = "a pair of texts is a tuple: [tuple(pair) for pair in X]" if len(first) == 2 else "join the parts"
+        raise DataError(f"{got}; {remedy}, or split each text into its words", path=where)
+
+
+def check_no_pairs(texts: Any) -> None:
+    """Check that texts to predict for are not pairs in lists, of which both parts are several words.
+
+    Raises:
+        DataError: all of them are.
+    """
+    if isinstance(texts, list) and all(isinstance(text, list) and len(text) == 2 for text in texts):
+        if not all(isinstance(part, str) and len(part.split()) > 1 for text in texts for part in text):
+            return
+        check_words(texts, "<predict>")
+
+
+def store_rows(
+    rows: LabeledTexts,
+    where: str,
+    *,
+    pairs: bool | None = None,
+    types: Mapping[str, str] | None = None,
+    columns: Sequence[str] = (),
+) -> Dataset:
+    """Return a data set of examples; `pairs`, `types` and `columns` as for `Dataset.from_examples`."""
     texts, targets = rows
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
-    return Dataset.from_examples(examples, pairs=pairs)
+    return Dataset.from_examples(examples, pairs=pairs, label_types=types, label_columns=columns)
 
 
 def _problem(text: Any) -> str:
@@ -208,12 +278,22 @@ def label_name(label: Any) -> str:
     """Return the name under which a label is saved.
 
     Raises:
-        DataError: the label is neither a string, an integer nor a boolean.
+        DataError: the label is neither a string, a whole number nor a boolean.
     """
     label = plain_label(label)
     if isinstance(label, bool):
         return "true" if label else "false"
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
     if isinstance(label, int | str):
         return str(label)
-    got = f"label {label!r} is of type {type(label).__name__}; allowed: a string, an integer or a boolean"
-    raise DataError(f"{got}; to predict numbers use TextRegressor" if isinstance(label, float) else got)
+    allowed = "allowed: a string, a whole number or a boolean"
+    if label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label):
+        raise DataError(f"the label is missing ({label}); give each text one, or leave the text out")
+    if isinstance(label, float):
+        raise DataError(
+            f"label {label!r} has a fraction; {allowed}; of codes, such as versions, make strings with map(str, y); "
+            "to predict numbers use TextRegressor"
+        )
+    remedy = "; decode it: label.decode()" if isinstance(label, bytes) else ""
+    raise DataError(f"label {shown(label)} is of type {type(label).__name__}; {allowed}{remedy}")

@@ -58,7 +58,7 @@ def _joined_labels(counts: Mapping[str, int], *, several: bool, in_python: bool 
         option = "" if delimiter == LABEL_DELIMITER else f"--label-delimiter {shlex.quote(sign)}"
         remedy = " ".join(filter(None, ["" if several else "--task multi_label", option])) + " divides them"
         if in_python:
-            remedy = f"y = [label.split('{sign}') for label in y] divides them"
+            remedy = f"y = [[part.strip() for part in label.split('{sign}')] for label in y] divides them"
         got = "1 label looks" if len(sets) == 1 else f"{len(sets):,} labels look"
         yield f"{got} like several that are joined by '{sign}', such as '{example}' ({rows:,} examples): {remedy}"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from abc import ABC
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator
 from mixling.config import merge
 from mixling.data.dataset import Dataset
 from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, store_rows, unlabeled_texts
+from mixling.data.label_remarks import label_remarks
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.hub import on_hub
@@ -84,9 +86,14 @@ class Estimator(BaseEstimator, ABC):
         sample_weight: Any,
         teacher: Any = None,
         unlabeled: Iterable[Any] = (),
+        types: Mapping[str, str] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         weights = checked_weights(sample_weight, len(rows[0]))
-        train = store_rows(rows, FIT)
+        train = store_rows(rows, FIT, types=types, columns=columns)
+        if (kind := task_type(task)).has_labels:
+            for line in label_remarks(train, several=not kind.exclusive, in_python=True):
+                warnings.warn(f"{FIT}: {line}", stacklevel=3)
         pairs = train.schema.pairs
         if validation_rows is None:
             train, validation = split_validation(
@@ -162,7 +169,7 @@ class Estimator(BaseEstimator, ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Load a run folder, a `model.onnx` or `hf:NAME[@REVISION]`; labels become strings.
+        """Load a run folder, a `model.onnx` or `hf:NAME[@REVISION]`; of `mixling train`, labels are strings.
 
         Only files that a run writes are read, and no links, so that pickles and `save` contain nothing else.
 

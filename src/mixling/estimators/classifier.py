@@ -8,8 +8,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mixling.data.in_memory import COLLECTIONS, label_name, labeled_rows, listed, plain_label, score_weights
-from mixling.errors import DataError
+from mixling.data.in_memory import (
+    COLLECTIONS,
+    check_no_pairs,
+    label_name,
+    label_types,
+    labeled_rows,
+    listed,
+    score_weights,
+    structured,
+)
+from mixling.errors import DataError, shown
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.estimators.indicators import IndicatorFormat
 from mixling.tasks.classification import Classification
@@ -20,9 +29,10 @@ from mixling.text.encoder import Text
 class TextClassifier(ClassifierMixin, Estimator):
     """Classify texts, pairs of texts (tuples) or pre-split texts (lists of words).
 
-    A target is a string, an integer or a boolean. For multi-label classification it is a collection of strings, or a
-    row of an indicator matrix (n, C) of 0 and 1, a NumPy array or a SciPy sparse matrix, whose labels are the column
-    numbers.
+    A target is a string, a whole number or a boolean. For multi-label classification it is a collection of these, or a
+    row of an indicator matrix (n, C) of 0 and 1: a NumPy array, a SciPy sparse matrix or a list of lists, whose labels
+    are the column numbers, or a table such as `df[["billing", "login"]]`, whose labels are the names of the columns.
+    Strings that are lists, as in a cell of a file, are read as such. Saved models keep the kind of the labels.
 
     Args:
         model: the name of a preset, or a TOML file; None: chosen by the number and length of the examples.
@@ -33,7 +43,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         config: nested values of `RunConfig` that override all others, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
-        classes_: (C,) the labels in the order of `predict_proba`'s columns; 0 to C - 1 for an indicator matrix.
+        classes_: (C,) the labels in the order of `predict_proba`'s columns; those of an indicator matrix's columns.
         metrics_: of the exported model on the validation examples.
     """
 
@@ -60,24 +70,37 @@ class TextClassifier(ClassifierMixin, Estimator):
             DataError: the texts or labels cannot be used.
         """
         indicators = IndicatorFormat.of(y, FIT)
-        targets = listed(y, "targets") if indicators is None else indicators.sets(y, FIT)
+        targets = structured(listed(y, "targets")) if indicators is None else indicators.sets(y, FIT)
         many = indicators is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
+        if many and (self.config or {}).get("task") == Classification.name:
+            targets, many = _single(targets, FIT), False
         if indicators is not None and targets and not any(targets):
             raise DataError("the indicator matrix has no 1; give a text with a label", path=FIT)
         rows = labeled_rows(X, targets, FIT, many=many)
-        if validation is not None and indicators is not None:
-            validation = validation[0], indicators.sets(validation[1], VALIDATION)
-        validation_rows = None if validation is None else labeled_rows(*validation, VALIDATION, many=many)
+        validation_rows = None
+        if validation is not None:
+            validation_rows = labeled_rows(
+                validation[0], self._targets(validation[1], VALIDATION, indicators, many=many), VALIDATION, many=many
+            )
+        columns = () if indicators is None else indicators.labels
+        flat = [*(item for target in targets for item in target), *columns] if many else targets
         self._fit(
-            (MultiLabel if many else Classification).name, rows, validation_rows, sample_weight, teacher, unlabeled
+            (MultiLabel if many else Classification).name,
+            rows,
+            validation_rows,
+            sample_weight,
+            teacher,
+            unlabeled,
+            types=label_types(flat),
+            columns=tuple(map(label_name, columns)),
         )
-        flat = [item for target in targets for item in target] if many else targets
-        self._set_classes({label_name(item): plain_label(item) for item in flat}, indicators)
+        self._set_classes(indicators)
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
         """Return the most probable labels (n,); for multi-label a list of tuples, or a matrix if `fit` got one."""
         if not self.predictor_.task.exclusive:
+            check_no_pairs(X)
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
             return sets if self._indicators is None else self._indicators.matrix(sets)
@@ -85,11 +108,12 @@ class TextClassifier(ClassifierMixin, Estimator):
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
         """Return probabilities (n, C), columns as in `classes_`; 0 for a label without examples in training."""
+        check_no_pairs(X)
         found = self.predictor_.predict_proba(X)
         if self._indicators is None:
             return found[:, self._columns]
-        out = np.zeros((len(found), self._indicators.columns), found.dtype)
-        out[:, list(self._original.values())] = found
+        out = np.zeros((len(found), len(self._indicators.labels)), found.dtype)
+        out[:, [self._indicators.labels.index(label) for label in self._original.values()]] = found
         return out
 
     def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
@@ -99,25 +123,52 @@ class TextClassifier(ClassifierMixin, Estimator):
             DataError: the texts, targets or weights cannot be used, or there are none.
         """
         many = not self.predictor_.task.exclusive
-        texts, targets = labeled_rows(
-            X, y if self._indicators is None else self._indicators.sets(y, SCORE), SCORE, many=many
-        )
+        texts, targets = labeled_rows(X, self._targets(y, SCORE, self._indicators, many=many), SCORE, many=many)
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
 
-    def _set_classes(self, original: dict[str, Any], indicators: IndicatorFormat | None = None) -> None:
-        self._indicators = indicators
-        names = self.predictor_.labels.names
-        self._original = {name: original.get(name, name) for name in names}
+    @staticmethod
+    def _targets(y: Any, where: str, indicators: IndicatorFormat | None, *, many: bool) -> list[Any]:
+        """Return targets like those that `fit` got."""
+        if indicators is not None:
+            return indicators.sets(y, where)
+        if many and IndicatorFormat.of(y, where) is not None:
+            raise DataError("got an indicator matrix, but the model was fitted on sets of labels", path=where)
+        targets = structured(listed(y, "targets"))
+        return (
+            targets if many or not any(isinstance(item, COLLECTIONS) for item in targets) else _single(targets, where)
+        )
+
+    def _set_classes(self, indicators: IndicatorFormat | None = None) -> None:
+        """Set the labels from the model file, in which they have the kind that they had in `fit`."""
+        labels = self.predictor_.labels
+        names = labels.names
+        self._original = {name: labels.value(name) for name in names}
         values = list(self._original.values())
         kinds = {type(value) for value in values}
         order = sorted(range(len(values)), key=lambda i: values[i] if len(kinds) == 1 else names[i])
         self._columns = np.array(order)
         self.classes_ = np.array([values[i] for i in order], dtype=None if len(kinds) == 1 else object)
+        if indicators is None and labels.columns:
+            indicators = IndicatorFormat(tuple(map(labels.value, labels.columns)))
+        self._indicators = indicators
         if indicators is not None:
-            self.classes_ = np.arange(indicators.columns)
+            self.classes_ = np.array(indicators.labels)
 
     def _loaded(self) -> None:
-        self._set_classes({})
+        self._set_classes()
+
+
+def _single(targets: list[Any], where: str) -> list[Any]:
+    """Return the label of each list of one label.
+
+    Raises:
+        DataError: a list has none, or several.
+    """
+    for row, target in enumerate(targets):
+        if not isinstance(target, COLLECTIONS) or len(target) != 1:
+            needed = "one label is required: targets are either single labels or collections of labels, not both"
+            raise DataError(f"got {shown(target)}; {needed}", path=where, line=row)
+    return [next(iter(target)) for target in targets]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from mixling.data.in_memory import numbered_rows, score_weights
+from mixling.data.in_memory import check_no_pairs, numbered_rows, score_weights
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.tasks.regression import Regression
 from mixling.text.encoder import Text
@@ -44,6 +44,7 @@ class TextRegressor(RegressorMixin, Estimator):
 
     def predict(self, X: Iterable[Text]) -> npt.NDArray[np.float64]:
         """Return the number of each text (n,), in the unit of `y`."""
+        check_no_pairs(X)
         return np.array([item.value for item in self.predictor_.predict_stream(X)], np.float64)
 
     def score(self, X: Iterable[Text], y: Iterable[float], sample_weight: Any = None) -> float:

@@ -205,7 +205,9 @@ class Task(Objective, Presentation, Baselines):
         Raises:
             DataError: the labels cannot be learned.
         """
-        return LabelSet.from_labels(train.label_counts(), cls.kind)
+        return LabelSet.from_labels(
+            train.label_counts(), cls.kind, types=train.label_types, columns=train.label_columns
+        )
 
     def check(self) -> None:
         """Check the labels.

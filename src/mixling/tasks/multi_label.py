@@ -137,7 +137,8 @@ class MultiLabel(Task):
         Raises:
             DataError: they are rows of an indicator matrix of two columns, read as sets.
         """
-        if set(train.label_counts()) == {"0", "1"} and all(len(names_of(target)) == 2 for target in train.targets):
+        two = set(train.label_counts()) == {"0", "1"} and not train.label_columns
+        if two and all(len(names_of(target)) == 2 for target in train.targets):
             got = "every list of labels is [0, 1] or [1, 0], as in an indicator matrix"
             raise DataError(f"{got}; name its labels in their order with --labels a,b", path=train.where(0)[0])
         return super().label_set(train)

@@ -53,6 +53,9 @@ def check_many(items: object, what: str) -> None:
         shape = "" if dimensions == 1 else f" of {dimensions} dimensions"
         columns = list(getattr(items, "columns", ()))
         remedy = f"; give one of its columns, such as df[{columns[0]!r}]" if columns else ""
+        if what == "texts" and dimensions == 2 and getattr(items, "shape", (0, 0))[1] == 2:
+            pairs = f"list(zip(df[{columns[0]!r}], df[{columns[1]!r}]))" if columns else "list(map(tuple, X))"
+            remedy += f"; for pairs of texts give {pairs}"
         raise DataError(f"got one {type(items).__name__}{shape}, not a list of {what}{remedy}")
 
 
