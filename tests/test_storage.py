@@ -20,6 +20,7 @@ from mixling.errors import StorageError
 from mixling.storage import (
     append,
     check_sha256,
+    locked,
     read_json,
     remove,
     remove_leftovers,
@@ -193,15 +194,40 @@ def test_standard_output_by_name_adds_to_the_file_that_a_shell_opened(tmp_path: 
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])
-def test_of_a_symbolic_link_the_target_is_replaced(tmp_path: Path, there: bool) -> None:
+def test_a_symbolic_link_is_replaced_and_its_target_is_unchanged(tmp_path: Path, there: bool) -> None:
     (tmp_path / "data").mkdir()
     if there:
         (tmp_path / "data" / "real").write_text("old")
     (tmp_path / "link").symlink_to(Path("data") / "real")
     write_atomic(tmp_path / "link", "new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "data" / "real").read_text() == "new"
-    assert os.listdir(tmp_path / "data") == ["real"]
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").read_text() == "new"
+    assert os.listdir(tmp_path / "data") == (["real"] if there else [])
+    assert not there or (tmp_path / "data" / "real").read_text() == "old"
+
+
+def test_nothing_of_a_locked_folder_is_written_through_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("old")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (".lock.json", "metrics.jsonl"):
+        (folder / name).symlink_to(elsewhere / "precious")
+    (folder / "refit").symlink_to(elsewhere)
+    with locked(folder):
+        assert not (folder / ".lock.json").is_symlink()
+        with pytest.raises(StorageError, match="symbolic link"):
+            append(folder / "metrics.jsonl", "x")
+        with pytest.raises(StorageError, match=r"metrics.jsonl: could not be written|symbolic link"):
+            append(folder / "refit" / "precious", "x")
+        with pytest.raises(StorageError, match="refit: is a symbolic link"):
+            write_atomic(folder / "refit" / "precious", "x")
+        with pytest.raises(StorageError, match="refit: is a symbolic link"), locked(folder / "refit"):
+            pass
+    assert os.listdir(elsewhere) == ["precious"]
+    assert (elsewhere / "precious").read_text() == "old"
+    write_atomic(folder / "refit" / "precious", "new")  # of a folder that is not locked, the way is the user's
 
 
 def test_text_is_added_and_files_are_removed_with_problems_reported(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ MAX_JSON = 64 << 20  # bytes, mostly labels
 JSON_FORMAT = 2  # of JSON files with a checksum; format 1 has none
 LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and that process
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
+_LOCKED: list[Path] = []  # the folders that this process writes to
 _SUFFIX = ".part"  # of temporary files that `remove_leftovers` may remove
 
 
@@ -28,17 +29,20 @@ _SUFFIX = ".part"  # of temporary files that `remove_leftovers` may remove
 def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name when the block ends without an error, or never.
 
-    Writes a temporary file in the same folder, calls fsync, renames it, and calls fsync on the folder. The target of a
-    symbolic link is replaced. Pipes and devices such as /dev/stdout are written directly.
+    Writes a temporary file in the same folder, calls fsync, renames it, and calls fsync on the folder. A symbolic link
+    is replaced, and what it points to is unchanged: whoever sends a folder could point to any file. Pipes and devices
+    such as /dev/stdout are written directly.
 
     Raises:
-        StorageError: the file cannot be written (disk full, no permission, ...); an existing file is unchanged.
+        StorageError: the file cannot be written (disk full, no permission, ...), or a folder on the way to it, within
+            one that is locked, is a symbolic link; an existing file is unchanged.
     """
+    refuse_linked_folders(path)
     if _is_stream(path):
         with _stream(path) as file:
             yield file
         return
-    name, path = path, Path(os.path.realpath(path))
+    name, path = path, Path(path)
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +67,26 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def refuse_linked_folders(path: str | Path) -> None:
+    """Refuse to write through a symbolic link that stands for a folder within one that is locked.
+
+    Raises:
+        StorageError: there is one.
+    """
+    path = Path(path)
+    for folder in _LOCKED:
+        if path.is_relative_to(folder):
+            for parent in path.parents:
+                if parent == folder:
+                    break
+                if parent.is_symlink():
+                    raise StorageError(f"{parent}: is a symbolic link, through which nothing is written; remove it")
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _is_stream(path: str | Path) -> bool:
@@ -180,7 +204,8 @@ def append(path: str | Path, text: str) -> None:
         StorageError: the file cannot be written; with the reason.
     """
     try:
-        with open(path, "a", encoding="utf-8") as file:
+        refuse_linked_folders(path)
+        with open(path, "a", encoding="utf-8", opener=_open_no_link) as file:
             file.write(text)
     except OSError as error:
         raise StorageError(f"{path}: could not be written: {error.strerror or error}") from error
@@ -210,6 +235,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # of the extra [train]; reading needs no lock
 
+    refuse_linked_folders(folder / LOCK_FILE)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -223,10 +249,13 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         if outermost:
             owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-            with contextlib.suppress(OSError):  # on a full disk, the lock works nevertheless
-                (folder / OWNER_FILE).write_text(json.dumps(owner), "utf-8")
+            with contextlib.suppress(StorageError):  # on a full disk, the lock works nevertheless
+                write_atomic(folder / OWNER_FILE, json.dumps(owner))
+            _LOCKED.append(folder)
         yield
     finally:
+        if folder in _LOCKED and outermost:
+            _LOCKED.remove(folder)
         if outermost:  # before the release; afterwards the files may belong to another process
             for name in (OWNER_FILE, LOCK_FILE):
                 with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ from mixling.runs.files import (
     is_complete,
 )
 from mixling.runs.replacement import commit, complete, holds_model
-from mixling.storage import locked, remove, remove_leftovers, write_sealed
+from mixling.storage import locked, refuse_linked_folders, remove, remove_leftovers, write_sealed
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.tracking import remove_tracking
@@ -43,6 +43,8 @@ def held(folder: Path, *, is_main: bool) -> Iterator[None]:
         yield
         return
     with locked(folder):
+        for name in (NEXT, _BEGINNING):
+            refuse_linked_folders(folder / name / "any")
         complete(folder)
         yield
 
