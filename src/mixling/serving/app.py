@@ -19,7 +19,7 @@ from mixling.errors import DataError, UserError
 from mixling.serving import open_inference, predicting
 from mixling.serving.arriving import TICKET
 from mixling.serving.body import Bodies, ClientGone, has_body
-from mixling.serving.callers import Callers
+from mixling.serving.callers import REQUEST, Callers
 from mixling.serving.keys import ApiKeys
 from mixling.serving.metrics import ServerMetrics
 from mixling.serving.models import ModelStore
@@ -176,6 +176,8 @@ class Service:
         """Send an answer; the connection is closed behind it if the body was not read, or if the server stops."""
         if self.stopping or (unread and has_body(scope)):
             response.headers["Connection"] = "close"
+        if REQUEST in scope:
+            response.raw_headers.append((b"mixling-request", scope[REQUEST]))
         await response(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -14,7 +14,8 @@ from mixling.serving.problems import Problem
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]*))?")
-_LOOKED_AT = frozenset((b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"))
+REQUEST = "mixling.request"  # key of a scope: what the client calls the request
+_LOOKED_AT = frozenset((b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"mixling-request"))
 _PORTS = {"http": "80", "https": "443"}
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")  # as browsers write it
 
@@ -51,8 +52,10 @@ class Callers:
                 origins.append(value)
             elif name == b"sec-fetch-site":
                 site = value
-            else:
+            elif name == b"sec-fetch-mode":
                 mode = value
+            elif len(value) <= 64:
+                scope[REQUEST] = value
         if not self._any_host and (host != self._known or TARGET in scope):
             for value in (host, scope.get(TARGET, host)):
                 self._check_host(value)

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import random
 import re
+import secrets
+import socket
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from email.message import Message
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from mixling.errors import ConfigError, DataError, UserError, near_miss
+from mixling.errors import ConfigError, DataError, UserError, near_miss, shown
+from mixling.serving.answers import WrongAnswer, read_json, read_models, read_predictions
 from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction
-from mixling.text.spans import Answer, Span
 
+REQUEST_HEADER = "Mixling-Request"  # an answer repeats its value
 _TRIES = 6
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0  # seconds between tries, which double
 _RETRIED = (429, 502, 503, 504)  # the server, or a proxy before it, has too much to do
 _TEXTS, _CHARS = 64, 150_000  # of a request: below a server's limits, whatever the characters are
-_SECONDS = 60.0
+_SECONDS = 30.0  # for an answer; a server has 10 s by default
+_MAX_ANSWER = 16 << 20  # bytes
+_MAX_DETAIL = 500  # characters of an error
+_T = TypeVar("_T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -67,17 +76,22 @@ class RemotePredictor:
         self._url, self._base = url, path
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
-            models = {model["name"]: model for model in self._ask("GET", "/v1/models")["models"]}
+            models = self._checked(read_models, self._ask("GET", "/v1/models"))
             if name not in models:
                 raise ConfigError(f"{url}: has no model {name!r}; {near_miss(name, models)}")
             if models[name]["task"] == GENERATION:
                 raise ConfigError(f"{url}: the model {name!r} generates text; send texts to /v1/models/{name}/predict")
+            task = models[name]["task"]
+            try:
+                self.task: type[Task] = task_type(task)
+            except UserError as error:
+                raise ServerError(f"{url}: the model {name!r} has the task {shown(task[:50])}: {error}") from None
         except UserError:
             self.close()
             raise
+        self._name = name
         self._path = f"/v1/models/{quote(name)}/predict"
         self._inputs: list[str] = models[name]["inputs"]
-        self.task: type[Task] = task_type(models[name]["task"])
         names = models[name].get("labels")
         self.labels = LabelSet(tuple(names), self.task.kind) if names else None
 
@@ -113,8 +127,19 @@ class RemotePredictor:
         self._connection.close()
 
     def _predict(self, texts: Sequence[Text], options: Mapping[str, Any]) -> list[Prediction]:
-        answer = self._ask("POST", self._path, {**options, **self._request(texts)})
-        return [_prediction(values) for values in answer["predictions"]]
+        # Lone surrogates cannot be sent; a predictor would replace them, too.
+        sent = [_sent(text) for text in texts]
+        answer = self._ask("POST", self._path, {**options, **self._request(sent)})
+        whole = "top_k" not in options
+        return self._checked(read_predictions, answer, sent, model=self._name, task=self.task, whole=whole)
+
+    def _checked(self, read: Callable[..., _T], *values: Any, **options: Any) -> _T:
+        """Return what a function reads of an answer; one that is wrong ends the connection."""
+        try:
+            return read(*values, **options)
+        except WrongAnswer as error:
+            self.close()
+            raise ServerError(f"{self._url}: answered {error}") from None
 
     def _request(self, texts: Sequence[Text]) -> dict[str, Any]:
         first = texts[0]
@@ -124,41 +149,109 @@ class RemotePredictor:
         return {key: texts}
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        # Lone surrogates cannot be sent; a predictor would replace them, too.
-        content = None if body is None else _SURROGATE.sub("\ufffd", json.dumps(body, ensure_ascii=False)).encode()
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         wait = _FIRST_WAIT
         for attempt in range(1, _TRIES + 1):
-            status, asked_wait = 0, None
+            asked = 0.0
             try:
-                self._connection.request(method, self._base + path, content, self._headers)
-                response = self._connection.getresponse()
-                status, answer = response.status, response.read()
-                asked_wait = response.getheader("Retry-After")
-                reason = f"answered with {status} {response.reason}"
-            except (OSError, http.client.HTTPException) as error:
-                self._connection.close()
+                status, headers, answer = self._exchange(method, self._base + path, content)
+                if status not in _RETRIED:
+                    return self._read(status, headers, answer)
+                if re.fullmatch("[0-9]{1,9}", found := headers.get("Retry-After", "")):
+                    asked = float(found)
+                reason = f"answered with {status} {http.client.responses.get(status, '')}".rstrip()
+            except TimeoutError:
+                raise ServerError(f"{self._url}: there was no answer after {_SECONDS:g} s") from None
+            except (OSError, http.client.RemoteDisconnected, http.client.IncompleteRead) as error:
                 reason = f"cannot be reached: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
-            if status and status not in _RETRIED:
-                return self._read(status, answer)
+            except (http.client.HTTPException, ValueError) as error:
+                raise ServerError(f"{self._url}: does not speak HTTP: {type(error).__name__}; is it mixling?") from None
             if attempt < _TRIES:
-                asked = float(asked_wait) if asked_wait and asked_wait.isdigit() else 0.0
                 # Random, so that clients that were refused together do not come back together.
                 time.sleep(min(max(wait, asked), _LONGEST_WAIT) * random.uniform(0.75, 1.25))
                 wait *= 2
         raise ServerError(f"{self._url}: {reason}, {_TRIES} times; is a server running there?")
 
-    def _read(self, status: int, content: bytes) -> Any:
+    def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Message, bytes]:
+        """Send a request and return status, headers and body of its answer.
+
+        The connection is used again only if the answer names the request: a server that answers twice would give the
+        next request the answer of this one.
+
+        Raises:
+            ServerError: the answer is another request's, or too large.
+            TimeoutError: it takes too long.
+            OSError, HTTPException: there is none.
+        """
+        connection, identity, late = self._connection, secrets.token_hex(8), threading.Event()
+        keep = False
         try:
-            answer = json.loads(content)
-            detail = str(answer.get("detail", "")) if isinstance(answer, dict) else ""
-        except ValueError:
-            raise ServerError(f"{self._url}: answered with {status}, but not with JSON; is it mixling?") from None
+            if connection.sock is None:
+                connection.connect()
+            watch = threading.Timer(_SECONDS, _cut, (connection.sock, late))
+            watch.daemon = True
+            watch.start()
+            try:
+                connection.request(method, path, content, {**self._headers, REQUEST_HEADER: identity})
+                response = connection.getresponse()
+                answer = self._body(response)
+            except (OSError, ValueError, AttributeError, http.client.HTTPException):
+                if late.is_set():
+                    raise TimeoutError from None
+                raise
+            finally:
+                watch.cancel()
+            if late.is_set():
+                raise TimeoutError
+            named = response.getheader(REQUEST_HEADER)
+            if named not in (None, identity):
+                raise ServerError(f"{self._url}: answered another request than this one")
+            keep = named is not None
+            return response.status, response.headers, answer
+        finally:
+            if not keep:
+                connection.close()
+
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
+        parts, size = [], 0
+        while part := response.read(1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > _MAX_ANSWER:
+                raise ServerError(f"{self._url}: answered with more than {_MAX_ANSWER:,} bytes; is it mixling?")
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        return b"".join(parts)
+
+    def _read(self, status: int, headers: Message, content: bytes) -> Any:
+        if 300 <= status < 400:
+            place = headers.get("Location", "")[:200]
+            raise ServerError(f"{self._url}: redirects to {shown(place)}; if you trust it, give that address")
         if status == 200:
-            return answer
+            return self._checked(read_json, content)
+        try:
+            answer = read_json(content)
+        except WrongAnswer as error:
+            raise ServerError(f"{self._url}: answered with {status}, but {error}") from None
+        detail = str(answer.get("detail", ""))[:_MAX_DETAIL] if isinstance(answer, dict) else ""
         if status in (400, 413, 422):
             raise DataError(f"the server refuses a request: {detail}", path=self._url)
         hint = "; give a key in the variable MIXLING_API_KEY" if status == 401 else ""
         raise ServerError(f"{self._url}: answered with {status}: {detail}{hint}")
+
+
+def _cut(connection: socket.socket, late: threading.Event) -> None:
+    """End an exchange that takes too long."""
+    late.set()
+    with contextlib.suppress(OSError, ValueError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _sent(text: Text) -> Text:
+    if isinstance(text, str):
+        return _SURROGATE.sub("\ufffd", text)
+    words = [_SURROGATE.sub("\ufffd", word) for word in text]
+    return words if isinstance(text, list) else (words[0], words[1])
 
 
 def _address(url: str) -> tuple[str, str, int | None, str]:
@@ -177,26 +270,3 @@ def _address(url: str) -> tuple[str, str, int | None, str]:
     if not allowed:
         raise ConfigError(f"--url: got {url!r}; give the address of a server, such as http://127.0.0.1:8000")
     return parts.scheme, host, port, quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-
-
-def _prediction(values: dict[str, Any]) -> Prediction:
-    """Return the prediction that `Prediction.to_dict` made the JSON values of."""
-    found = None
-    if "answer" in values:
-        found = Answer(text=values["answer"], start=values["start"], end=values["end"], score=values["score"])
-    spans, labels, tokens, tags = (values.get(name) for name in ("spans", "labels", "tokens", "tags"))
-    label_set = values.get("label_set")
-    return Prediction(
-        truncated=values["truncated"],
-        empty=values.get("empty", False),
-        label=values.get("label"),
-        abstained=values.get("abstained"),
-        label_set=None if label_set is None else tuple(label_set),
-        labels=None if labels is None else tuple(labels),
-        probabilities=values.get("probabilities"),
-        spans=None if spans is None else tuple(Span(**span) for span in spans),
-        tokens=None if tokens is None else tuple(tokens),
-        tags=None if tags is None else tuple(tags),
-        answer=found,
-        value=values.get("value"),
-    )
