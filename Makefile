@@ -37,10 +37,11 @@ wasm:  ## the native engine for browsers and node, after a change of the C code;
 native-asan:  ## 100,000 changed model files under gcc's sanitizers (FUZZ="--minutes 60": for an hour): before a release
 	$(PYTHON) benchmarks/native_mutations.py $(FUZZ)
 
-picture:  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/reference/
+picture:  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
 	$(PYTHON) docs/architecture.py
 	$(PYTHON) docs/api.py
 	$(PYTHON) docs/gallery.py
+	$(PYTHON) docs/sample.py
 	$(PYTHON) docs/reference.py
 
 docs:  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs, demo and train

@@ -74,6 +74,7 @@ FLAGS = {
     "push": {
         "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
     },
+    "sample": {"name", "--out", "-o", "--overwrite"},
     "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
     "models": {"--json", "--paper"},
     "config": {"name"},

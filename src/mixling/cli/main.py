@@ -17,7 +17,7 @@ from mixling.errors import Interrupted, UserError, printable
 
 # The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
 GROUPS = {
-    "Start": ("demo", "models"),
+    "Start": ("sample", "demo", "models"),
     "Train": ("train", "config", "tune", "distill", "pretrain", "vectors"),
     "Use": ("predict", "explain", "generate", "serve", "export", "push"),
     "Evaluate": ("evaluate", "compare", "show", "inspect", "cost"),
