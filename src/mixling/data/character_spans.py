@@ -25,10 +25,15 @@ def span_column(rows: Iterable[Mapping[str, Any]], text: str) -> str | None:
     """Return the column in which rows with a text have spans of characters; None if there is none."""
     for row in rows:
         for name in SPAN_COLUMNS if isinstance(row.get(text), str) else ():
-            items = listed(row.get(name))
-            if items and all(map(_is_span, items)):
+            if is_spans(row.get(name)):
                 return name
     return None
+
+
+def is_spans(value: Any) -> bool:
+    """Return whether a value is a list of spans, at least of one."""
+    items = listed(value)
+    return bool(items) and all(map(_is_span, items or ()))
 
 
 def listed(value: Any) -> list[Any] | None:

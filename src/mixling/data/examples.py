@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
+from mixling.data.readers.annotations import annotated
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
@@ -113,7 +114,7 @@ class RowReader(ABC):
 
     def rows(self, rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
         """Prepare the rows of a file, and blocks of them; a task may join them, or look ahead."""
-        return rows
+        return annotated(rows, on_bad_row) if self.labeled else rows
 
     def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
         """Yield the keys and names of the columns that a row must have."""
@@ -206,15 +207,8 @@ def read_examples(
         DataError: the file has no such column; a row is bad (in JSONL also: it has no such column), unless `on_bad_row`
             skips it; or no usable row is left.
     """
-    blocks = read_blocks(
-        sources,
-        reader=reader,
-        columns=columns,
-        on_bad_row=on_bad_row,
-        labeled=labeled,
-        file_format=file_format,
-        grouped=grouped,
-    )
+    how: dict[str, Any] = {"labeled": labeled, "file_format": file_format, "grouped": grouped}
+    blocks = read_blocks(sources, reader=reader, columns=columns, on_bad_row=on_bad_row, **how)
     for item in blocks:
         if isinstance(item, Example):
             yield item

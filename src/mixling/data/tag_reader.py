@@ -35,6 +35,7 @@ class TagReader(RowReader):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._scheme, self._hint = TagScheme(), ""
+        self._spans_name: str | None = None  # the column in which other rows of the file have spans
         given = self.columns.tags
         self._tag_names = [name.strip() for name in given.split(",")] if given and "," in given else None
         self._asked = scheme_named(given) if given and self._tag_names is None else None
@@ -51,6 +52,7 @@ class TagReader(RowReader):
 
     def rows(self, rows: Iterator[Row], on_bad_row: OnBadRow) -> Iterator[Row]:
         """Join the words of sentences, and look ahead to recognize the scheme of the tags."""
+        rows = super().rows(rows, on_bad_row)
         if self.columns.sentence is not None:
             rows = self._joined(rows, self.columns.sentence, on_bad_row)
         if not self.labeled:
@@ -65,6 +67,7 @@ class TagReader(RowReader):
                     break
         except DataError as error:  # the rows before it come first
             rows = _raising(error)
+        self._spans_name = span_column((row.values for row in first), self.columns.text)
         tags = [found for row in first if (found := self._tags(row))]
         self._scheme = recognize(tags, self._asked)
         if self._scheme.remark and self._scheme.failures <= HALF:
@@ -114,13 +117,16 @@ class TagReader(RowReader):
     def _spans_column(self, row: Row) -> str | None:
         """Return the column of spans, which may be empty; None if the row has words instead."""
         values, columns = row.values, self.columns
-        if columns.text not in values or isinstance(split(values.get(self.column("tokens", row) or "")), list):
+        has_tags = self.column("slots", row) in values or not self.labeled
+        has_words = isinstance(split(values.get(self.column("tokens", row) or "")), list)
+        if columns.text not in values or (has_words and has_tags):
             return None
         if columns.slots in values:
             return columns.slots
         if found := span_column([values], columns.text):
             return found
-        return next((name for name in SPAN_COLUMNS if listed(values.get(name)) is not None), None)
+        names = (name for name in SPAN_COLUMNS if listed(values.get(name)) is not None)
+        return next(names, self._spans_name if self._spans_name in values else None)
 
     def _tags(self, row: Row) -> Sequence[str] | None:
         """Return the tags of a row, if it has any that can be read."""

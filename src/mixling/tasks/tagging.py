@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.character_spans import span_column
+from mixling.data.character_spans import is_spans, span_column
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.tag_reader import TagReader, tagged_columns
@@ -75,7 +75,8 @@ class Tagging(Task):
             if names := tagged_columns(sample.first):
                 return f"{sample.path} has the columns {' and '.join(names)}, of equal length"
         spans = span_column(sample.rows, sample.text)
-        if spans is None or (spans != sample.label and sample.label in sample.first):
+        labels = [row[sample.label] for row in sample.rows if row.get(sample.label)]
+        if spans is None or not all(is_spans(label) for label in labels):
             return None
         return f"{sample.path} has spans of characters in the column {spans}"
 

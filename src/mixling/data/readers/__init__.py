@@ -158,12 +158,13 @@ def _items(
     if kind == "text":
         raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
     if kind == "jsonl":
+        from mixling.data.readers.annotations import plain_rows
         from mixling.data.readers.json_documents import read_json
         from mixling.data.readers.squad import is_squad, read_squad
 
         if is_squad(data):
             return read_squad(data, name, on_bad_row)
-        return read_json(data, name, on_bad_row, length.of)
+        return plain_rows(read_json(data, name, on_bad_row, length.of))
     texts = length.of(read_texts(data, name))
     if kind == "conll":
         from mixling.data.readers.conll import read_conll

@@ -22,12 +22,14 @@ class Row:
         path: the file or hub name as the user wrote it.
         line: 1-based line on which the row starts; for Parquet and the hub the 1-based number of the row.
         own_columns: other rows of the file may have other columns, as in JSONL.
+        is_unlabeled: it was not annotated, or its annotation was rejected.
     """
 
     values: dict[str, Any]
     path: str
     line: int
     own_columns: bool = False
+    is_unlabeled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
