@@ -30,10 +30,7 @@ def examples_of(path: Path, task: str = "classification") -> list[Example]:
 @pytest.mark.parametrize(
     ("begin", "reported"),
     [
-        (b"BZh91AY&SY", "bunzip2"),
-        (b"\xfd7zXZ\x00\x00", "unxz"),
         (b"\x28\xb5\x2f\xfd\x04", "unzstd"),
-        (b"PK\x03\x04\x14\x00", "save the sheet as CSV"),
         (b"\x89PNG\r\n\x1a\n\x00", "is an image"),
         (b"%PDF-1.7", "is a PDF"),
     ],
@@ -44,7 +41,7 @@ def test_content_of_another_format_is_named(begin: bytes, reported: str, tmp_pat
         examples_of(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("suffix", [".bz2", ".xz", ".zst", ".zip"])
+@pytest.mark.parametrize("suffix", [".zst", ".7z", ".tar"])
 def test_packed_files_are_to_be_unpacked(suffix: str, tmp_path: Path) -> None:
     (tmp_path / f"a.csv{suffix}").write_bytes(b"x")
     with pytest.raises(DataError, match=rf"\{suffix} files are not supported.*unpack it, or compress it with gzip"):

@@ -16,6 +16,7 @@ from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.readers import format_of_name
 from mixling.data.readers.dialects import Dialect
+from mixling.data.readers.files import PACKED
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError
 
@@ -25,7 +26,8 @@ MAX_ROWS = 65_536  # of a part of Parquet, whose texts may take more memory than
 # A part of a row group reads what is before it in the group, too.
 GROUP_PARTS = 8
 _FORMATS = ("parquet", "jsonl", "csv", "tsv")
-_PACKED = (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")  # gzip and UTF-16, which are read from their beginning
+# What is read from its beginning: gzip, bzip2, xz, zip and UTF-16.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 _FOOTERS = 8  # files that are opened at a time
 
 
@@ -114,15 +116,15 @@ def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: Colu
 def stem_of(name: str) -> str:
     """Return a file's name, with / on every system, without the extensions of its format and of gzip."""
     path = PurePosixPath(name)
-    if path.suffix.lower() == ".gz":
+    if path.suffix.lower() in PACKED:
         path = path.with_suffix("")
     return str(path.with_suffix(""))
 
 
 def _format_of(file: InputFile) -> str:
     found = format_of_name(file.name)
-    if found not in _FORMATS or file.name.lower().removesuffix(".gz").endswith(".json"):  # which is often SQuAD's
-        allowed = ".parquet, .jsonl, .csv and .tsv (the last three also with .gz)"
+    if found not in _FORMATS or ".json" in PurePosixPath(file.name.lower()).suffixes:  # which is often SQuAD's
+        allowed = ".parquet, .jsonl, .csv and .tsv (the last three also with .gz, .bz2, .xz or .zip)"
         raise DataError(f"is not a table of rows that can be cut; allowed: {allowed}; convert it", path=file.path)
     return found
 
@@ -219,7 +221,7 @@ def _spaced(starts: Iterator[tuple[int, int]], step: int) -> Iterator[tuple[int,
 
 def _is_packed(file: InputFile) -> bool:
     with open_slice(file.path, 0, file.size) as data:
-        return data.read(2) in _PACKED
+        return data.read(6).startswith(_PACKED)
 
 
 def _difference(own: Any, first: Any) -> str:

@@ -17,6 +17,7 @@ from mixling.data.kept import KeptColumns
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
 from mixling.data.readers.lines import Texts, read_texts
+from mixling.data.readers.packed import unpacked
 from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
 
@@ -221,11 +222,12 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
 
 
 def _opened(part: FilePart, start: int, stop: int, stack: ExitStack) -> tuple[Any, str, int]:
-    """Return a slice of a file, decompressed if it is gzip, the file's path, and the number of the first line."""
+    """Return a slice of a file, decompressed if it is compressed, the file's path, and the number of the first line."""
     data: Any = stack.enter_context(open_slice(part.path, start, stop))
-    if data.peek(2)[:2] == b"\x1f\x8b":
+    magic = data.peek(6)[:6]
+    if magic.startswith(b"\x1f\x8b"):
         data = stack.enter_context(gzip.GzipFile(fileobj=data))
-    return data, part.path, 1 if part.packed else part.line or 1
+    return unpacked(data, magic, part.path, stack) or data, part.path, 1 if part.packed else part.line or 1
 
 
 def header_of(part: FilePart) -> Header:

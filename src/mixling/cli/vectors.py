@@ -22,7 +22,7 @@ class VectorsOptions(TextColumn, SplittingOptions):
 
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILES...", help="Text: .txt (one text per line), tables as for `train`; also as .gz."),
+        typer.Argument(metavar="FILES...", help="Text: .txt (one text per line), tables as for `train`; also compressed (.gz, .bz2, .xz, .zip)."),
     ]
     overrides: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""Stream the rows of CSV, TSV, JSONL, Parquet and CoNLL files (each also gzipped) and of hub data sets.
+"""Stream the rows of CSV, TSV, JSONL, Parquet and CoNLL files (each also compressed) and of hub data sets.
 
 Each format has a module here; file name extensions are defined in `_FORMATS`. JSON that is not one object per line
 (arrays, pandas' tables, SQuAD's files) is read at once; fastText's and CoNLL's files are recognized by their first
@@ -17,8 +17,9 @@ from contextlib import ExitStack
 from pathlib import Path, PurePath
 from typing import cast
 
-from mixling.data.readers.files import open_file
+from mixling.data.readers.files import PACKED, open_file
 from mixling.data.readers.lines import Texts, lines_of, read_texts
+from mixling.data.readers.packed import name_in_zip
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.hub import HUB
@@ -38,7 +39,7 @@ _TABLES = {
     ),
 }
 _FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
-_PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".rar", ".tar", ".tgz", ".lz4")
+_OTHERS = (".zst", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _ROWS_OF_TEXT = "allowed: lines with __label__NAME, or a word with its tag on each line; or rename or convert it"
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 
@@ -46,14 +47,14 @@ _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 def format_of_name(name: str) -> str | None:
     """Return the format for a file name: text, csv, tsv, jsonl, parquet, conll; None if it is unknown.
 
-    An extension `.gz` and letter case are ignored.
+    Extensions of compressed files and letter case are ignored.
     """
     return None if name.startswith(HUB) else _FORMATS.get(_suffix(name))
 
 
 def _suffix(name: str | Path) -> str:
     suffixes = [suffix.lower() for suffix in PurePath(name).suffixes]
-    if suffixes and suffixes[-1] == ".gz":
+    if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
 
@@ -189,12 +190,18 @@ def _format_of(path: Path, file_format: str | None) -> str:
         if file_format not in allowed:
             raise ConfigError(f"unknown file format {file_format!r}; {near_miss(file_format, allowed)}")
         return file_format
+    if str(path) == "-" and not path.exists():
+        message = "standard input is read by `predict`, `explain` and `generate`; save it to a file, and name that"
+        raise DataError(message, path=path)
     suffix = _suffix(path)
-    if suffix in _PACKED:
+    if not suffix and path.suffix.lower() == ".zip":
+        suffix = _suffix(name_in_zip(path))
+    if suffix in _OTHERS:
         raise DataError(f"{suffix} files are not supported; unpack it, or compress it with gzip (.gz)", path=path)
     if suffix in _WORKBOOKS:
         raise DataError("is a workbook; save the sheet as CSV in UTF-8, in the program that made it", path=path)
     if suffix not in _FORMATS:
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
-        raise DataError(f"{got}; {near_miss(suffix, _TABLES)} (each also with .gz); rename or convert it", path=path)
+        known = f"{near_miss(suffix, _TABLES)} (each also with .gz, .bz2, .xz or .zip)"
+        raise DataError(f"{got}; {known}; rename or convert it", path=path)
     return _FORMATS[suffix]

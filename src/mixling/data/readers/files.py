@@ -12,15 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from mixling.data.readers.packed import DamagedError, Unpacked, unpacked
 from mixling.errors import DataError
 
+PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}  # what is decompressed, by extension
 _PACKED = "is compressed with {0}; unpack it ({1}), or compress it with gzip"
 _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
-    b"BZh": _PACKED.format("bzip2", "bunzip2 FILE"),
-    b"\xfd7zXZ\x00": _PACKED.format("xz", "unxz FILE"),
     b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "unzstd FILE"),
     b"7z\xbc\xaf\x27\x1c": _PACKED.format("7-Zip", "7z x FILE"),
-    b"PK\x03\x04": "is a zip archive or an Excel workbook (.xlsx); unpack it, or save the sheet as CSV in UTF-8",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "is an old Office document (.xls); save the sheet as CSV in UTF-8",
     b"%PDF-": "is a PDF; rows of text are required",
     b"\x89PNG\r\n\x1a\n": "is an image (PNG); rows of text are required",
@@ -31,7 +30,7 @@ _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
 
 
 def open_file(path: Path, stack: ExitStack) -> BinaryIO:
-    """Open a file, or a pipe (once); gzip is recognized by its first two bytes and decompressed.
+    """Open a file, or a pipe (once); gzip, bzip2, xz and zip are recognized by their first bytes and decompressed.
 
     Raises:
         DataError: the file does not exist, cannot be read, or has an unsupported format.
@@ -55,12 +54,21 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if magic.startswith(b"\x1f\x8b"):
         return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+    if (data := unpacked(file, magic, path, stack)) is not None:
+        return data
     for begin, remedy in _OTHER_FORMATS.items():
         if magic.startswith(begin):
             raise DataError(remedy, path=path)
-    if path.suffix.lower() == ".gz" and magic:
-        raise DataError("ends in .gz but is not gzip; remove .gz from its name, or compress it", path=path)
+    if (suffix := path.suffix.lower()) in PACKED and magic:
+        raise DataError(
+            f"ends in {suffix} but is not {PACKED[suffix]}; remove {suffix} from its name, or compress it", path=path
+        )
     return file
+
+
+def is_packed(data: BinaryIO) -> bool:
+    """Return whether bytes of `open_file` are decompressed."""
+    return isinstance(data, gzip.GzipFile) or isinstance(getattr(data, "raw", None), Unpacked)
 
 
 def _read_once(file: BinaryIO, path: Path) -> None:
@@ -74,7 +82,7 @@ def _read_once(file: BinaryIO, path: Path) -> None:
 
 
 def damage_or(error: DataError) -> DataError:
-    """Return the error of the damaged gzip file that `error` is about; if it is intact, `error`.
+    """Return the error of the damaged compressed file that `error` is about; if it is intact, `error`.
 
     A damaged byte may decompress to a row that looks merely bad; only the checksum at the end of the file reveals it.
     """
@@ -84,7 +92,7 @@ def damage_or(error: DataError) -> DataError:
     try:
         with ExitStack() as stack:
             data = open_file(path, stack)
-            while isinstance(data, gzip.GzipFile) and data.read(1 << 20):
+            while is_packed(data) and data.read(1 << 20):
                 pass
     except (EOFError, OSError, zlib.error) as problem:
         return DataError(describe_error(problem), path=error.path)
@@ -93,6 +101,8 @@ def damage_or(error: DataError) -> DataError:
 
 def describe_error(error: EOFError | OSError | zlib.error) -> str:
     """Return the message about a file whose bytes cannot be read."""
+    if isinstance(error, DamagedError):
+        return f"{error}; copy or download it again"
     if isinstance(error, EOFError):
         return "the gzip file is truncated; copy or download it again"
     if isinstance(error, gzip.BadGzipFile | zlib.error):

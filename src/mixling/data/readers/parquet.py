@@ -1,14 +1,14 @@
-"""Read Parquet files, also gzipped or from a pipe."""
+"""Read Parquet files, also compressed or from a pipe."""
 
 from __future__ import annotations
 
-import gzip
 import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from typing import Any, BinaryIO, cast
 
+from mixling.data.readers.files import is_packed
 from mixling.data.readers.rows import Row, check_header
 from mixling.errors import DataError, UserError
 
@@ -44,7 +44,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
             return [None] * len(batch)  # a column that nobody requested may have values without a Python type
 
     try:
-        if isinstance(data, gzip.GzipFile) or not data.seekable():  # Parquet is read from its end
+        if is_packed(data) or not data.seekable():  # Parquet is read from its end
             data = _spooled(data, path, stack)
         file = pq.ParquetFile(data)
         header = check_header(list(file.schema_arrow.names), path, None)
