@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from .conftest import Call
@@ -62,3 +63,13 @@ def test_look_alikes_and_contradictions_are_reported_before_the_training_and_fir
     assert "log\\u200bin" in page
     assert "log\u200bin" not in page
     assert "log\u200bin" in (tmp_path / "audit" / "rows.csv").read_text(encoding="utf-8")
+
+
+def test_pairs_in_one_column_are_refused(call: Call, tmp_path: Path) -> None:
+    rows = [{"text": ["first text", f"second text {i}"], "label": "ab"[i % 2]} for i in range(40)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = call("train", path, "-o", tmp_path / "m")
+    assert done.code == 2
+    assert "each text is a list whose words contain blanks, such as ['first text'," in done.err
+    assert "write a pair of texts in two columns (--text-pair)" in done.err

@@ -105,6 +105,11 @@ def test_a_row_of_a_matrix_is_no_set(tmp_path, kind):
         assert targets(file, "multi_label", labels=NAMES) == NAMED
         with pytest.raises(DataError, match="2 items of 0 and 1 are required, as of --labels"):
             targets(file, "multi_label", labels=NAMES[:2])
+    named = write_jsonl(tmp_path / "c.jsonl", [{"text": "t", "label": list(names)} for names in NAMED])
+    assert targets(named, "multi_label", labels=NAMES) == NAMED
+    wrong = write_jsonl(tmp_path / "d.jsonl", [{"text": "t", "label": [1, 2, 0]}])
+    with pytest.raises(DataError, match="3 items of 0 and 1 are required, as of --labels"):
+        targets(wrong, "multi_label", labels=NAMES)
 
 
 def test_a_matrix_of_two_columns_is_no_set(tmp_path):

@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
-from mixling.data.values import kinds_problem, slots_problem, words_problem
+from mixling.data.values import kinds_problem, slots_problem, words_problem, words_with_blanks
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -178,12 +178,7 @@ def check_words(texts: Iterable[Any], where: str) -> None:
     Raises:
         DataError: they do.
     """
-    first: Any = None
-    for text in texts:
-        if not isinstance(text, list) or not any(isinstance(word, str) and len(word.split()) > 1 for word in text):
-            return
-        first = text if first is None else first
-    if first is not None:
+    if (first := words_with_blanks(texts)) is not None:
         got = f"each text is a list whose words contain blanks, such as {shown(first)}"
         remedy = "a pair of texts is a tuple: [tuple(pair) for pair in X]" if len(first) == 2 else "join the parts"
         raise DataError(f"{got}; {remedy}, or split each text into its words", path=where)

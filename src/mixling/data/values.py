@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mixling.data.cells import read_cell
@@ -38,6 +38,19 @@ def words_problem(words: object, where: str, what: str = "token") -> str:
             got = "empty" if is_blank(word) else f"not text but {shown_value(word)}"
             return f"{where}: {what} {number} is {got}; a string is required"
     return ""
+
+
+def words_with_blanks(texts: Iterable[object]) -> list[Any] | None:
+    """Return the first of texts that are lists of words, if each of them has a word with blanks; None if one has not.
+
+    They are pairs of texts, or parts of a text, but no words.
+    """
+    first: list[Any] | None = None
+    for text in texts:
+        if not isinstance(text, list) or not any(isinstance(word, str) and len(word.split()) > 1 for word in text):
+            return None
+        first = text if first is None else first
+    return first
 
 
 def slots_problem(tokens: Sequence[str], slots: object, where: str) -> str:

@@ -16,7 +16,8 @@ from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
 from mixling.data.unlabeled import read_unlabeled
-from mixling.errors import ConfigError, DataError
+from mixling.data.values import words_with_blanks
+from mixling.errors import ConfigError, DataError, shown
 from mixling.runs.config import RunConfig
 from mixling.runs.replay import with_replay
 from mixling.tasks import task_type
@@ -86,6 +87,10 @@ def load_rows(
     for line in on_bad_row.lines():
         log(line)
     task = task_type(config.task)
+    if not task.per_word and (first := words_with_blanks(rows.texts)) is not None:
+        got = f"each text is a list whose words contain blanks, such as {shown(first)}"
+        remedy = "write a pair of texts in two columns (--text-pair)" if len(first) == 2 else "join the parts of a text"
+        raise DataError(f"{got}; {remedy}, or split each text into its words", path=rows.where(0)[0])
     if task.has_labels:
         for line in label_remarks(*filter(None, (rows, validation)), several=not task.exclusive):
             log(line)

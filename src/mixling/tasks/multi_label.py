@@ -86,7 +86,8 @@ class LabelsReader(LabelReader):
     def _named(self, row: Row, column: str, labels: list[Any]) -> list[Any]:
         """Return the labels of a list, which is a row of an indicator matrix if their names are configured."""
         names, marks = self.columns.labels, list(map(mark_of, labels))
-        if names is None or self._has_marks(row):
+        are_names = None in marks and set(names or ()).issuperset(map(str, labels))
+        if names is None or are_names or not labels or self._has_marks(row):
             if len(marks) > len(set(marks)) and None not in marks:  # a set has each label once
                 got = f"column {column!r} is {shown_value(labels)}, a row of an indicator matrix"
                 raise row_error(row, f"{got}; name its labels in their order with --labels a,b,c")
