@@ -25,7 +25,8 @@ class Corpus(TextColumn):
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILES...", help="Text: .txt (one document per line), tables, hf:NAME[@REVISION]; also compressed (.gz, .bz2, .xz, .zip)."
+            metavar="FILES...",
+            help="Text: .txt (one document per line), tables, hf:NAME[@REVISION]; also compressed (.gz, .bz2, .xz, .zip).",
         ),
     ] = None
     validation: Annotated[

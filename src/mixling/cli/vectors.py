@@ -22,7 +22,10 @@ class VectorsOptions(TextColumn, SplittingOptions):
 
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILES...", help="Text: .txt (one text per line), tables as for `train`; also compressed (.gz, .bz2, .xz, .zip)."),
+        typer.Argument(
+            metavar="FILES...",
+            help="Text: .txt (one text per line), tables as for `train`; also compressed (.gz, .bz2, .xz, .zip).",
+        ),
     ]
     overrides: Annotated[
         list[str] | None,

@@ -32,11 +32,11 @@ def span_column(rows: Iterable[Mapping[str, Any]], text: str) -> str | None:
 
 def is_spans(value: Any) -> bool:
     """Return whether a value is a list of spans, at least of one."""
-    items = listed(value)
+    items = list_in(value)
     return bool(items) and all(map(_is_span, items or ()))
 
 
-def listed(value: Any) -> list[Any] | None:
+def list_in(value: Any) -> list[Any] | None:
     """Return a list, also if it is written as text in a cell; None for anything else."""
     found = read_cell(value)
     return found if isinstance(found, list) else None
@@ -71,19 +71,19 @@ def tagged_words(text: str, spans: list[Any]) -> tuple[list[str], list[str]]:
         cut = next(((a, b) for a, b in words if a < span.start < b or a < span.end < b), None)
         if cut is not None:
             word = f"the word {text[slice(*cut)]!r} (characters {cut[0]} to {cut[1]})"
-            raise SpanError(f"{shown(span, text)} cuts {word}; give it whole words")
+            raise SpanError(f"{_described(span, text)} cuts {word}; give it whole words")
         inside = [index for index, (a, b) in enumerate(words) if span.start <= a and b <= span.end]
         if not inside:
-            raise SpanError(f"{shown(span, text)} has no word; leave it out")
+            raise SpanError(f"{_described(span, text)} has no word; leave it out")
         if taken := [owner[index] for index in inside if index in owner]:
-            both = f"{shown(taken[0], text)} and {shown(span, text)}"
+            both = f"{_described(taken[0], text)} and {_described(span, text)}"
             raise SpanError(f"{both} overlap; a word has one tag, so keep one of the two")
         for index in inside:
             owner[index], tags[index] = span, f"{'B' if index == inside[0] else 'I'}-{span.label}"
     return [text[a:b] for a, b in words], tags
 
 
-def shown(span: Span, text: str) -> str:
+def _described(span: Span, text: str) -> str:
     """Describe a span in a message."""
     return f"the span {text[span.start : span.end][:40]!r} ({span.label}, characters {span.start} to {span.end})"
 

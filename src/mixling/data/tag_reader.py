@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from mixling.data.character_spans import SPAN_COLUMNS, SpanError, listed, span_column, tagged_words
+from mixling.data.character_spans import SPAN_COLUMNS, SpanError, list_in, span_column, tagged_words
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, OnBadRow, Row
@@ -103,7 +103,7 @@ class TagReader(RowReader):
     def _from_spans(self, row: Row, column: str) -> Example:
         text = string_of(row, self.columns.text)
         value = row.values.get(column)
-        spans = [] if is_blank(value) else listed(value)
+        spans = [] if is_blank(value) else list_in(value)
         if spans is None:
             raise row_error(row, f"column {column!r} is {shown_value(value)}; allowed: a list of spans, {SKIP}")
         try:
@@ -125,7 +125,7 @@ class TagReader(RowReader):
             return columns.slots
         if found := span_column([values], columns.text):
             return found
-        names = (name for name in SPAN_COLUMNS if listed(values.get(name)) is not None)
+        names = (name for name in SPAN_COLUMNS if list_in(values.get(name)) is not None)
         return next(names, self._spans_name if self._spans_name in values else None)
 
     def _tags(self, row: Row) -> Sequence[str] | None:

@@ -38,15 +38,19 @@ _ALIASES = {
 }  # fmt: skip
 _NAMES = {"bioes": "BIOES", "bilou": "BILOU", "bmes": "BMES", "iob1": "IOB1", "iob2": "IOB2", "io": "IO"}
 _NAMES |= {"ioe1": "IOE1", "ioe2": "IOE2"}
-MARK = "[BIELSUWM]"
+MARK_LETTER = "[BIELSUWM]"
 _WRITTEN = {  # by what they are called in messages; the first that reads most tags is taken
-    "B-x": re.compile(rf"(?P<mark>{MARK})-(?P<type>\S.*)"),
-    **{f"B{sign}x": re.compile(rf"(?P<mark>{MARK}){re.escape(sign)}(?P<type>\S.*)") for sign in "_/:.|"},
-    **{f"x{sign}B": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK})") for sign in "-_/:.|"},
-    **{f"b{sign}x": re.compile(rf"(?P<mark>{MARK.lower()}){re.escape(sign)}(?P<type>\S.*)") for sign in "-_/:.|"},
-    **{f"x{sign}b": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK.lower()})") for sign in "-_/:.|"},
-    "B": re.compile(rf"(?P<mark>{MARK})(?P<type>)"),
-    "b": re.compile(rf"(?P<mark>{MARK.lower()})(?P<type>)"),
+    "B-x": re.compile(rf"(?P<mark>{MARK_LETTER})-(?P<type>\S.*)"),
+    **{f"B{sign}x": re.compile(rf"(?P<mark>{MARK_LETTER}){re.escape(sign)}(?P<type>\S.*)") for sign in "_/:.|"},
+    **{f"x{sign}B": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK_LETTER})") for sign in "-_/:.|"},
+    **{
+        f"b{sign}x": re.compile(rf"(?P<mark>{MARK_LETTER.lower()}){re.escape(sign)}(?P<type>\S.*)") for sign in "-_/:.|"
+    },
+    **{
+        f"x{sign}b": re.compile(rf"(?P<type>\S.*){re.escape(sign)}(?P<mark>{MARK_LETTER.lower()})") for sign in "-_/:.|"
+    },
+    "B": re.compile(rf"(?P<mark>{MARK_LETTER})(?P<type>)"),
+    "b": re.compile(rf"(?P<mark>{MARK_LETTER.lower()})(?P<type>)"),
 }
 _BRACKETS, _ALONE = "(x*", "x"
 _UNKNOWN_MARK = re.compile(r"[^\W_][\W_]")
@@ -253,7 +257,7 @@ def types_of(sentences: Sequence[Sequence[str]]) -> set[str] | None:
 def has_marks(column: Sequence[str]) -> bool:
     """Return whether words in a row, possibly of several sentences, have tags with marks and types, or only O."""
     tags = [tag for tag in column if tag != "O"]
-    return all(re.fullmatch(rf"{MARK}[-_/]\S+|\S+-{MARK}", tag) for tag in tags)
+    return all(re.fullmatch(rf"{MARK_LETTER}[-_/]\S+|\S+-{MARK_LETTER}", tag) for tag in tags)
 
 
 def _notation(tagged: Sequence[Sequence[str]]) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
-from mixling.data.tag_schemes import MARK, types_of
+from mixling.data.tag_schemes import MARK_LETTER, types_of
 from mixling.errors import DataError
 
 MAX_SENTENCE = 100_000  # tokens; in longer sentences, the blank lines are missing
 _METADATA = re.compile(r"#[ \t]|#.* = |#(begin|end) document")  # where a sentence may start; `#news O` is a token
-_TAG = re.compile(rf"O|{MARK}-\S+")
+_TAG = re.compile(rf"O|{MARK_LETTER}-\S+")
 _NO_TOKEN = re.compile(r"\d+[-.]\d+")  # CoNLL-U numbers `4-5 zum` beside its parts, and the empty node `5.1`
 _SAMPLE = 200  # sentences that show which columns a file has
 
