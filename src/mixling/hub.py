@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mixling.errors import ConfigError, MissingPackage, ModelFileError
+from mixling.installation import install_command
 
 RepositoryKind = Literal["model", "dataset"]
 
@@ -115,7 +116,7 @@ def _library() -> Any:
     try:
         import huggingface_hub
     except ImportError:
-        raise MissingPackage('models on the hub need huggingface_hub; run pip install "mixling[hub]"') from None
+        raise MissingPackage(f"models on the hub need huggingface_hub; run {install_command('hub')}") from None
     return huggingface_hub
 
 

@@ -55,8 +55,10 @@ def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         except ModuleNotFoundError as error:
             if error.name not in _EXTRAS:
                 raise
+            from mixling.installation import install_command
+
             raise ModuleNotFoundError(
-                f'{package}.{name} needs {error.name}, which is not installed: pip install "mixling[train]"',
+                f"{package}.{name} needs {error.name}, which is not installed: {install_command('train')}",
                 name=error.name,
             ) from None
 

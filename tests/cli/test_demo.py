@@ -112,5 +112,5 @@ def test_missing_packages_are_named_before_anything_is_written(
     monkeypatch.setattr(catalogues, "PACKAGES", {"surely_absent": "Absent"})
     done = call("demo", "-o", tmp_path / "model")
     assert done.code == 2
-    assert 'Absent is missing; run pip install "mixling[train,demo]"' in done.err
+    assert "Absent is missing; run pip install " in done.err
     assert not (tmp_path / "model").exists()

@@ -153,7 +153,7 @@ def test_without_torch_the_server_does_not_start(folder: Path, monkeypatch: pyte
     monkeypatch.delitem(sys.modules, "mixling.seq2seq.generator", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        MissingPackage, match=r'generates text, which needs torch; run pip install "mixling\[serve,train'
+        MissingPackage, match=r'generates text, which needs torch; run pip install .*\[serve,train'
     ):
         Service(ServerSettings(models=(("writer", folder),)))
 

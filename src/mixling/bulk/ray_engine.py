@@ -10,6 +10,7 @@ from mixling.bulk.engines import perform_later
 from mixling.bulk.plan import FilePart
 from mixling.bulk.work import BulkJob, Outcome
 from mixling.errors import ConfigError, MissingPackage
+from mixling.installation import install_command
 
 _AHEAD = 2  # tasks for each CPU that are submitted, so that none waits for the next one
 
@@ -37,7 +38,7 @@ class RayTasks:
         try:
             import ray
         except ImportError:
-            raise MissingPackage('--engine ray needs Ray: pip install "mixling[scale]"') from None
+            raise MissingPackage(f"--engine ray needs Ray: {install_command('scale')}") from None
         self._ray, self._running = ray, dict[Any, FilePart]()
         self._own = not ray.is_initialized()
         if self._own:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import typer
+from typer.main import get_command
 
 from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
@@ -94,7 +95,7 @@ def run() -> None:
             with standard_output():
                 sys.stdout.flush()
     except UserError as error:
-        _leave(f"error: {error}", 2)
+        _leave(f"error: {_possible(str(error), named)}", 2)
     except Interrupted as error:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -105,7 +106,20 @@ def run() -> None:
         module = (error.name or "").partition(".")[0]
         if module not in EXTRAS:
             raise
-        _leave(f'error: this needs {module}, which is not installed: pip install "mixling[{EXTRAS[module]}]"', 2)
+        from mixling.installation import install_command
+
+        _leave(f"error: this needs {module}, which is not installed: {install_command(EXTRAS[module])}", 2)
+
+
+def _possible(message: str, named: Sequence[str]) -> str:
+    """Return a message without the advice to skip bad rows if the command cannot."""
+    if "--on-bad-row" not in message or not named:
+        return message
+    from mixling.data.readers.rows import SKIP
+
+    command = get_command(build_app(named, completion=False)).commands[named[0]]  # type: ignore[attr-defined]
+    can_skip = any("--on-bad-row" in parameter.opts for parameter in command.params)
+    return message if can_skip else message.removesuffix(SKIP).rstrip(" ,")
 
 
 def _leave(message: str, code: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mixling.errors import DataError, MissingPackage
+from mixling.installation import install_command
 
 if TYPE_CHECKING:
     from babel.messages import Message
@@ -52,9 +53,10 @@ def check_packages() -> None:
     """
     missing = [project for name, project in PACKAGES.items() if find_spec(name) is None]
     if missing:
+        verb = "is" if len(missing) == 1 else "are"
         raise MissingPackage(
-            f"the sample data is read from installed packages, but {', '.join(missing)} "
-            f'{"is" if len(missing) == 1 else "are"} missing; run pip install "mixling[train,demo]"'
+            f"the sample data is read from installed packages, but {', '.join(missing)} {verb} missing; run "
+            f"{install_command('train', 'demo')}"
         )
 
 

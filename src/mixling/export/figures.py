@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mixling.errors import ConfigError, MissingPackage
+from mixling.installation import install_command
 from mixling.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _check_installed() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise MissingPackage('plots need matplotlib; run pip install "mixling[train]"') from None
+        raise MissingPackage(f"plots need matplotlib; run {install_command('train')}") from None
 
 
 def _suffix(path: str | Path) -> str:

@@ -27,6 +27,7 @@ from mixling.errors import UserError
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
+from mixling.installation import install_command
 from mixling.models.heads import TokenHead
 from mixling.models.model import Model, count_parameters
 from mixling.runtime.extra_arrays import BRANCH, TRANSITIONS
@@ -262,4 +263,4 @@ def _require(package: str) -> None:
     try:
         importlib.import_module(package)
     except ImportError as error:
-        raise UserError(f'export needs the package {error.name}; run pip install "mixling[train]"') from None
+        raise UserError(f"export needs the package {error.name}; run {install_command('train')}") from None

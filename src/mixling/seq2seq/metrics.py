@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from mixling.errors import DataError, MissingPackage
+from mixling.installation import install_command
 from mixling.metrics.base import Metrics
 from mixling.metrics.squad import score_answer
 from mixling.seq2seq.pair import Pair
@@ -250,4 +251,4 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = {"sklearn": "scikit-learn"}.get(name.split(".")[0], name.split(".")[0])
-        raise MissingPackage(f'metrics need {package}; install it by pip install "mixling[train]"') from None
+        raise MissingPackage(f"metrics need {package}; install it by {install_command('train')}") from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from mixling.errors import DataError, MissingPackage, near_miss
+from mixling.installation import install_command
 from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
@@ -156,7 +157,7 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
     except ModuleNotFoundError as error:
         raise MissingPackage(
             f"{path}: the model generates text, which needs {error.name}; "
-            'run pip install "mixling[serve,train]", or leave the model out'
+            f"run {install_command('serve', 'train')}, or leave the model out"
         ) from None
     generator = TextGenerator(path)
     return LoadedGenerator(name, generator.digest[:12], generator, _request_type(generator, max_texts, max_chars))

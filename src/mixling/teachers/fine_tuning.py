@@ -15,6 +15,7 @@ from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.errors import UserError
+from mixling.installation import install_command
 from mixling.tasks.base import Task
 from mixling.teachers.transformer import autocast, encode, first_subwords, load_transformer, longest, quiet
 
@@ -63,7 +64,7 @@ def fine_tune(
         import accelerate  # noqa: F401 (transformers reports its absence late, and less clearly)
         import transformers
     except ImportError:
-        raise UserError('fine-tuning a teacher needs transformers: pip install "mixling[hf]"') from None
+        raise UserError(f"fine-tuning a teacher needs transformers: {install_command('hf')}") from None
     validation = validation.subset(np.setdiff1d(np.arange(len(validation)), unseen(validation, task.labels.names)))
     torch.manual_seed(seed)  # for the new head
     tokenizer, model = load_transformer(base, type(task), task.labels)

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.hub import split_revision
+from mixling.installation import install_command
 from mixling.layers.precision import has_bfloat16
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher, label_columns
@@ -125,7 +126,7 @@ def _load(
     try:
         import transformers
     except ImportError:
-        raise UserError(f'{path}: needs the transformers library: pip install "mixling[hf]"') from None
+        raise UserError(f"{path}: needs the transformers library: {install_command('hf')}") from None
     base, revision = split_revision(path)
     if Path(base).is_dir():
         _check_files(Path(base))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import MissingPackage
+from mixling.installation import install_command
 from mixling.storage import remove, write_json
 from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.files import TENSORBOARD_FOLDER, TRACKING_FILE
@@ -281,8 +282,6 @@ def tracking(names: tuple[str, ...], folder: Path, *, config: Mapping[str, Any],
     """
     for name in names:
         if importlib.util.find_spec(name) is None:
-            raise MissingPackage(f'train.track = "{name}" needs {name}; install it by {_INSTALL[name]}')
+            command = install_command("track") if name == "tensorboard" else f"pip install {name}"
+            raise MissingPackage(f'train.track = "{name}" needs {name}; install it by {command}')
     return CallbackList(*(Tracking(TRACKERS[name](folder), config=config, log=log) for name in names))
-
-
-_INSTALL = {name: f"pip install {name}" for name in TRACKERS} | {"tensorboard": 'pip install "mixling[track]"'}

@@ -6,11 +6,12 @@ Importing this module registers them with the Auto classes; no code of a reposit
 from __future__ import annotations
 
 from mixling.errors import MissingPackage
+from mixling.installation import install_command
 
 try:
     import transformers
 except ImportError:
-    raise MissingPackage('mixling.transformers needs transformers; run pip install "mixling[train,hf]"') from None
+    raise MissingPackage(f"mixling.transformers needs transformers; run {install_command('train', 'hf')}") from None
 
 from mixling.transformers.features import MixlingFeatureExtractor
 from mixling.transformers.modeling import (

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError, MissingPackage
+from mixling.installation import install_command
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 MAX_PIXELS = 1 << 26  # of one image file, and of one IDX image
@@ -163,7 +164,7 @@ def _open_image(path: Path) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise MissingPackage('images are read by Pillow, which is missing: pip install "mixling[train]"') from None
+        raise MissingPackage(f"images are read by Pillow, which is missing: {install_command('train')}") from None
     try:
         image = Image.open(path)
     except FileNotFoundError:

@@ -10,6 +10,7 @@ from mixling.data.readers import HUB
 from mixling.data.readers.rows import Row
 from mixling.errors import DataError, UserError, near_miss
 from mixling.hub import pinned, split_revision
+from mixling.installation import install_command
 
 
 def pinned_rows(source: str) -> str:
@@ -38,7 +39,7 @@ def read_hub(source: str) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:
-        raise UserError(f'reading {source} requires the library datasets: pip install "mixling[hf]"') from None
+        raise UserError(f"reading {source} requires the library datasets: {install_command('hf')}") from None
     number = 0
     try:  # errors of many other libraries pass through this one: network, file systems, archives, Arrow
         if (Path(name) / "state.json").is_file() or (Path(name) / "dataset_dict.json").is_file():

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 from mixling.data.readers.files import is_packed
 from mixling.data.readers.rows import Row, check_header
 from mixling.errors import DataError, UserError
+from mixling.installation import install_command
 
 MAX_SPOOLED = 1 << 32  # bytes of a gzipped or piped file
 BATCH_ROWS = 1024  # rows kept as Python objects at a time
@@ -31,7 +32,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise UserError('reading Parquet requires pyarrow: pip install "mixling[train]"') from None
+        raise UserError(f"reading Parquet requires pyarrow: {install_command('train')}") from None
     broken = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error)
     number = 0
 
