@@ -81,8 +81,28 @@ def test_a_label_delimiter(tmp_path):
     path = write_csv(tmp_path / "a.csv", ["text", "label"], [("t", "a; b"), ("t", "b"), ("t", "")])
     assert targets(path, "multi_label", label_delimiter=";") == [("a", "b"), ("b",), ()]
     assert inferred(path, label_delimiter=";") == "multi_label"
+    path = write_csv(tmp_path / "b.csv", ["text", "label"], [("t", "a  b "), ("t", "b")])
+    assert targets(path, "multi_label", label_delimiter=" ") == [("a", "b"), ("b",)]
+    path = write_csv(tmp_path / "c.csv", ["text", "label"], [("t", "a,b,"), ("t", "[b, c]")])
+    assert targets(path, "multi_label", label_delimiter=",") == [("a", "b"), ("b", "c")]
+    with pytest.raises(DataError, match="column 'label' is empty"):
+        targets(write_csv(tmp_path / "d.csv", ["text", "label"], [("t", "a,,b")]), "multi_label", label_delimiter=",")
     with pytest.raises(ConfigError, match="--label-delimiter: is for several labels"):
         targets(path, "classification", label_delimiter=";")
+
+
+@pytest.mark.parametrize("cell", ['{"a": 0.9, "b": 0.1}', '[["a", 1]]', '[{"label": "a"}]', '{"label": "a"}'])
+def test_other_structure_is_no_name(tmp_path, cell):
+    files = [
+        write_csv(tmp_path / "a.csv", ["text", "label"], [("t", cell)]),
+        write_jsonl(tmp_path / "a.jsonl", [{"text": "t", "label": json.loads(cell)}]),
+    ]
+    for file in files:
+        for task in ("classification", "multi_label"):
+            with pytest.raises(
+                DataError, match=r"a\.(csv:2|jsonl:1): column 'label'.* (an object|a list|a number|a string)"
+            ):
+                targets(file, task)
 
 
 MATRIX = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]

@@ -16,7 +16,7 @@ def dataset(targets, texts=None):
 @pytest.mark.parametrize(
     ("delimiter", "option"),
     [(",", "--label-delimiter ,"), (";", "--label-delimiter ';'"), ("/", "--label-delimiter /"),
-     ("\t", "--label-delimiter '\\t'"), ("|", "")],
+     ("\t", "--label-delimiter '\\t'"), ("\n", "--label-delimiter '\\n'"), ("&", "--label-delimiter '&'"), ("|", "")],
 )  # fmt: skip
 def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter, option):
     labels = ["billing", f"delivery{delimiter} urgent", f"billing{delimiter} urgent", "delivery"]
@@ -38,6 +38,15 @@ def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter
 )  # fmt: skip
 def test_names_with_commas_are_names(labels):
     assert label_remarks(dataset(labels), several=False) == []
+
+
+def test_blanks_divide_labels_only_if_sets_of_labels_are_asked_for():
+    labels = ["billing", "delivery urgent", "billing urgent", "delivery"]
+    assert label_remarks(dataset(labels), several=False) == []
+    [line] = label_remarks(dataset([(label,) for label in labels]), several=True)
+    assert line.endswith(": --label-delimiter ' ' divides them")
+    names = ["credit card", "lost card", "login"]
+    assert label_remarks(dataset([(label,) for label in names]), several=True) == []
 
 
 def test_tags_are_compared_by_what_they_tag():

@@ -197,6 +197,8 @@ def test_lists_of_one_label_and_lists_written_as_text() -> None:
     assert as_text.score(texts, [str(["film", *name]) for name in names]) == as_text.score(
         texts, [("film", *name) for name in names]
     )
+    objects = [{"film": 1, "good": name == ["good"], "bad": name == ["bad"]} for name in names]
+    assert as_text.score(texts, objects) == as_text.score(texts, [("film", *name) for name in names])
     with pytest.raises(DataError, match="got an indicator matrix, but the model was fitted on sets of labels"):
         as_text.score(texts, marks)
 

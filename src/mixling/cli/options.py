@@ -134,7 +134,10 @@ class LabeledColumns(InputColumns):
     def columns(self) -> dict[str, Any]:
         labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
         keys = ("label", "label_delimiter", "slots", "tags", "question", "context", "answers")
-        return {**super().columns(), "labels": labels, **{key: getattr(self, key) for key in keys}}
+        out = {**super().columns(), "labels": labels, **{key: getattr(self, key) for key in keys}}
+        if self.label_delimiter is not None:
+            out["label_delimiter"] = self.label_delimiter.replace("\\t", "\t").replace("\\n", "\n")
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)

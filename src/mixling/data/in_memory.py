@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
-from mixling.data.values import kinds_problem, slots_problem, words_problem, words_with_blanks
+from mixling.data.values import kinds_problem, labels_in, slots_problem, words_problem, words_with_blanks
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -69,17 +69,19 @@ def label_types(labels: Iterable[Any]) -> dict[str, str]:
 
 
 def structured(targets: list[Any]) -> list[Any]:
-    """Return targets with lists in place of arrays, and of strings if all of them are lists that are written as text.
+    """Return targets with lists in place of arrays, of objects such as {"a": 1, "b": 0}, and of strings that are lists.
 
     Lists of one label each that were written as text are their labels, as in files.
     """
     targets = [item.tolist() if isinstance(item, np.ndarray) and item.ndim == 1 else item for item in targets]
-    if not targets or not all(isinstance(item, str) for item in targets):
+    if not targets or not all(isinstance(item, str | dict) for item in targets):
         return targets
-    lists = list(map(read_cell, targets))
-    if not all(isinstance(item, list) for item in lists):
+    lists = [found for item in targets if (found := labels_in(item)) is not None]
+    if len(lists) < len(targets):
         return targets
-    return [item[0] for item in lists] if all(len(item) == 1 for item in lists) else lists
+    if all(len(item) == 1 for item in lists) and isinstance(targets[0], str):
+        return [item[0] for item in lists]
+    return lists
 
 
 def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTexts:

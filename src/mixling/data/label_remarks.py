@@ -15,7 +15,7 @@ from mixling.text.clean import normalize
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
-_DELIMITERS = (LABEL_DELIMITER, ";", ",", "\t", "/")
+_DELIMITERS = (LABEL_DELIMITER, ";", ",", "\t", "\n", "/", "+", "&")
 _NUMBERS = re.compile(r"\d+[,/]\d+")  # a fraction
 
 
@@ -41,7 +41,7 @@ def label_remarks(*parts: Dataset, several: bool, in_python: bool = False) -> li
 def _joined_labels(counts: Mapping[str, int], *, several: bool, in_python: bool = False) -> Iterator[str]:
     """Yield a line if labels are joined by a delimiter: the parts of most of them occur in other labels, too."""
     best: tuple[int, str, list[str]] = (0, "", [])
-    for delimiter in _DELIMITERS:
+    for delimiter in (*_DELIMITERS, " ") if several else _DELIMITERS:
         parts = {name: [part.strip() for part in name.split(delimiter)] for name in counts}
         joined = [name for name in counts if len(parts[name]) > 1 and all(parts[name])]
         if not joined or all(map(_NUMBERS.fullmatch, joined)):
@@ -49,12 +49,13 @@ def _joined_labels(counts: Mapping[str, int], *, several: bool, in_python: bool 
         times = Counter(part for split in parts.values() for part in set(split))
         sets = [name for name in joined if all(times[part] > 1 for part in parts[name])]
         rows = sum(counts[name] for name in sets)
-        if 2 * len(sets) >= len(joined) and rows > best[0]:
+        least = len(joined) if delimiter == " " else len(joined) / 2
+        if len(sets) >= least and rows > best[0]:
             best = (rows, delimiter, sets)
     rows, delimiter, sets = best
     if sets:
         example = with_escapes(max(sets, key=lambda name: counts[name]))
-        sign = "\\t" if delimiter == "\t" else delimiter
+        sign = delimiter.encode("unicode_escape").decode()
         option = "" if delimiter == LABEL_DELIMITER else f"--label-delimiter {shlex.quote(sign)}"
         remedy = " ".join(filter(None, ["" if several else "--task multi_label", option])) + " divides them"
         if in_python:

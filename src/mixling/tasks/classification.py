@@ -45,11 +45,12 @@ class LabelReader(TextReader):
         self._kinds: dict[str, type] = {}  # the types that labels were written as
 
     def target(self, row: Row, column: str, value: Any) -> Target:
-        labels = labels_in(value)
+        found = read_cell(value)
+        labels = labels_in(found)
         if labels is not None and len(labels) == 1:
-            return label_of(row, column, labels[0], {} if isinstance(value, str) else self._kinds)
-        if labels is not None:
-            got = f"column {column!r} holds {shown_value(read_cell(value))}"
+            return label_of(row, column, labels[0], self._kinds if found is value else {})
+        if isinstance(found, list | dict):
+            got = f"column {column!r} holds {shown_value(found)}"
             raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")
         return label_of(row, column, value, self._kinds)
 

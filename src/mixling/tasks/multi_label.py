@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
+from mixling.data.cells import read_cell
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
 from mixling.data.readers.rows import SKIP, Row
@@ -64,23 +65,24 @@ class LabelsReader(LabelReader):
         return values if self.labeled or not all(map(is_blank, values.values())) else None
 
     def target(self, row: Row, column: str, value: Any) -> tuple[str, ...]:
-        labels = labels_in(value, bare=True)
-        kinds = self._kinds
-        if isinstance(value, str):
-            if labels is None:
-                labels = value.split(self.columns.label_delimiter) if value.strip() else []
-            else:
-                kinds = {}  # a cell that has 1 in brackets may stand beside one that has it without
+        found = read_cell(value, bare=True)
+        labels = labels_in(found)
+        if isinstance(found, str):
+            delimiter = self.columns.label_delimiter
+            labels = found.split() if delimiter == " " else found.strip().removesuffix(delimiter).split(delimiter)
+            labels = labels if found.strip() else []
         if labels is not None:
             labels = self._named(row, column, labels)
-        elif isinstance(value, dict):
-            name, wrong = next((name, item) for name, item in value.items() if mark_of(item) is None)
-            got = f"column {name!r} is {'empty' if is_blank(wrong) else shown_value(wrong)}"
+        elif isinstance(found, dict):
+            name, wrong = next((name, item) for name, item in found.items() if mark_of(item) is None)
+            where = "" if found is value and self._has_marks(row) else f"{column!r}: "
+            got = f"column {where}{name!r} is {'empty' if is_blank(wrong) else shown_value(wrong)}"
             raise row_error(row, f"{got}; 0 and 1 are allowed, for a text without and with this label, {SKIP}")
         else:
-            got = "empty" if value is None else shown_value(value)
+            got = "empty" if value is None else shown_value(found)
             allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
             raise row_error(row, f"column {column!r} is {got}; {allowed}, {SKIP}")
+        kinds = self._kinds if found is value else {}  # a cell with 1 in brackets may stand beside one without them
         return tuple(dict.fromkeys(label_of(row, column, item, kinds) for item in labels))
 
     def _named(self, row: Row, column: str, labels: list[Any]) -> list[Any]:
