@@ -25,7 +25,7 @@ from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.dialects import Dialect
 from mixling.data.readers.lines import read_texts
 from mixling.errors import ConfigError, DataError
-from mixling.tasks import Classification
+from mixling.tasks import Classification, Tagging
 
 READER = Classification.reader
 
@@ -180,3 +180,12 @@ def test_inputs_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     (tmp_path / "d.parquet").write_bytes((tmp_path / "b.parquet").read_bytes()[:-20])
     with pytest.raises(DataError, match=r"d.parquet: cannot be read as Parquet"):
         plan("d.parquet")
+
+
+def test_words_in_rows_of_their_own_are_not_cut_into_parts(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("s,tokens\n1,Mia\n,Vik\n")
+    with pytest.raises(
+        DataError, match=r"a\.csv: the words of a sentence have rows of their own .* predict into a file"
+    ):
+        make_plan([str(path)], reader=Tagging.reader, columns=ColumnsConfig(sentence="s"))

@@ -90,7 +90,7 @@ def test_a_damaged_catalogue_is_named(packages: Path) -> None:
 def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogues, "PACKAGES", {"babel": "Babel", "sphinx": "Sphinx", "surely_absent": "Absent"})
     monkeypatch.setitem(sys.modules, "sphinx", None)
-    with pytest.raises(MissingPackage, match=r'Sphinx, Absent are missing; run pip install .*\[train,demo'):
+    with pytest.raises(MissingPackage, match=r"Sphinx, Absent are missing; run pip install .*\[train,demo"):
         catalogue_sentences(["en"])
 
 

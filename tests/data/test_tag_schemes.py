@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError, Example, TokenClassifier, read_examples
-from mixling.data import ColumnsConfig, OnBadRow
+from mixling.data import ColumnsConfig, OnBadRow, read_rows
 from mixling.data.in_memory import tagged_rows
 from mixling.data.tag_schemes import recognize
 from mixling.tasks import Tagging
@@ -198,3 +198,24 @@ def test_tags_that_are_numbers_need_names(tmp_path: Path) -> None:
     assert [example.target for example in read(path, tags="O,B-x,I-x,B-y")[0]] == [("O", "B-x"), ("B-y",)]
     with pytest.raises(DataError, match=r"a\.jsonl:2: .*has the number 3, but --tags names 3 tags"):
         read(path, tags="O,B-x,I-x")
+
+
+def test_numbers_have_the_names_that_a_parquet_file_declares(tmp_path: Path) -> None:
+    """As the library datasets writes them, in the older and the newer form of lists."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = {"names": ["O", "B-x", "I-x"], "_type": "ClassLabel"}
+    features = {
+        "tokens": {"feature": {"dtype": "string", "_type": "Value"}, "_type": "Sequence"},
+        "ner_tags": {"feature": names, "_type": "Sequence"},
+        "tags": [names],
+        "label": {"names": ["neg", "pos"], "_type": "ClassLabel"},
+    }
+    rows = [{"tokens": ["a", "b"], "ner_tags": [1, 2], "tags": [0, 1], "label": 1, "text": "t"}, {"label": -1}]
+    table = pa.Table.from_pylist(rows)
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    first, second = read_rows(tmp_path / "a.parquet", on_bad_row=OnBadRow())
+    assert (first.values["ner_tags"], first.values["tags"]) == (["B-x", "I-x"], ["O", "B-x"])
+    assert (first.values["label"], second.values["label"]) == ("pos", None)
+    pq.write_table(table.slice(0, 1).replace_schema_metadata(metadata), tmp_path / "b.parquet")
+    assert read(tmp_path / "b.parquet")[0][0].target == ("B-x", "I-x")

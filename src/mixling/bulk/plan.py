@@ -109,6 +109,9 @@ def make_plan(patterns: Sequence[str], *, reader: type[RowReader], columns: Colu
     if schema is not None:
         names = schema if isinstance(schema, tuple) else schema.names
         reader(columns, labeled=False).check_columns(Row(dict.fromkeys(names), first.path, 0))
+        if columns.sentence in names:
+            got = f"the words of a sentence have rows of their own (column {columns.sentence!r})"
+            raise DataError(f"{got}, which parts would cut; predict into a file: -o FILE.jsonl", path=first.path)
     parts = [(file, parts) for file, (_, parts) in zip(files, found, strict=True)]
     return PartPlan(files=parts, file_format=formats[first.path], schema=schema)
 

@@ -45,8 +45,7 @@ class BulkOptions:
 # Options that have no meaning for a folder, and why.
 _REFUSED = {
     "url": ("--url", "a server takes texts, not files"),
-    "question": ("--question", "give files of questions"),
-    "context": ("--context", "give files of questions"),
+    "sentence": ("--sentence", "parts would cut sentences"),
     "echo": ("--echo", "all columns of the input are in the output"),
 }
 

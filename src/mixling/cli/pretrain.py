@@ -26,7 +26,8 @@ class Corpus(TextColumn):
         list[str] | None,
         typer.Argument(
             metavar="FILES...",
-            help="Text: .txt (one document per line), tables, hf:NAME[@REVISION]; also compressed (.gz, .bz2, .xz, .zip).",
+            help="Text: .txt (one document per line), tables, hf:NAME[@REVISION]; also compressed (.gz, .bz2, .xz, "
+            ".zip).",
         ),
     ] = None
     validation: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -50,9 +51,12 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         file = pq.ParquetFile(data)
         header = check_header(list(file.schema_arrow.names), path, None)
         wanted = [name for name in header if columns is None or name in columns]
-        unread = dict.fromkeys(header)
+        unread, classes = dict.fromkeys(header), _class_names(file.schema_arrow.metadata)
         for batch in file.iter_batches(BATCH_ROWS, columns=wanted):
             read = [values_of(batch, name) for name in wanted]
+            for position, name in enumerate(wanted):
+                if name in classes:
+                    read[position] = [_named(value, classes[name]) for value in read[position]]
             for index in range(len(batch)):
                 number += 1
                 yield Row({**unread, **{n: v[index] for n, v in zip(wanted, read, strict=True)}}, path, number)
@@ -61,6 +65,31 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         raise DataError(message, path=path, line=number or None) from None
     if not number:
         raise DataError("has columns but no rows; at least one row is required", path=path)
+
+
+def _class_names(metadata: dict[bytes, bytes] | None) -> dict[str, list[str]]:
+    """Return the names of numbers, by column, that the library datasets declares in a file."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"].items()
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}
+    found = {}
+    for column, feature in features:
+        while isinstance(feature, dict | list) and feature:
+            feature = feature[0] if isinstance(feature, list) else feature
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+                found[column] = feature.get("names") or []
+            feature = feature.get("feature") if isinstance(feature, dict) else None
+    return {column: names for column, names in found.items() if names}
+
+
+def _named(value: Any, names: list[str]) -> Any:
+    """Replace numbers of classes by their names; -1 means no label."""
+    if isinstance(value, list):
+        return [_named(item, names) for item in value]
+    if not isinstance(value, int) or not -1 <= value < len(names):
+        return value
+    return None if value == -1 else names[value]
 
 
 def _spooled(data: BinaryIO, path: str, stack: ExitStack) -> BinaryIO:
