@@ -43,7 +43,9 @@ SYSTEMS = ("tfidf", "encoder", "default", "student")
 
 def trained(config: dict[str, Any], train: Dataset, validation: Dataset, texts: Sequence[Text]) -> list[Target]:
     """Return the answers of the exported model of one training."""
-    resolved = resolve(config, spec=LABELS).for_examples(train).config
+    # As by `mixling train`, which has split the rows itself.
+    own = resolve(config, spec=LABELS, overrides={"ngrams": {"refit": True}})
+    resolved = own.for_examples(train).config
     with tempfile.TemporaryDirectory() as folder:
         run = fit(resolved, train, validation, folder=Path(folder) / "run")
         assert run is not None

@@ -120,6 +120,7 @@ def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int)
             "max_len": options.teacher_len,
             "unlabeled": [str(options.data / REVIEWS)],
         }
+    values["ngrams"] = {"refit": True}  # on the validation rows too, as the baselines
     resolved = resolve(values, spec=LABELS, overrides=read_overrides(options.set))
     return resolved.for_examples(train).config, options.model or choose_model(train, resolved.config).name
 

@@ -40,7 +40,8 @@ def evaluated(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
     texts, targets = list(held_out.texts), list(held_out.targets)
     out: dict[str, Any] = {"set": name, "count": count, "examples": len(chosen), "seed": seed}
     for variant, refit in (("plain", False), ("refit", True)):
-        resolved = resolve({"task": "classification", "train": {"seed": seed}}, spec=LABELS, overrides={"refit": refit})
+        values = {"task": "classification", "train": {"seed": seed}, "ngrams": {"refit": True}}
+        resolved = resolve(values, spec=LABELS, overrides={"refit": refit})
         config = resolved.for_examples(train).config
         with tempfile.TemporaryDirectory() as folder:
             began = time.process_time()

@@ -78,7 +78,7 @@ def trained(
     """Return the folder of a run and how it was made; train it if it is missing."""
     folder, record = runs / name / variant / str(seed), runs / name / variant / f"{seed}.json"
     if not record.exists():
-        values = {"task": "classification", "train": {"seed": seed}}
+        values = {"task": "classification", "train": {"seed": seed}, "ngrams": {"refit": True}}
         config = resolve(values, spec=LABELS, overrides=VARIANTS[variant]).for_examples(train).config
         made = provenance(seed=seed)
         began = time.process_time()

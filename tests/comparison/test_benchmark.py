@@ -164,6 +164,18 @@ def test_the_exported_model_answers(held: Comparison, tmp_path: Path) -> None:
         assert min(speed.texts_per_second, speed.cold_texts_per_second, speed.p50) > 0
 
 
+def test_without_test_rows_whole_groups_are_held_out(tmp_path: Path) -> None:
+    lines = [f"word{i} {i % 7},{'ab'[i % 2]},{i // 4}" for i in range(200)]
+    (tmp_path / "train.csv").write_text("\n".join(["text,label,document", *lines]) + "\n")
+    data = {"train": [str(tmp_path / "train.csv")], "columns": {"group": "document"}}
+    config = resolve({"task": "classification", "data": data}, spec=LABELS).config
+    parts = [[example.line for example in part] for part in outcome._read(config, (), lambda message: None)]
+    assert 60 <= len(parts[2]) <= 72  # a third: a fifth of so few rows would say nothing
+    groups = [{(line - 2) // 4 for line in part} for part in parts]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 50
+    assert sorted(line for part in parts for line in part) == list(range(2, 202))
+
+
 class Lengths:
     """A sentence encoder whose embeddings are the numbers of characters and of words."""
 

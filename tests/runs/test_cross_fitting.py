@@ -165,6 +165,21 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({}, train=paired(rows(4990, 0)), validation=paired(validation)) is None
 
 
+def test_a_group_is_in_one_fold() -> None:
+    """Even with other texts, and on both sides of the validation split."""
+    grouped = Dataset.from_examples(
+        Example(one.text, one.target, "rows", i, group=f"g{i // 5}") for i, one in enumerate(rows(100, 0))
+    )
+    parts = [grouped.subset(np.arange(0, 70)), grouped.subset(np.arange(70, 100))]
+    found = choose_folds(
+        parts, task=task_type("classification"), ngrams=NgramConfig(use="auto"), training=TrainConfig(),
+        usual=True, distilled=False, world=1,
+    )  # fmt: skip
+    assert found is not None
+    assert (found.reshape(20, 5) == found[::5, None]).all()
+    assert set(found.tolist()) == {0, 1, 2, 3}
+
+
 def test_the_last_of_more_epochs_is_exported() -> None:
     given = {"rows_per_label": 5.0, "init": "rows", "distilled": False}
     usual = TrainConfig().resolved(35, **given)

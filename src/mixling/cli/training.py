@@ -157,10 +157,16 @@ def _report_labels(
     run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch, baseline: str
 ) -> None:
     """Print the metrics to standard output, and the closing panel to standard error."""
+    from mixling.runs.seen_rows import describe_seen
     from mixling.tasks import task_type
 
     put(f"validation: {run.metrics.summary()}\n")
-    if run.report["data"]["fitted_on_validation"]:
+    data = run.report["data"]
+    if line := describe_seen(
+        data["validation_seen_before"] or 0, data["validation"], by=str(config.init.pretrained), what="examples"
+    ):
+        terminal.log(line)
+    if data["fitted_on_validation"]:
         terminal.log(
             "then the exported model was fitted on the validation examples, too: these are the metrics before; use "
             "other rows to test it"

@@ -175,7 +175,7 @@ def _check_start(config: RunConfig) -> None:
 
 def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Dataset, Dataset]:
     """Return the training and validation rows and, last, those that nothing is trained or chosen on."""
-    rows, validation = load_rows(config, spool_dir=None, log=log, grouped=not test)
+    rows, validation = load_rows(config, spool_dir=None, log=log)
     if test:
         test_rows = _read_test(config, test, log)
     else:

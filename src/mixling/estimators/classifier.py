@@ -44,7 +44,8 @@ class TextClassifier(ClassifierMixin, Estimator):
 
     Attributes:
         classes_: (C,) the labels in the order of `predict_proba`'s columns; those of an indicator matrix's columns.
-        metrics_: of the exported model on the validation examples.
+        metrics_: on the validation examples. The exported model is then fitted on those that were set aside as well, so
+            that `score` on them is too good; on those that `fit` gets it is not.
     """
 
     def fit(

@@ -61,13 +61,9 @@ def check_split(config: RunConfig, train: Dataset, validation: Dataset, *, log: 
 
 
 def load_rows(
-    config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None], grouped: bool = False
+    config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]
 ) -> tuple[Dataset, Dataset | None]:
-    """Return the rows of the training files and those of the validation files, None without such.
-
-    Args:
-        grouped: whether the groups of the training rows are read even if they are not to be split for validation.
-    """
+    """Return the rows of the training files and those of the validation files, None without such."""
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 
@@ -82,7 +78,7 @@ def load_rows(
         )
         return Dataset.from_examples(examples, spool_dir=spool_dir)
 
-    rows = load(data.train, grouped=grouped or not data.validation)
+    rows = load(data.train, grouped=not data.validation)
     validation = load(data.validation) if data.validation else None
     for line in on_bad_row.lines():
         log(line)

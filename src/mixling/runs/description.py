@@ -184,8 +184,12 @@ def summary(facts: dict[str, Any]) -> str:
 
 
 def _quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    shown = {"validation": ("validation", _validation), "best": ("best epoch", _best)}
-    return [(title, show(facts[key])) for key, (title, show) in shown.items() if key in facts]
+    lines = []
+    if "validation" in facts:
+        fitted = facts.get("data", {}).get("fitted_on_validation", False)
+        before = ", before the model was fitted on these examples, too" * fitted
+        lines.append(("validation", _validation(facts["validation"]) + before))
+    return lines + ([("best epoch", _best(facts["best"]))] if "best" in facts else [])
 
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:

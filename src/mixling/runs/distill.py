@@ -25,7 +25,7 @@ from mixling.metrics.base import Metrics
 from mixling.runs.config import RunConfig
 from mixling.runs.ensemble import TrainMember
 from mixling.runs.run import Run
-from mixling.runs.seen_rows import describe_seen, read_seen
+from mixling.runs.seen_rows import count_seen, describe_seen, read_seen
 from mixling.runs.shared import Shared
 from mixling.runs.teacher import DistillConfig, open_teacher
 from mixling.storage import write_sealed
@@ -93,10 +93,9 @@ def make_distillation_data(
     of_validation = collect_predictions(teacher, _texts(validation), task, folder=answer_folder)
     quality = _log_quality(of_validation, validation, task, log)
     hashes = read_seen(config.teacher)
-    seen = 0 if hashes is None else int(np.isin(validation.text_hashes(), hashes).sum())
-    if line := describe_seen(
-        seen, len(validation), what="validation examples", whose="its metrics, and what the student has of it,"
-    ):
+    seen = 0 if hashes is None else count_seen(hashes, validation)
+    whose = "its metrics, and those of the student,"
+    if line := describe_seen(seen, len(validation), what="validation examples", whose=whose):
         log(f"teacher: {line}")
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
     evaluated = [*_texts(validation), *read(config.test)]

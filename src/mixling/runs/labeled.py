@@ -32,7 +32,7 @@ from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation, without_unseen
 from mixling.runs.replay import load_head, replayed_run
-from mixling.runs.seen_rows import read_seen, write_seen
+from mixling.runs.seen_rows import count_seen, read_seen, write_seen
 from mixling.runs.shared import Shared
 from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import Outputs
@@ -89,6 +89,7 @@ class LabeledParts(Parts[Metrics]):
         self.data, self.validation = training_data(examples, self.training, encoder, shared, stage.log)
         self.adjustments = Adjustments(task, self.validation, stage.log)
         self._outputs: Outputs | None = None  # of the calibrated model
+        self._begun_with = None if config.init.pretrained is None else read_seen(config.init.pretrained)
         self._refitted = False  # whether the network is trained on the validation examples in the end
         self._log = stage.log
         self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
@@ -183,7 +184,8 @@ class LabeledParts(Parts[Metrics]):
         counts = train.label_counts() if task.has_labels else {}
         labels = {name: counts[name] for name in self.labels.names if name in counts}
         out = {"training": len(train), "validation": len(self.examples.validation), "labels": labels}
-        return out | {"fitted_on_validation": self._fits_validation}
+        before = None if self._begun_with is None else count_seen(self._begun_with, self.examples.validation)
+        return out | {"fitted_on_validation": self._fits_validation, "validation_seen_before": before}
 
     @property
     def _fits_validation(self) -> bool:
@@ -192,13 +194,10 @@ class LabeledParts(Parts[Metrics]):
 
     def _write_seen(self, folder: Path) -> None:
         """Write the hashes of the rows that the model was fitted on, and of those of the model it began with."""
-        parts, pretrained = [self.examples.texts.text_hashes()], self.config.init.pretrained
+        parts = [self.examples.texts.text_hashes()]
         if self._fits_validation:
-            fitted = without_unseen(self.examples.validation, self.examples.task)
-            parts.append(fitted.text_hashes())
-        if pretrained is not None and (earlier := read_seen(pretrained)) is not None:
-            parts.append(earlier)
-        write_seen(folder, parts)
+            parts.append(without_unseen(self.examples.validation, self.examples.task).text_hashes())
+        write_seen(folder, parts if self._begun_with is None else [*parts, self._begun_with])
 
     def _export(self, folder: Path, precision: Literal["int8", "float32"]) -> Outputs:
         """Write model.onnx and return its outputs for the validation data."""

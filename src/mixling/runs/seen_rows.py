@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.data.columns import text_hash
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.errors import ModelFileError
 from mixling.runs.files import SEEN_FILE
@@ -57,6 +58,11 @@ def read_seen(model: str | Path) -> npt.NDArray[np.uint64] | None:
     return np.frombuffer(body, "<u8", offset=len(_MAGIC)).astype(np.uint64)
 
 
+def count_seen(hashes: npt.NDArray[np.uint64], examples: Dataset) -> int:
+    """Return the number of examples whose text has one of the hashes."""
+    return int(np.isin(examples.text_hashes(), hashes).sum())
+
+
 @dataclass
 class SeenCounter:
     """Counts the examples that pass, and those whose text a model was fitted on.
@@ -83,9 +89,14 @@ class SeenCounter:
         return describe_seen(self.seen, self.rows)
 
 
-def describe_seen(seen: int, rows: int, *, what: str = "rows", whose: str = "the metrics") -> str:
-    """Return a sentence about rows that a model was trained on; "" if there are none."""
+def describe_seen(seen: int, rows: int, *, what: str = "rows", by: str = "", whose: str = "the metrics") -> str:
+    """Return a sentence about rows that a model was trained on; "" if there are none.
+
+    Args:
+        by: the folder of an earlier model that was trained on them.
+        whose: what is too good.
+    """
     if not seen:
         return ""
-    were = "was" if seen == 1 else "were"
-    return f"{seen:,} of these {rows:,} {what} {were} trained on: {whose} are too good for new text"
+    were, who = "was" if seen == 1 else "were", f" by {by}, where this model began" if by else ""
+    return f"{seen:,} of these {rows:,} {what} {were} trained on{who}: {whose} are too good for new text"
