@@ -388,6 +388,23 @@ def test_the_bytes_are_what_the_network_leaves() -> None:
     assert budget(NgramConfig(use="auto", max_bytes=5000), 10) == 5000
 
 
+def test_a_branch_that_would_take_longer_than_the_time_budget_is_left_out() -> None:
+    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
+    task = task_type("classification")(task_type("classification").label_set(train))
+    data = LinearData(
+        task=task, train=train, validation=validation, network=np.zeros((120, 2)), predict=silent, weights=None,
+        text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
+    )  # fmt: skip
+    lines: list[str] = []
+    for seconds, fitted in ((None, True), (60.0, True), (1e-6, False)):
+        found = fit_ngrams(
+            NgramConfig(use="always"), replace(data, time_budget=seconds), max_bytes=50_000, log=lines.append
+        )
+        assert (found is not None) is fitted
+    assert lines[-1].startswith("n-gram branch: left out, 2 labels times ")
+    assert "--time-budget 1m allows it" in lines[-1]
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"min_n = 4 is more than max_n = 2"):
         config(ngrams={"min_n": 4, "max_n": 2})

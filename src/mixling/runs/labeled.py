@@ -234,6 +234,7 @@ class LabeledParts(Parts[Metrics]):
             encoded=self._encoded_training_texts(),
             out_of_fold=None if examples.folds is None else self._out_of_fold(examples.folds),
             refit=self.config.fits_validation,
+            time_budget=self.training.time_budget,
         )
 
     def _encoded_training_texts(self) -> TextSet | None:

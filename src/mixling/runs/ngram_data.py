@@ -64,6 +64,7 @@ class LinearData:
         encoded: the training texts as the network reads them; None: they are encoded for the branch.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
         refit: whether the exported branch is fitted on the validation examples, too.
+        time_budget: seconds that the choice of a branch may take; None: `mixling.runs.ngrams` has a limit.
     """
 
     task: Task
@@ -79,6 +80,7 @@ class LinearData:
     encoded: TextSet | None = None
     out_of_fold: OutOfFold | None = None
     refit: bool = True
+    time_budget: float | None = None
 
 
 def sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:

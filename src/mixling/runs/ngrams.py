@@ -15,6 +15,7 @@ features are the same in all fits: terms and their frequencies are counted in th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,6 +55,9 @@ _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arr
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 # Features of all texts that are not zero, and these times outputs, in each fit of a search: some seconds.
 _MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS = 1 << 23, 500_000_000
+# Features that are not zero times outputs that all fits of a search take in a second, where there are many; and the
+# longest search, in seconds, unless the user has planned more.
+_CELLS_PER_SECOND, _MOST_SECONDS = 5_000_000, 600.0
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -128,6 +132,13 @@ def fit_ngrams(
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     features = make_features(rows, words, outputs=task.num_scores, counted=counted)
     if not len(features.hashes):
+        return None
+    seconds, most = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND, data.time_budget or _MOST_SECONDS
+    if seconds > most:
+        log(
+            f"n-gram branch: left out, {len(task.labels):,} labels times {len(features.hashes):,} terms would take "
+            f"about {seconds / 60:,.0f} minutes (--time-budget {math.ceil(seconds / 60)}m allows it)"
+        )
         return None
     del rows
     # The validation examples have features, but no weight until the strength is chosen.
