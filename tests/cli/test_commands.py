@@ -192,13 +192,13 @@ def test_a_misspelt_file_is_no_text(call: Call, model: Path, reviews: Path) -> N
 
 
 @pytest.mark.parametrize("command", ["predict", "explain"])
-def test_columns_are_those_of_files(call: Call, model: Path, reviews: Path, command: str) -> None:
+def test_columns_are_those_of_rows(call: Call, model: Path, reviews: Path, command: str) -> None:
     done = call(command, model, "--text", "review", "a great film")
     assert (done.code, done.out) == (2, "")
     assert "--text: got the column 'review' for texts; name a file, or leave it out" in done.err
-    done = call(command, model, "--text-pair", "other", "-", stdin=b"a great film")
+    done = call(command, model, "--text-pair", "other", "-", stdin=b"review,label\na great film,good\n")
     assert (done.code, done.out) == (2, "")
-    assert "--text-pair: got the column 'other' for lines of standard input" in done.err
+    assert "<stdin>: no column 'other'; allowed: review, label" in done.err
 
 
 def test_an_output_never_replaces_an_input(call: Call, model: Path, reviews: Path) -> None:

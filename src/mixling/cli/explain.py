@@ -74,9 +74,10 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     """
     with no_collections():
         from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import input_kind, keep_inputs, refuse_columns
+        from mixling.cli.inputs import has_rows, input_kind, keep_inputs, refuse_columns, typed_lines
         from mixling.cli.predictions import open_output
         from mixling.data.inputs import Item, file_items, stream_items
+        from mixling.data.readers import STDIN
         from mixling.explain.render import explanation_lines, explanation_page
         from mixling.runs.evaluation import columns_of
         from mixling.runtime.predictor import Predictor
@@ -89,11 +90,12 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     refuse_unfinished(model)
     predictor = Predictor(model)
     windows: Iterator[list[Item]]
-    if kind == "files":
-        columns = columns_of(model, options.columns())
-        windows = file_items(output.inputs, reader=predictor.task.reader, columns=columns, skip=False)
+    reader, columns = predictor.task.reader, columns_of(model, options.columns())
+    if has_rows(options, kind):
+        windows = file_items(output.inputs if kind == "files" else [STDIN], reader=reader, columns=columns, skip=False)
     elif kind == "stdin":
-        windows = stream_items(sys.stdin.buffer, "<stdin>", skip=False)
+        lines = stream_items(sys.stdin.buffer, STDIN, skip=False)
+        windows = typed_lines(options, lines, getattr(columns, reader.wanted[0]))
     else:
         windows = iter([[Item(text) for text in output.inputs]])
 

@@ -52,10 +52,11 @@ def generate_command(
     Each row of input gives one row of output, in order: the text, its score (log-probability, normalized by length) and
     whether it is complete. The task's prefix is prepended to each text, unless the task has a template. Needs torch.
     """
-    from mixling.cli.inputs import read_request, write_predictions
+    from mixling.cli.inputs import has_rows, read_request, write_predictions
     from mixling.cli.predictions import Results, writer_for
     from mixling.config import parse
     from mixling.data.inputs import Item, in_windows, stream_items
+    from mixling.data.readers import STDIN
     from mixling.seq2seq.generation import GenerationConfig
     from mixling.seq2seq.generator import TextGenerator
 
@@ -74,8 +75,9 @@ def generate_command(
         request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
     )
     windows: Iterator[list[Item]]
-    if request.kind == "files":
-        windows = in_windows(_file_items(generator, inputs, task, source=options.source, skip=request.skip))
+    if has_rows(options, request.kind):
+        sources = inputs if request.kind == "files" else [STDIN]
+        windows = in_windows(_file_items(generator, sources, task, source=options.source, skip=request.skip))
     else:
         lines = (
             _numbered(stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import sys
 from collections import deque
@@ -17,7 +19,7 @@ from mixling.cli.options import PredictionOptions
 from mixling.cli.output import bad_rows_line
 from mixling.cli.predictions import open_output
 from mixling.data.inputs import Item, PlainTexts
-from mixling.data.readers import OnBadRow, format_of_name
+from mixling.data.readers import STDIN, OnBadRow, format_of_name
 from mixling.errors import ConfigError, DataError
 
 
@@ -138,16 +140,52 @@ def refuse_columns(options: Any, kind: str) -> None:
         kind: see `input_kind`.
 
     Raises:
-        ConfigError: a column is named, and the inputs are not files.
+        ConfigError: a column is named, and the inputs are texts of the command line.
     """
-    if kind == "files":
-        return
+    if kind == "text" and (named := _named_columns(options)):
+        option, column = next(iter(named.items()))
+        raise ConfigError(f"{option}: got the column {column[:40]!r} for texts; name a file, or leave it out")
+
+
+def has_rows(options: Any, kind: str) -> bool:
+    """Return whether the inputs are rows: files, or standard input of which an option names a column."""
+    return kind == "files" or (kind == "stdin" and bool(_named_columns(options)))
+
+
+def _named_columns(options: Any) -> dict[str, str]:
+    """Return the columns that options of a command name, by option."""
     names = ("text", "text_pair", "tokens", "sentence", "source")
-    for name, option in {**{name: f"--{name.replace('_', '-')}" for name in names}, "keep": "--columns"}.items():
-        if column := getattr(options, name, None):
-            shown = column[0] if isinstance(column, list) else column
-            got = "lines of standard input" if kind == "stdin" else "texts"
-            raise ConfigError(f"{option}: got the column {shown[:40]!r} for {got}; name a file, or leave it out")
+    given = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in names}
+    given["--columns"] = next(iter(getattr(options, "keep", None) or ()), None)
+    return {option: column for option, column in given.items() if column}
+
+
+def typed_lines(options: Any, windows: Iterator[list[Item]], column: str) -> Iterator[list[Item]]:
+    """Yield the lines of standard input; if they look like rows, say that each is taken as it is.
+
+    Args:
+        column: that the model reads of rows.
+    """
+    first = next(windows, [])
+    line = first[0].text if first else None
+    if isinstance(line, str) and (what := _row_like(line, column)):
+        option = f"--text {column}" if hasattr(options, "text") else "a file"
+        print(f"{STDIN}: {what}; each line is taken as a text; {option} reads a column of rows", file=sys.stderr)
+    if first:
+        yield first
+    yield from windows
+
+
+def _row_like(line: str, column: str) -> str:
+    """Describe what the first line begins, if it is no text."""
+    try:
+        values = json.loads(line) if line.startswith("{") else None
+    except (ValueError, RecursionError):
+        values = None
+    if isinstance(values, dict) and values:
+        return f"the first line is a JSON object ({', '.join(map(str, list(values)[:5]))})"
+    names = [name.strip(" \"'\ufeff") for name in re.split(r"[,;\t|]", line.strip())]
+    return f"the first line names columns ({', '.join(names[:5])})" if column in names else ""
 
 
 def _is_readable(name: str) -> bool:
@@ -201,8 +239,11 @@ def finish_plain(
 ) -> Iterator[Sequence[Item] | Finished]:
     """Yield the windows in order, those of plain texts as the rows of output that `lines` makes in other threads.
 
-    So a window is read and written while others are predicted.
+    So a window is read and written while others are predicted, unless there are none (0).
     """
+    if not threads:
+        yield from (Finished(lines(window)) if isinstance(window, PlainTexts) else window for window in windows)
+        return
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Sequence[Item] | Future[list[str]]] = deque()
 

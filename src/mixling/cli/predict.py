@@ -159,9 +159,10 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         return
     _refuse_bulk(options)
     with no_collections():
-        from mixling.cli.inputs import finish_plain, input_kind, read_request, write_predictions
+        from mixling.cli.inputs import finish_plain, has_rows, input_kind, read_request, typed_lines, write_predictions
         from mixling.cli.predictions import task_results, writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
+        from mixling.data.readers import STDIN
         from mixling.runtime.windows import too_long_for
         from mixling.tasks.presentation import DEFAULT_SHOWN
 
@@ -183,21 +184,24 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     )
     windows: Iterator[Sequence[Item] | Finished]
     inputs = options.inputs or []
-    if request.kind == "files":
+    if request.kind != "text":
         from mixling.runs.evaluation import columns_of
 
         reader, columns = predictor.task.reader, columns_of(model, options.columns())
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
         rows_alone = rows_alone and not kept and shown == DEFAULT_SHOWN
-        if not rows_alone or not predictor.task.json_of_texts:
-            windows = file_items(inputs, reader=reader, columns=columns, skip=request.skip, keep=kept)
+        sources = inputs if request.kind == "files" else [STDIN]
+        if not has_rows(options, request.kind):
+            lines = stream_items(sys.stdin.buffer, STDIN, skip=request.skip)
+            windows = typed_lines(options, lines, getattr(columns, reader.wanted[0]))
+        elif not rows_alone or not predictor.task.json_of_texts:
+            windows = file_items(sources, reader=reader, columns=columns, skip=request.skip, keep=kept)
         else:
-            parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in inputs)
-            lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
-            windows = finish_plain(itertools.chain.from_iterable(parts), lines, options.threads)
-    elif request.kind == "stdin":
-        windows = stream_items(sys.stdin.buffer, "<stdin>", skip=request.skip)
+            parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in sources)
+            json_lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
+            threads = options.threads if request.kind == "files" else 0  # which would wait for more rows
+            windows = finish_plain(itertools.chain.from_iterable(parts), json_lines, threads)
     else:
         windows = iter([question or [Item(text) for text in inputs]])
 

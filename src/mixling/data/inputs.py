@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import select
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from mixling.data.readers.files import open_file
+from mixling.data.readers.files import STDIN, open_file
 from mixling.data.readers.lines import CONVERT, MAX_LINE, is_utf16, read_lines
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
@@ -56,6 +58,8 @@ def file_items(
 ) -> Iterator[list[Item]]:
     """Stream the rows of files as windows of items; a `.txt` file has a text on each line, empty ones included.
 
+    Rows of standard input (`<stdin>`) are yielded as they arrive.
+
     Args:
         skip: make an item with an error of each bad row, so that predictions stay aligned with rows.
         keep: columns whose values are kept.
@@ -67,7 +71,7 @@ def file_items(
     from mixling.data.corpora import is_plain
     from mixling.data.kept import KeptColumns
 
-    def items(source: str) -> Iterator[Item]:
+    def items(source: str) -> Iterator[Item | None]:
         if not is_plain(source):
             return _rows(source, reader, columns, skip, KeptColumns(keep))
         if keep:
@@ -92,7 +96,7 @@ def plain_or_items(
     blocks = read_blocks([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
     for kind, group in itertools.groupby(blocks, type):
         if kind is Example:
-            yield from in_windows(_items(cast("Iterator[Example]", group), bad))
+            yield from in_windows(_items(cast("Iterator[Example]", group), bad, live=source == STDIN))
             continue
         for block in cast("Iterator[ExampleBlock]", group):
             yield from in_windows(iter(bad.taken()))
@@ -100,8 +104,8 @@ def plain_or_items(
     yield from in_windows(iter(bad.taken()))
 
 
-def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """Yield the items in lists of up to `WINDOW`.
+def in_windows(items: Iterator[Item | None]) -> Iterator[list[Item]]:
+    """Yield the items in lists of up to `WINDOW`, which end at None.
 
     Raises:
         DataError: raised by `items`. The items before it are yielded first.
@@ -109,8 +113,9 @@ def in_windows(items: Iterator[Item]) -> Iterator[list[Item]]:
     window: list[Item] = []
     try:
         for item in items:
-            window.append(item)
-            if len(window) == WINDOW:
+            if item is not None:
+                window.append(item)
+            if len(window) == WINDOW or (item is None and window):
                 yield window
                 window = []
     except DataError:
@@ -134,21 +139,36 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
 
 def _rows(
     source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bool, kept: KeptColumns
-) -> Iterator[Item]:
+) -> Iterator[Item | None]:
     from mixling.data.examples import read_examples
 
     bad = _BadItems(kept, "skip" if skip else "error")
     reader = kept.reader(reader)
-    yield from _items(read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False), bad)
+    examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
+    yield from _items(examples, bad, live=source == STDIN)
 
 
-def _items(examples: Iterable[Example], bad: _BadItems) -> Iterator[Item]:
-    """Yield the items of examples, and those of the bad rows before and after them."""
+def _items(examples: Iterable[Example], bad: _BadItems, *, live: bool = False) -> Iterator[Item | None]:
+    """Yield the items of examples, and those of the bad rows before and after them.
+
+    Args:
+        live: yield None before waiting for the next row.
+    """
     for example in examples:
         yield from bad.taken()
         of_question = {"id": example.id} if example.id is not None and not bad.kept.names else {}
         yield Item(example.text, kept=of_question | bad.kept.take(example.line))
+        if live and (example.line == bad.lines_read or not _is_at_hand()):
+            yield None
     yield from bad.taken()
+
+
+def _is_at_hand() -> bool:
+    """Return whether more of standard input can be read without waiting."""
+    try:
+        return bool(select.select([sys.stdin.buffer], [], [], 0)[0])
+    except (OSError, ValueError):  # it is none of the operating system
+        return True
 
 
 class _BadItems(OnBadRow):

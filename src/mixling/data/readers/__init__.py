@@ -10,6 +10,7 @@ not UTF-8, a bad header, a corrupt footer) are always raised, since rows could b
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 from collections.abc import Collection, Iterator
@@ -17,14 +18,14 @@ from contextlib import ExitStack
 from pathlib import Path, PurePath
 from typing import cast
 
-from mixling.data.readers.files import PACKED, open_file
+from mixling.data.readers.files import PACKED, STDIN, open_file, open_stdin
 from mixling.data.readers.lines import Texts, lines_of, read_texts
 from mixling.data.readers.packed import name_in_zip
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.hub import HUB
 
-__all__ = ["HUB", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
+__all__ = ["HUB", "STDIN", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
 
 _TABLES = {
     ".csv": "csv",
@@ -73,8 +74,8 @@ def read_rows(
     there are tags, `slots`.
 
     Args:
-        source: a file; a folder with a folder of texts for each class; or `hf:NAME[@REVISION][:SPLIT]`, where SPLIT is
-            `train` by default, and NAME may be a local folder.
+        source: a file; `<stdin>`; a folder with a folder of texts for each class; or
+            `hf:NAME[@REVISION][:SPLIT]`, where SPLIT is `train` by default, and NAME may be a local folder.
         file_format: csv, tsv, jsonl, parquet or conll; by default determined by the extension, or by the first byte of
             a pipe without one (an object or a table).
         columns: the required columns; other columns of Parquet are not read but None. By default all.
@@ -97,7 +98,7 @@ def read_row_blocks(
 
     At the end, `on_bad_row` is told how many lines and rows there were.
     """
-    name, length = str(source), _Length()
+    name, length = str(source), _Length(on_bad_row)
     skipped, rows, own = on_bad_row.skipped, 0, 0
     with ExitStack() as stack:
         items = _items(source, stack, on_bad_row, file_format, columns, length)
@@ -116,11 +117,12 @@ def read_row_blocks(
 class _Length:
     """Counts the lines of texts."""
 
-    lines: int | None = None
+    def __init__(self, on_bad_row: OnBadRow) -> None:
+        self._on_bad_row, self.lines = on_bad_row, cast("int | None", None)
 
     def of(self, texts: Texts) -> Texts:
         for first, text in texts:
-            self.lines = first - 1 + text.count("\n") + (not text.endswith("\n"))
+            self.lines = self._on_bad_row.lines_read = first - 1 + text.count("\n") + (not text.endswith("\n"))
             yield first, text
 
 
@@ -142,9 +144,10 @@ def _items(
         from mixling.data.readers.text_folder import read_text_folder
 
         return read_text_folder(path, name, on_bad_row)
-    if file_format is None and not path.suffix and path.is_fifo():
-        data = open_file(path, stack)
-        kind = "jsonl" if cast(io.BufferedReader, data).peek(1)[:1] in (b"{", b"[") else "csv"
+    if file_format is None and (name == STDIN or (not path.suffix and path.is_fifo())):
+        data = open_stdin(stack) if name == STDIN else open_file(path, stack)
+        head = cast(io.BufferedReader, data).peek(8)[:8].lstrip(codecs.BOM_UTF8 + codecs.BOM_UTF16 + b" \0\r\n")
+        kind = "jsonl" if head[:1] in (b"{", b"[") else "csv"
     else:
         kind = _format_of(path, file_format)
         data = open_file(path, stack)

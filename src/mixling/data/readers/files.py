@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
+import io
 import os
 import stat
+import sys
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from mixling.data.readers.packed import DamagedError, Unpacked, unpacked
 from mixling.errors import DataError
@@ -26,6 +28,7 @@ _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"\xff\xd8\xff": "is an image (JPEG); rows of text are required",
     b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
 }
+STDIN = "<stdin>"  # the name of standard input in messages, and where a file is named
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
 
 
@@ -64,6 +67,15 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
             f"ends in {suffix} but is not {PACKED[suffix]}; remove {suffix} from its name, or compress it", path=path
         )
     return file
+
+
+def open_stdin(stack: ExitStack) -> BinaryIO:
+    """Return the bytes of standard input, decompressed if they are gzip."""
+    stream: BinaryIO = sys.stdin.buffer
+    data: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream))
+    if data.peek(2)[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=data)))
+    return cast(BinaryIO, data)
 
 
 def is_packed(data: BinaryIO) -> bool:

@@ -66,6 +66,7 @@ class OnBadRow:
         without_words: texts that are empty or blank, which are read as any other.
         notes: what readers decided by themselves, a sentence each; see `note`.
         counts: how many lines and rows each file has, a sentence each.
+        lines_read: of the file that is being read.
     """
 
     mode: Literal["error", "skip"] = "error"
@@ -75,6 +76,7 @@ class OnBadRow:
     without_words: int = 0
     notes: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
+    lines_read: int = 0
 
     def __post_init__(self) -> None:
         if self.mode not in ("error", "skip"):
