@@ -105,6 +105,14 @@ def test_other_structure_is_no_name(tmp_path, cell):
                 targets(file, task)
 
 
+@pytest.mark.parametrize("cell", ["['a' 'b' ... 'z']", '["a", "b"', "['a', b]", '["a"|"b"]'])
+def test_a_broken_list_is_no_name(tmp_path, cell):
+    path = write_csv(tmp_path / "a.csv", ["text", "label"], [("t", cell)])
+    for task in ("classification", "multi_label"):
+        with pytest.raises(DataError, match=r"a\.csv:2: column 'label' begins like a list, but is none"):
+            targets(path, task)
+
+
 MATRIX = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
 NAMES = ("billing", "login", "urgent")
 NAMED = [("billing",), ("login", "urgent"), ()]

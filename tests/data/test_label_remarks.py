@@ -60,6 +60,8 @@ def test_equal_texts_with_different_labels_are_counted():
     assert conflicting(data) == ((0, 1, 4),)
     assert conflict_line(data) == "1 text occurs with different labels (3 examples); `mixling audit` lists them"
     assert conflict_line(dataset(["x", "y"])) == ""
+    accents = ["Café ΣΑΣ İ\u212a", "cafe\u0301  σας i\u0307k"]
+    assert conflicting(dataset(["x", "y"], accents)) == ((0, 1),)
     sets = dataset([("x", "y"), ("y", "x"), ("x",)], ["a", "A", "b"])
     assert conflicting(sets) == ()
     pairs = dataset(["x", "y", "y"], [("a b", "c"), ("a", "b c"), ("A B", "C")])

@@ -65,7 +65,8 @@ def _bare_words(text: str, value: str) -> Any:
         words = next(csv.reader([inside], skipinitialspace=True, strict=True), [])
     except csv.Error:
         return value
-    return [word.strip() for word in words] if all(map(str.strip, words)) else value
+    words = [word.strip() for word in words]
+    return value if any(not word or word[0] in "\"'" for word in words) else words
 
 
 class _Notation:

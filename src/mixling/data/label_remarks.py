@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -92,9 +93,9 @@ def conflicting(examples: Dataset) -> tuple[tuple[int, ...], ...]:
 
 
 def _characters(text: Text) -> str:
-    """Return a string that is equal for texts with equal words."""
+    """Return a string that is equal for texts with equal words, and for few others."""
     joined = text if isinstance(text, str) else " ".join(text)
-    return normalize("".join(normalize(joined, lowercase=True).split()), lowercase=False)
+    return "".join(unicodedata.normalize("NFD", joined).casefold().split())
 
 
 def _words(text: Text) -> tuple[str, ...]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mixling.data.cells import read_cell
 from mixling.data.readers import Row
 from mixling.data.readers.rows import SKIP
-from mixling.errors import DataError
+from mixling.errors import DataError, shown
 
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
+_LIST = re.compile(r"""\s*\[\s*["']""")
 _MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 
 
@@ -145,6 +147,9 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
     if not isinstance(value, int | str):
         allowed = "allowed: a string, an integer or a boolean"
         raise row_error(row, f"column {column!r} is {shown_value(value)}; {allowed}, {SKIP}")
+    if isinstance(value, str) and _LIST.match(value):
+        got = f"column {column!r} begins like a list, but is none in JSON's, Python's or NumPy's notation"
+        raise row_error(row, f"{got}: {shown(value)}; correct it {SKIP}")
     label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
     if message := kinds_problem(label, value, kinds):
         raise row_error(row, f"column {column!r} is {message} {SKIP}")
