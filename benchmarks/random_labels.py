@@ -9,7 +9,8 @@ models of `mixling compare` are left out, which take most of its time and are tr
 fastText, whose training diverges on some random rows. An interval is wrong if its lower end is above the share of the
 larger class in the rows that it is measured on. Counted are the intervals of the table, Wilson's of the accuracies with
 noise and with few examples, which the report gives without, and the differences to TF-IDF whose interval excludes 0. At
-95% two-sided, 2.5% are wrong by chance; that they are more than 5% of all is tested (one-sided binomial test).
+95% two-sided, 2.5% are wrong by chance; that they are more than 5% of all is tested (one-sided binomial test). What the
+file of results has is not measured again: its provenance is a list, one for each part.
 """
 
 from __future__ import annotations
@@ -118,13 +119,17 @@ def main() -> None:
     none = dataclasses.replace(benchmark.BASELINES["fasttext"], is_installed=lambda: False)
     benchmark.BASELINES["fasttext"] = none
     benchmark.candidates = lambda *arguments: _candidates(*arguments)[:1]  # type: ignore[assignment]
-    origin, lines = provenance(seed=0, packages=("scikit-learn", "scipy")), []
+    found = json.loads(options.out.read_text()) if options.out.exists() else {"provenance": [], "lines": []}
+    lines, done = found["lines"], {(line["rows"], line["seed"]) for line in found["lines"]}
+    origins = [*found["provenance"], provenance(seed=0, packages=("scikit-learn", "scipy"))]
     for seed in range(options.seeds):
         for index, number in enumerate(options.rows):
-            lines += measure(number, FORMS[(seed + index) % len(FORMS)], seed)
+            if (number, seed) in done:
+                continue
+            for line in measure(number, FORMS[(seed + index) % len(FORMS)], seed):
+                lines.append({**line, **{key: round(line[key], 4) for key in ("value", "low", "bound")}})
             print(number, seed, json.dumps(summary(lines)["all"]), flush=True)
-        rounded = [{**line, **{key: round(line[key], 4) for key in ("value", "low", "bound")}} for line in lines]
-        write_json(options.out, {"provenance": origin, **summary(lines), "lines": rounded})
+            write_json(options.out, {"provenance": origins, **summary(lines), "lines": lines})
 
 
 if __name__ == "__main__":
