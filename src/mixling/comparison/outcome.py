@@ -180,8 +180,9 @@ def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Da
         test_rows = _read_test(config, test, log)
     else:
         fraction = min(max(_LEAST_HELD_OUT, _MANY_HELD_OUT / max(len(rows), 1)), _MOST_HELD_OUT)
+        number = len(rows)
         rows, test_rows = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
-        log(f"{len(test_rows):,} rows are held out of everything, to compare on (--test FILE names others)")
+        log(f"held out, to compare on: {len(test_rows):,} of {number:,} rows (--test FILE names others)")
     train, validation = split_rows(config, rows, validation, log=log)
     check_split(config, train, validation, log=log)
     return train, validation, test_rows
