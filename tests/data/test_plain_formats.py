@@ -37,6 +37,12 @@ def test_fasttext_files_of_every_name(tmp_path: Path, name: str) -> None:
     assert list(read_texts([path])) == [text for _, text, _ in ROWS]
 
 
+def test_labels_with_commas_between_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("__label__a,__label__b one\n__label__c,d two\n")
+    assert rows_of(path) == [(1, "one", ["a", "b"]), (2, "two", ["c,d"])]
+
+
 def test_what_is_wrong_in_a_fasttext_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("__label__a one\n__label__ two\n__label__b three\0\n__label__c\n")

@@ -11,7 +11,7 @@ import pytest
 
 from mixling import DataError, Example, read_examples
 from mixling.data import ColumnsConfig, OnBadRow
-from mixling.tasks import Tagging, infer_task
+from mixling.tasks import Tagging, infer_task, task_type
 from mixling.text.words import word_spans
 
 TEXT = "Mia Vik flew to San Juan."
@@ -92,6 +92,28 @@ def test_a_file_with_a_label_and_spans_is_not_taken_for_tagging(tmp_path: Path) 
     path = write(tmp_path / "a.jsonl", {"text": TEXT, "label": "travel", **FORMS["rasa"]})
     assert task_of(path) == "classification"
     assert read(path)[0][0].target == TAGS  # with --task tagging
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label"])
+def test_other_tasks_say_which_one_reads_spans(tmp_path: Path, task: str) -> None:
+    path = write(tmp_path / "a.jsonl", {"text": TEXT, **FORMS["doccano"]})
+    rows = read_examples([path], reader=task_type(task).reader, columns=ColumnsConfig(), on_bad_row=OnBadRow())
+    with pytest.raises(DataError, match="spans of characters, which --task tagging reads"):
+        list(rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "task"),
+    [
+        ("tokens,tags\nMia Vik,B-PER I-PER\nin Oslo,O B-LOC\n", "tagging"),
+        ("words,labels\nMia Vik,PER PER\nin,O\nto,O O\n", "tagging"),  # the last row is bad
+        ("words,tags,text,label\nsports,news,a text,x\n", "classification"),
+    ],
+)
+def test_tables_of_words_and_tags_under_other_names(tmp_path: Path, content: str, task: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    assert task_of(path) == task
 
 
 def test_random_spans_of_words_come_back_as_their_characters(tmp_path: Path) -> None:

@@ -107,6 +107,12 @@ def test_notations_without_a_mark_or_a_type(tags: str, wanted: str, says: str) -
     assert bool(says) == bool(found.remark)
 
 
+def test_types_alone_are_recognized_by_an_o_anywhere_in_the_file() -> None:
+    found = recognize([["per", "per"], ["O"]])
+    assert found.convert(["per", "per"]) == ["B-per", "I-per"]
+    assert recognize([["NN", "VB"]]).failures == 1  # parts of speech
+
+
 BIOES = [(["Mia", "Vik", "flew"], "B-PER E-PER O"), (["Rome", "is", "it"], "S-LOC O O"), (["a"], "O")]
 AS_IOB2 = [("B-PER", "I-PER", "O"), ("B-LOC", "O", "O"), ("O",)]
 

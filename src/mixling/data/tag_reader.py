@@ -10,7 +10,7 @@ from mixling.data.character_spans import SPAN_COLUMNS, SpanError, list_in, span_
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, OnBadRow, Row
-from mixling.data.tag_schemes import HALF, ImpossibleTagError, TagScheme, recognize, scheme_named
+from mixling.data.tag_schemes import HALF, ImpossibleTagError, TagScheme, recognize, scheme_named, types_of
 from mixling.data.values import is_blank, row_error, shown_value, slots_problem, split, string_of, words_of
 from mixling.errors import DataError
 
@@ -97,7 +97,8 @@ class TagReader(RowReader):
         if self._hint:
             raise row_error(row, f"{problem}; {self._hint}")
         if self._scheme.failures > HALF:  # to skip these rows would leave those without spans
-            raise row_error(row, f"{problem}; name the scheme with --tags, such as --tags bioes")
+            words = "tags of single words, such as parts of speech, are written as spans: B-NOUN"
+            raise row_error(row, f"{problem}; name the scheme with --tags, such as --tags bioes; {words}")
         raise row_error(row, f"{problem}, {SKIP}")
 
     def _from_spans(self, row: Row, column: str) -> Example:
@@ -201,11 +202,18 @@ class TagReader(RowReader):
         on_bad_row.note(f"{path}: {self._hint}")
 
 
-def tagged_columns(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the columns of words and tags under the names that other libraries use, if both have one length."""
+def tagged_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return the columns of words and tags under the names that other libraries use; None if there are none.
+
+    In most rows both have one length, and the tags are tags, or numbers in lists.
+    """
     for words, tags in itertools.product(("tokens", "words"), _OTHERS["slots"]):
-        sizes = {len(values[name]) if isinstance(values.get(name), list) else 0 for name in (words, tags)}
-        if len(sizes) == 1 and sizes != {0}:
+        both = [(split(row.get(words)), split(row.get(tags))) for row in rows]
+        found = [b for a, b in both if isinstance(a, list) and isinstance(b, list) and len(a) == len(b)]
+        if 2 * len(found) <= len(both):
+            continue
+        numbers = all(isinstance(tag, int) for slots in found for tag in slots)
+        if numbers or (all(isinstance(tag, str) for slots in found for tag in slots) and types_of(found) is not None):
             return words, tags
     return None
 

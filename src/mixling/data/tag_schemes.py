@@ -227,8 +227,9 @@ def recognize(sentences: Iterable[Sequence[str]], name: str | None = None) -> Ta
         sentences: the tags of each.
         name: the scheme, if it is known.
     """
+    sentences = list(sentences)
     tagged = [tags for tags in sentences if not set(tags) <= {*_OUTSIDE, "*", "-"}]
-    written = _notation(tagged)
+    written = _notation(sentences)
     names = (name,) if name else ("io",) if written == _ALONE else SCHEMES
     if written == _BRACKETS:
         names = ("bioes",)
@@ -260,8 +261,8 @@ def has_marks(column: Sequence[str]) -> bool:
     return all(re.fullmatch(rf"{MARK_LETTER}[-_/]\S+|\S+-{MARK_LETTER}", tag) for tag in tags)
 
 
-def _notation(tagged: Sequence[Sequence[str]]) -> str:
-    counts = Counter(tag for tags in tagged for tag in tags)
+def _notation(sentences: Sequence[Sequence[str]]) -> str:
+    counts = Counter(tag for tags in sentences for tag in tags)
     inside = {tag: count for tag, count in counts.items() if tag not in _OUTSIDE}
     if inside and all(_BRACKET.fullmatch(tag) for tag in inside) and any("(" in tag for tag in inside):
         return _BRACKETS

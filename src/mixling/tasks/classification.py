@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.data.cells import read_cell
+from mixling.data.character_spans import is_spans
 from mixling.data.examples import Target, TextReader
 from mixling.data.number_codes import reason_for_classes
 from mixling.data.readers.rows import SKIP, Row
@@ -51,6 +52,8 @@ class LabelReader(TextReader):
             return label_of(row, column, labels[0], self._kinds if found is value else {})
         if isinstance(found, list | dict):
             got = f"column {column!r} holds {shown_value(found)}"
+            if is_spans(found):
+                raise row_error(row, f"{got}, spans of characters, which --task tagging reads; correct it {SKIP}")
             raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")
         return label_of(row, column, value, self._kinds)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.data.cells import read_cell
+from mixling.data.character_spans import is_spans
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
 from mixling.data.readers.rows import SKIP, Row
@@ -80,6 +81,8 @@ class LabelsReader(LabelReader):
             raise row_error(row, f"{got}; 0 and 1 are allowed, for a text without and with this label, {SKIP}")
         else:
             got = "empty" if value is None else shown_value(found)
+            if is_spans(found):
+                got += ", spans of characters, which --task tagging reads"
             allowed = "a list of labels or a string such as 'a|b' is allowed ([] for none)"
             raise row_error(row, f"column {column!r} is {got}; {allowed}, {SKIP}")
         kinds = self._kinds if found is value else {}  # a cell with 1 in brackets may stand beside one without them

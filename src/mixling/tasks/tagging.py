@@ -72,7 +72,7 @@ class Tagging(Task):
         if not sample.names_text and not {"text", "label"} <= sample.first.keys():
             if {"tokens", "slots"} <= sample.first.keys():
                 return f"{sample.path} has the columns tokens and slots"
-            if names := tagged_columns(sample.first):
+            if names := tagged_columns(sample.rows):
                 return f"{sample.path} has the columns {' and '.join(names)}, of equal length"
         spans = span_column(sample.rows, sample.text)
         labels = [row[sample.label] for row in sample.rows if row.get(sample.label)]

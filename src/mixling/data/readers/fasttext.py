@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
@@ -9,6 +10,7 @@ from mixling.data.readers.sniffing import FASTTEXT_LABEL
 from mixling.errors import DataError
 
 _PREFIX = "__label__"
+_LABELS = re.compile(rf"(?:^|,){_PREFIX}")  # several, with commas between them, in one word
 
 
 def read_fasttext(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
@@ -22,7 +24,7 @@ def read_fasttext(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iter
         if not line.strip():
             continue
         empty = False
-        labels = [found.removeprefix(_PREFIX) for found in FASTTEXT_LABEL.findall(line)]
+        labels = [name for found in FASTTEXT_LABEL.findall(line) for name in _LABELS.split(found)[1:]]
         if "\0" in line:
             on_bad_row(nul_error(path, number))
         elif "" in labels:
