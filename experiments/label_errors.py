@@ -52,6 +52,7 @@ def evaluated(name: str, fraction: float, folds: int, seed: int, data: Path) -> 
     found = audit(examples, folds=folds, seed=seed)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     top = np.argsort(found.quality, kind="stable")[: wrong.sum()]
+    first = found.ranked()[:50]
     return {
         "set": name,
         "fraction": fraction,
@@ -60,6 +61,8 @@ def evaluated(name: str, fraction: float, folds: int, seed: int, data: Path) -> 
         "examples": len(examples),
         "auroc": round(float(roc_auc_score(wrong, -found.quality)), 4),
         "precision_at_replaced": round(float(wrong[top].mean()), 4),
+        "precision_at_50": round(float(wrong[first].mean()), 4),
+        "stated_precision_at_50": round(found.precision(50, fraction), 4),
         "likely_errors": int(found.errors.sum()),
         "likely_errors_precision": round(float(wrong[found.errors].mean()), 4),
         "likely_errors_recall": round(float(found.errors[wrong].mean()), 4),

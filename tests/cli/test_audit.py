@@ -25,15 +25,15 @@ def test_wrong_labels_are_found_and_reported(call: Call, reviews: Path, tmp_path
         "audit", tmp_path / "rows.csv", "--test", reviews / "test.csv", *columns, "--folds", 2, "--epochs", 6, "-o", out
     )
     assert done.code == 0, done.err
-    assert done.out.startswith("240 examples, 2 labels\nlikely label errors: ")
+    assert done.out.startswith("240 examples, 2 labels\nlabels that the models find improbable: ")
     assert "fold 2/2: 120 examples, accuracy " in done.err
     found = list(csv.DictReader((out / "rows.csv").read_text().splitlines()))
     assert [row["text"] for row in found] == [row["review"] for row in rows]
     lowest = sorted(range(240), key=lambda index: float(found[index]["label_probability"]))[: len(wrong)]
     assert len(wrong.intersection(lowest)) >= 10
-    flagged = {index for index, row in enumerate(found) if row["likely_error"] == "1"}
+    flagged = {index for index, row in enumerate(found) if row["improbable"] == "1"}
     assert len(wrong & flagged) > max(len(wrong), len(flagged)) / 2
-    assert "Likely label errors" in (out / "report.html").read_text()
+    assert "Improbable labels" in (out / "report.html").read_text()
 
 
 def test_mistakes(call: Call, reviews: Path, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_data_of_several_labels(call: Call, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "fold 2/2: 75 examples, micro F1 " in done.err
     found = list(csv.DictReader((out / "rows.csv").read_text().splitlines()))
-    flagged = {index for index, row in enumerate(found) if row["likely_error"] == "1"}
+    flagged = {index for index, row in enumerate(found) if row["improbable"] == "1"}
     assert len(wrong & flagged) >= 5
     least = sorted(range(150), key=lambda index: float(found[index]["label_probability"]))[:10]
     assert len(wrong & set(least)) >= 8

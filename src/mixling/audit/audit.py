@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from mixling.arrays import Float64, Int64
 from mixling.audit.folds import out_of_fold
-from mixling.audit.label_errors import likely_errors, likely_mark_errors, mark_confidence, self_confidence
+from mixling.audit.label_errors import (
+    likely_errors,
+    likely_mark_errors,
+    mark_confidence,
+    planted_errors,
+    planted_mark_errors,
+    self_confidence,
+)
 from mixling.data.dataset import Dataset
 from mixling.data.label_remarks import conflicting, label_remarks
 from mixling.data.near_duplicates import count_near_duplicates
@@ -25,6 +32,9 @@ from mixling.tasks.multi_label import MultiLabel
 
 _CONFUSED = 20  # pairs of labels that are listed
 _EFFORT = 10  # times what training spends on near-duplicates
+_FIRST = 50  # findings that are listed first where none of them is likely enough to be wrong
+SHARES = (0.02, 0.05, 0.1)  # of wrong labels, for which the precision is given
+WRONG, LIKELY = 0.05, 0.9  # of the labels if they are as usual, and of the findings that are called likely errors
 
 
 class Finding(NamedTuple):
@@ -49,7 +59,9 @@ class Audit(ABC):
         names: the labels.
         probabilities: (n, C) of models that did not see the example.
         quality: (n,) the probability of what is given; the lowest are most likely wrong.
-        errors: (n,) likely label errors; never of a label that only one text has, as no model could learn it.
+        errors: (n,) labels that the models find improbable; never one that only one text has, as no model could learn
+            it.
+        planted: the probabilities of labels that are wrong for certain, as `planted_errors` gives them.
         remarks: lines on labels that look alike, or like several that are joined.
         conflicts: indices of examples with equal words and different labels, by text.
         test: the other split, if there is one.
@@ -66,6 +78,7 @@ class Audit(ABC):
     probabilities: Float64
     quality: Float64
     errors: npt.NDArray[np.bool_]
+    planted: Float64
     remarks: tuple[str, ...]
     conflicts: tuple[tuple[int, ...], ...]
     test: Dataset | None
@@ -90,6 +103,29 @@ class Audit(ABC):
     def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
         """What is wrong most often: a label, what it is taken for, and the number of examples."""
 
+    def precision(self, first: int, wrong: float = WRONG) -> float:
+        """Return how many of the first findings are wrong, as a fraction, if as many of the examples are as is given.
+
+        Wrong labels are as improbable as planted ones, so the findings up to a probability have the fraction of them
+        that planted ones have. Labels that are hard to tell apart are confused more often than those.
+        """
+        if not (findings := self.findings()[:first]):
+            return 0.0
+        found = np.searchsorted(self.planted, findings[-1].probability, side="right") / len(self.planted)
+        return min(wrong * float(found) * len(self.examples) / len(findings), 1.0)
+
+    def num_likely(self) -> int:
+        """Return how many findings are likely errors: of the first so many, most are wrong if some labels are."""
+        values = np.array([finding.probability for finding in self.findings()])
+        found = np.searchsorted(self.planted, values, side="right") / len(self.planted)
+        enough = np.flatnonzero(WRONG * found * len(self.examples) / np.arange(1, len(values) + 1) >= LIKELY)
+        # Of a few, the fraction is mostly chance.
+        return int(enough[-1]) + 1 if len(enough) and enough[-1] >= min(_FIRST, len(values)) - 1 else 0
+
+    def num_first(self) -> int:
+        """Return how many findings to look at first: the likely errors, or some of the others."""
+        return self.num_likely() or min(_FIRST, len(self.findings()))
+
     def ranked(self) -> Int64:
         """Return the indices of examples with likely errors, the most likely first."""
         found = np.flatnonzero(self.errors)
@@ -101,7 +137,10 @@ class Audit(ABC):
             "examples": len(self.examples),
             "labels": len(self.names),
             "remarks": list(self.remarks),
-            "likely_errors": int(self.errors.sum()),
+            "improbable": len(self.findings()),
+            "likely_errors": self.num_likely(),
+            "first": self.num_first(),
+            "precision_of_first": {str(wrong): round(self.precision(self.num_first(), wrong), 4) for wrong in SHARES},
             "conflicting_texts": len(self.conflicts),
             "conflicting_examples": sum(map(len, self.conflicts)),
             "leaks": None if self.test is None else len(self.leaks),
@@ -249,6 +288,7 @@ def audit(
         return LabelAudit(
             quality=self_confidence(given, probabilities),
             errors=likely_errors(given, probabilities) & learnable[given],
+            planted=planted_errors(given, probabilities),
             metrics=classification_report(learned.labels, given, probabilities),
             **common,
         )
@@ -258,6 +298,7 @@ def audit(
     return LabelsAudit(
         quality=np.where(errors.any(1), doubted, confidence.min(1)),
         errors=np.any(errors, axis=1),
+        planted=planted_mark_errors(given, probabilities),
         metrics=multilabel_report(learned.labels, given, probabilities),
         confidence=confidence,
         label_errors=errors,

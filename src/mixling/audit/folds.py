@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
+from mixling.comparison.baselines import FEATURES, LinearBaseline, TfidfFeatures
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
@@ -124,8 +125,11 @@ def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> Run
 
 
 def _baseline(task: Task, train: Dataset, texts: Sequence[Text], seed: int) -> list[Target]:
-    """Return the answers of TF-IDF and logistic regression."""
-    encode = TfidfFeatures("word")
-    features = encode.fit_transform(list(train.texts))
-    options = {"features": "word", "C": _STRENGTH, "columns": features.shape[1]}
-    return LinearBaseline(type(task), encode, features, list(train.targets), options, seed).predict(texts)
+    """Return the answers of TF-IDF and logistic regression; of texts without terms, the most frequent label."""
+    for kind in FEATURES:
+        encode = TfidfFeatures(kind)
+        with contextlib.suppress(DataError):  # there may be characters where there are no words
+            features = encode.fit_transform(list(train.texts))
+            options = {"features": kind, "C": _STRENGTH, "columns": features.shape[1]}
+            return LinearBaseline(type(task), encode, features, list(train.targets), options, seed).predict(texts)
+    return [Counter(train.targets).most_common(1)[0][0]] * len(texts)

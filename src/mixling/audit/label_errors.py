@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Float64, Int64
 
+_PLANTED = 20_000  # wrong labels, at least
 _CLOSE = 1e-6  # a probability this little below a threshold reaches it
 
 
@@ -41,6 +42,32 @@ def likely_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]
     """
     confident = confident_labels(given, probabilities)
     return (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
+
+
+def planted_errors(given: Int64, probabilities: Float64, *, seed: int = 0) -> Float64:
+    """Return the probabilities of wrong labels that are planted: of each example one of the others, at random.
+
+    So many are drawn, sorted, that their distribution is smooth. A label that would not be found as an error has inf.
+    """
+    number, labels = probabilities.shape
+    rng = np.random.default_rng(seed)
+    confident, best, rows = confident_labels(given, probabilities), probabilities.argmax(1), np.arange(number)
+    out = []
+    for _ in range(-(-_PLANTED // number)):
+        other = rng.integers(0, labels - 1, number)
+        other += other >= given
+        found = (confident >= 0) & (confident != other) & (best != other)
+        out.append(np.where(found, probabilities[rows, other], np.inf))
+    return np.sort(np.concatenate(out))
+
+
+def planted_mark_errors(given: Int64, probabilities: Float64) -> Float64:
+    """Return what `planted_errors` does of labels that do not exclude each other: each is once planted or left out."""
+    both = (
+        planted_errors(marks, np.stack([1 - values, values], axis=1))
+        for marks, values in zip(given.T, probabilities.T, strict=True)
+    )
+    return np.sort(np.concatenate(list(both)))
 
 
 def likely_mark_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]:

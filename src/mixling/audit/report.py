@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixling.audit.audit import Audit, LabelsAudit
+from mixling.audit.audit import SHARES, Audit, LabelsAudit
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.similar_labels import with_escapes
@@ -19,7 +19,7 @@ from mixling.text.encoder import Text
 
 ROWS_FILE, NUMBERS_FILE, PAGE_FILE = "rows.csv", "audit.json", "report.html"
 _COLUMNS = (
-    "path", "line", "text", "label", "label_probability", "suggested", "suggested_probability", "likely_error",
+    "path", "line", "text", "label", "label_probability", "suggested", "suggested_probability", "improbable",
     "conflict", "also_in_test",
 )  # fmt: skip
 _LISTED = 200  # rows of a table of the page
@@ -68,11 +68,14 @@ def rows_csv(audit: Audit) -> str:
 def summarize(audit: Audit) -> list[str]:
     """Return what was found, as lines for a terminal."""
     count = len(audit.examples)
-    errors = int(audit.errors.sum())
+    improbable = int(audit.errors.sum())
+    score = f"{audit.metric.replace('_f1', ' F1')} on unseen parts"
+    own = audit.metrics.numbers()[audit.metric]
     lines = [
         *audit.remarks,
         f"{count:,} examples, {len(audit.names)} labels",
-        f"likely label errors: {errors:,} ({errors / count:.1%})",
+        f"labels that the models find improbable: {improbable:,} ({improbable / count:.1%}); {score} {own:.4f}",
+        *_first_lines(audit),
         f"texts with different labels: {len(audit.conflicts):,} ({sum(map(len, audit.conflicts)):,} examples)",
     ]
     if audit.test is not None:
@@ -90,11 +93,20 @@ def summarize(audit: Audit) -> list[str]:
             if several
             else f"most confused: {given} predicted as {found}, {number:,} examples"
         )
-    lines.append(
-        f"{audit.metric.replace('_f1', ' F1')} on unseen parts: mixling {audit.metrics.numbers()[audit.metric]:.4f}, "
-        f"TF-IDF and logistic regression {audit.baseline:.4f}"
-    )
+    lines.append(f"{score}: mixling {own:.4f}, TF-IDF and logistic regression {audit.baseline:.4f}")
     return lines
+
+
+def _first_lines(audit: Audit) -> list[str]:
+    """Return a line on the findings to look at first, and how many of them are wrong."""
+    if not (first := audit.num_first()):
+        return []
+    what = (
+        "likely label errors" if audit.num_likely() else "none is probable enough to be called an error; look first at"
+    )
+    few, *more = (f"{audit.precision(first, wrong):.0%}|{wrong:.0%}".split("|") for wrong in SHARES)
+    rest = ", ".join(f"{found} if {wrong} are" for found, wrong in more)
+    return [f"{what}: the first {first:,}; {few[0]} of them are wrong if {few[1]} of all labels are, {rest}"]
 
 
 def audit_page(audit: Audit, *, title: str) -> str:
@@ -116,8 +128,8 @@ def audit_page(audit: Audit, *, title: str) -> str:
         for score in sorted(audit.metrics.per_class, key=lambda score: score.f1)
     ]
     parts = [
-        _table("Likely label errors", "What is given is improbable for a model that did not see the example, and "
-               "something else is as probable as for its own examples (confident learning). The most likely errors "
+        _table("Improbable labels", "What is given is improbable for a model that did not see the example, and "
+               "something else is as probable as for its own examples (confident learning). The most improbable "
                "first.", ("where", "text", "label", "probability", "suggested", "probability"), errors, len(findings)),
         _table("Equal texts with different labels", "Case and spaces make no difference.",
                ("text no.", "where", "text", "label"), conflicts, sum(map(len, audit.conflicts))),
