@@ -35,6 +35,9 @@ def test_rows_of_standard_input_are_predicted_as_those_of_a_file(call: Call, mod
             assert done.err == ""
             assert [json.loads(line) for line in done.out.splitlines()] == answers
     assert call("predict", model, "-", "--text", "text", stdin=JSONL.encode()).out == wanted
+    labeled = "".join(f"__label__good {text}\n" for text in (TEXTS[0], TEXTS[1], TEXTS[3]))
+    done = call("predict", model, "-", "--text", "text", stdin=labeled.encode())
+    assert [json.loads(line) for line in done.out.splitlines()] == [answers[0], answers[1], answers[3]]
     kept = call("predict", model, "-", "--text", "text", "--columns", "id", stdin=TABLE.encode()).out
     assert [json.loads(line)["id"] for line in kept.splitlines()] == ["0", "1", "2", "3"]
     wrong = call("predict", model, "-", "--text", "txt", stdin=JSONL.encode())
@@ -46,6 +49,7 @@ def test_rows_of_standard_input_are_predicted_as_those_of_a_file(call: Call, mod
 def test_lines_that_look_like_rows_are_named(call: Call, model: Path) -> None:
     for content, what in (
         (JSONL, "the first line is a JSON object (id, text)"),
+        ("__label__good a film\nx\n", "the first line begins with a label of fastText's (__label__good)"),
         ("id;review\n1;a\n", "the first line names columns (id, review)"),  # the column that the model reads
     ):
         done = call("predict", model, "-", stdin=content.encode())

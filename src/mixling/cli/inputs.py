@@ -184,6 +184,8 @@ def _row_like(line: str, column: str) -> str:
         values = None
     if isinstance(values, dict) and values:
         return f"the first line is a JSON object ({', '.join(map(str, list(values)[:5]))})"
+    if line.lstrip("\ufeff").startswith("__label__"):
+        return f"the first line begins with a label of fastText's ({line.split()[0][:40]})"
     names = [name.strip(" \"'\ufeff") for name in re.split(r"[,;\t|]", line.strip())]
     return f"the first line names columns ({', '.join(names[:5])})" if column in names else ""
 

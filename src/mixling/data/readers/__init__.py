@@ -151,10 +151,10 @@ def _items(
     else:
         kind = _format_of(path, file_format)
         data = open_file(path, stack)
-        if file_format is None and kind in ("csv", "tsv", "text"):
-            from mixling.data.readers.sniffing import format_inside
+    if file_format is None and kind in ("csv", "tsv", "text"):
+        from mixling.data.readers.sniffing import format_inside
 
-            kind = format_inside(data, _suffix(path)) or kind
+        kind = format_inside(data, _suffix(path) or ".csv") or kind
     if kind == "parquet":
         from mixling.data.readers.parquet import read_parquet
 
