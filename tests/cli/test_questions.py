@@ -215,5 +215,5 @@ def test_bad_rows_are_skipped_and_counted(call: Call, asked: Path, tmp_path: Pat
     assert "bad.json:2: question 'q1': answer 1, '3 cats', is not at character 0" in done.err
     done = call("evaluate", asked / "one", tmp_path / "bad.json", "--on-bad-row", "skip")
     assert "7 questions" in done.out
-    assert "1 bad rows were skipped" in done.err
+    assert "1 bad row was skipped" in done.err
     assert "error" in call("predict", asked / "one", tmp_path / "bad.json", "--on-bad-row", "skip").out.splitlines()[1]

@@ -280,7 +280,7 @@ def test_a_model_of_a_fixed_length_refuses_what_is_longer(call: Call, rows: Path
     done = call("evaluate", tmp_path / "run", labeled)
     assert (done.code, f"{labeled}:2: the source {problem}" in done.err) == (2, True)
     done = call("evaluate", tmp_path / "run", labeled, "--on-bad-row", "skip")
-    assert ("1 pairs" in done.out, "1 bad rows were skipped" in done.err) == (True, True)
+    assert ("1 pairs" in done.out, "1 bad row was skipped" in done.err) == (True, True)
     assert "text 2: is empty" in call("inspect", tmp_path / "run", "--maps", "un", " ", "-o", tmp_path / "no.png").err
     picture = tmp_path / "maps.png"
     done = call("inspect", tmp_path / "run", "--maps", "un deux", "six", "-o", picture)

@@ -196,5 +196,5 @@ def test_what_readers_decide_is_told_once_and_before_the_skipped_rows() -> None:
     bad(DataError("is empty", path="a.csv", line=3))
     assert bad.lines("bad test rows") == [
         "column 3 was taken",
-        "1 bad test rows were skipped, among them: a.csv:3: is empty",
+        "1 bad test row was skipped, among them: a.csv:3: is empty",
     ]

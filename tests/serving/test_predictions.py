@@ -165,14 +165,14 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
     "deep": ("intents", b"[" * 100_000, 400, "recursion"),
     "a list": ("intents", [], 422, "an object"),
     "no texts": ("intents", {}, 422, "/texts: is missing"),
-    "empty": ("intents", {"texts": []}, 422, "/texts"),
+    "empty": ("intents", {"texts": []}, 422, "/texts: is empty; give at least one item"),
     "a number": ("intents", {"texts": [1]}, 422, "/texts/0"),
     "null": ("intents", {"texts": None}, 422, "/texts"),
     "unknown key": ("intents", {"texts": ["a"], "topk": 1}, 422, "/topk: is not allowed; did you mean 'top_k'?"),
     "unknown key within": (
         "answers", {"questions": [{"question": "a", "context": "b", "id": 1}]}, 422, "/questions/0/id: is not allowed"
     ),
-    "too many": ("intents", {"texts": ["a"] * 1025}, 422, "1024"),
+    "too many": ("intents", {"texts": ["a"] * 1025}, 422, "/texts: has 1025 items; allowed: at most 1024"),
     "too long": ("intents", {"texts": ["a" * 100_001]}, 422, "100000"),
     "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),
     "threshold": ("intents", {"texts": ["a"], "threshold": 1.5}, 422, "/threshold"),

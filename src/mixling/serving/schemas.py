@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -50,6 +51,10 @@ class Options:
 
 
 NO_OPTIONS = Options()
+
+
+# What pydantic says of the length of a list.
+_SIZE = re.compile(r"(?:List|Tuple) should have at (least|most) (\d+) items? after validation, not (\d+)")
 
 
 class _Request(BaseModel):
@@ -261,6 +266,9 @@ def problem_of(error: ValidationError, keys: Iterable[str] = ()) -> Problem:
 def _detail(item: ErrorDetails, keys: Iterable[str]) -> str:
     if item["type"] == "missing":
         return "is missing"
+    if found := _SIZE.fullmatch(item["msg"]):
+        bound, allowed, got = found.groups()
+        return "is empty; give at least one item" if got == "0" else f"has {got} items; allowed: at {bound} {allowed}"
     if item["type"] == "extra_forbidden":
         key, *inner = map(str, item["loc"])
         return "is not allowed" if inner else f"is not allowed; {near_miss(key[:100], keys)}"

@@ -52,7 +52,7 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
         hint = f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
         raise DataError(f"no such file{hint}", path=path) from None
     except IsADirectoryError:
-        raise DataError(f"is a folder; name the files in it, or write hf:{path}", path=path) from None
+        raise DataError(f"is a folder; name the files in it, such as {path}/*.csv", path=path) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if magic.startswith(b"\x1f\x8b"):

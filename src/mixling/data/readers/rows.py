@@ -103,7 +103,8 @@ class OnBadRow:
 
     def lines(self, what: str = "bad rows") -> list[str]:
         """Return the lines for the user once the rows are read: the counts, the notes, and what was skipped."""
-        skipped = f"{self.skipped} {what} were skipped, among them: " + "; ".join(self.messages[:_SHOWN])
+        rows = f"1 {what.removesuffix('s')} was" if self.skipped == 1 else f"{self.skipped} {what} were"
+        skipped = f"{rows} skipped, among them: " + "; ".join(self.messages[:_SHOWN])
         number = self.without_words
         have = "1 text has no words; it is read" if number == 1 else f"{number:,} texts have no words; they are read"
         empty = [f"{have} like any other"] if number else []
