@@ -154,12 +154,12 @@ def test_the_file_is_fitted_on_validation_rows_too_and_a_branch_that_does_not_pa
     encoder = TextEncoder(text, vocabulary)
     encoder.encode(["quixot"])
     term = Words.of_table(encoder, 3, 3, 4).hashes[0]
-    assert term not in found.branch.terms  # terms are those of the training texts
+    assert term in found.branch.terms
     unfitted = of(np.zeros((len(gold), 2)), use="auto", refit=False)
     own = ("terms", "bytes")  # of the exported branch, others are of its choice
     assert {**unfitted.report, **{key: found.report[key] for key in own}} == found.report
     assert unfitted.held_out is None
-    assert unfitted.branch.terms.tolist() != found.branch.terms.tolist()  # those whose weight is not 0
+    assert term not in unfitted.branch.terms
     logits = np.array(found.combine(np.zeros((len(gold), 2))))
     assert logits.shape == (len(gold), 2)
     assert task.score_loss(logits, gold)[0] == pytest.approx(found.report["mixture_loss"], rel=1e-5)
@@ -350,7 +350,7 @@ def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_val
     assert not asked
     assert not any(knows(correct, word) for word in doubled)
     found = of("insert")
-    assert sum(knows(found, word) for word in doubled) > 2  # of the training texts' copies
+    assert sum(knows(found, word) for word in doubled) > 5
     (copies,) = asked
     assert len(copies) == len(validation)
     changed = 0

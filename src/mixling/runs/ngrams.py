@@ -9,8 +9,8 @@ others are fits of these alone. For each regularization - its strength, and how 
 frequent with one label than with others - a branch is fitted on the training examples, stored in 8 bits, and added to
 the network with the weights and biases that minimize the validation loss; the best of these sums is compared with the
 network alone, whose logits are scaled and shifted as well. If the validation examples were split off the training
-files, the exported branch is fitted on both together, with the regularization, the weights and the biases kept. The
-features are the same in all fits: terms and their frequencies are counted in the training texts alone.
+files, the exported branch is fitted on both together, with the regularization, the weights and the biases kept. Until
+then, terms and their frequencies are counted in the training texts alone, and the features are the same in all fits.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def fit_ngrams(
             f"about {seconds / 60:,.0f} minutes (--time-budget {math.ceil(seconds / 60)}m allows it)"
         )
         return None
-    del rows
+    if not data.refit:
+        rows = []
     # The validation examples have features, but no weight until the strength is chosen.
     weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
@@ -188,6 +189,12 @@ def fit_ngrams(
     branch = best.branches[0]
     if data.refit:
         weights[-len(gold) :] = 1
+        features = make_features(rows, words, outputs=task.num_scores)  # with the terms that only validation texts have
+        duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
+        features = prune(
+            task, features, targets, weights,
+            strength=best.strength, ratio_power=best.ratio_power, max_bytes=max_bytes, duals=duals,
+        )  # fmt: skip
         branch = fit(best.strength, best.ratio_power, features, duals)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best, branch, scaled.loss)
