@@ -44,11 +44,11 @@ picture:  ## pages from the code and results: docs/architecture.svg and .md, doc
 	$(PYTHON) docs/sample.py
 	$(PYTHON) docs/reference.py
 
-docs:  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs, demo and train
+docs:  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and train
 	$(PYTHON) docs/site.py
 
 pages:  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
 
-notebooks:  ## run the notebooks and store their outputs; needs the extras docs, demo and train
+notebooks:  ## run the notebooks and store their outputs; needs the extras docs and train
 	cd docs/notebooks && $(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace *.ipynb

@@ -9,7 +9,7 @@ async function start(form) {
   const [input, output] = [form.querySelector("textarea"), form.querySelector("output")];
   let model;
   try {
-    model = await Mixling.loadInWorker(new URL("./live/models/languages.onnx", import.meta.url).href);
+    model = await Mixling.loadInWorker(new URL("./live/models/messages.onnx", import.meta.url).href);
   } catch (error) {
     output.textContent = `The model cannot be loaded: ${error.message}`;
     return;

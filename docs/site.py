@@ -1,11 +1,11 @@
 """Build the documentation site from the Markdown of the repository.
 
-    python docs/site.py    # with the extras docs, demo and train; writes build/site
+    python docs/site.py    # with the extras docs and train; writes build/site
 
 Pages under docs/ link to files outside of it, as hosts of repositories show them. Here pages and the documents of the
 root and of experiments/ are copied into one folder, and links are turned: to copied documents they stay links, to
 everything else (source files) they become text. Notebooks become pages with their outputs. The model that answers in
-live.html is trained once by live_model.py, in about two minutes, and kept in build/live-model.
+live.html is that of `mixling demo`: trained once, in seconds, and kept in build/live-model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mixling.browser.site import write_site
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
-MODEL = ROOT / "build" / "live-model"
+MODEL = ROOT / "build" / "live-model" / "model"
 # Documents outside docs/, by their name on the site.
 COPIED = {
     "CHANGELOG.md": "changelog.md",
@@ -110,7 +110,7 @@ def copy_pages(folder: Path) -> list[Path]:
 
 def add_model(content: bytes, site: Path) -> None:
     """Add a model to a site, where live.js finds it, with the JavaScript package and its page."""
-    write_site(content, site / "live", name="languages")
+    write_site(content, site / "live", name="messages")
 
 
 def load_no_other_host(site: Path) -> None:
@@ -125,7 +125,7 @@ def load_no_other_host(site: Path) -> None:
 def main() -> None:
     """Copy the pages, build the site, and add the model."""
     if not (MODEL / "model.onnx").exists():
-        _run("docs/live_model.py", str(MODEL))
+        _run("-m", "mixling", "demo", "-o", str(MODEL.parent), "--no-open", "--overwrite")
     shutil.rmtree(PAGES, ignore_errors=True)
     copy_pages(PAGES)
     _run("-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml")

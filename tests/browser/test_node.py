@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from onnx import numpy_helper
 
 from mixling import ModelFileError, Predictor
-from mixling.browser import without_comments
+from mixling.browser import one_script, without_comments, write_page
 from mixling.export import amend
 from mixling.runtime import seal
 from mixling.runtime.onnx_file import _SEAL_LENGTH as SEAL_LENGTH
@@ -252,3 +253,30 @@ def test_labels_are_refused_as_in_python(tmp_path: Path) -> None:
                 else:
                     with pytest.raises(ModelFileError, match="label"):
                         Predictor(file)
+
+
+def test_the_page_of_one_file_answers_with_the_model_in_it(tmp_path: Path) -> None:
+    write_page((MODELS / "intents.onnx").read_bytes(), tmp_path / "page.html", name="intents")
+    html = (tmp_path / "page.html").read_text("utf-8")
+    assert re.findall(r"https?://", html) == []
+    elements = dict(re.findall(r'<script type="text/plain" id="([^"]+)">([^<]*)</script>', html))
+    text = "play <b>some</b> jazz in paris"
+    (tmp_path / "page.mjs").write_text(
+        f"globalThis.document = {{ getElementById: (id) => ({{ textContent: ({json.dumps(elements)})[id] }}) }};\n"
+        + one_script(["errors", "engine", "predictions", "explanation", "index", "api", "render"])
+        + f"await $api.models();\nconst given = {{ texts: [{json.dumps(text)}], explain: true }};\n"
+        'const answer = await $api.predict("intents", given, { throwIfAborted() {} });\n'
+        "console.log(JSON.stringify([answer.label, answer.probabilities, answer.explanation.words.length]));\n"
+    )
+    assert NODE is not None
+    done = subprocess.run([NODE, tmp_path / "page.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    label, probabilities, words = json.loads(done.stdout)
+    predictor = Predictor(MODELS / "intents.onnx")
+    expected = predictor.predict_one(text)
+    assert (label, words) == (expected.label, len(predictor.explain(text).words))
+    assert probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+    assert html.count("<script") == 4
+    (script,) = re.findall(r'(?s)<script type="module">\n(.*?)</script>', html)
+    (tmp_path / "whole.mjs").write_text(script)
+    assert subprocess.run([NODE, "--check", tmp_path / "whole.mjs"], check=False).returncode == 0

@@ -38,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 COMMAND = re.compile(r"\bmixling ([a-z]+)\b")
 SET_KEY = re.compile(r"--set ([a-z][a-z0-9_{}]*(?:\.[a-z0-9_{}]+)*\.?)(?=[=.A-Z])")
 DOTTED = re.compile(r"(?<![\w./-])(?:train|model|data|init|ngrams|reading)(?:\.[a-z_0-9]+)+(?![\w./({])")
-OF_OTHERS = {"cost.environment": "git", "data.catalogues": "pip", "runs.push": "changes the card's commands"}
+OF_OTHERS = {"cost.environment": "git", "runs.push": "changes the card's commands"}
 WRITTEN_AFTER = {"samples.sets": ("train",)}  # the strings of a module are written after `mixling COMMAND`
 FILES = {"model.onnx", "model.safetensors", "model.bin", "train.csv", "train.jsonl", "train.txt"}
 

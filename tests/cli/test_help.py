@@ -75,7 +75,7 @@ FLAGS = {
         "model", "name", "--private", "--revision", "--message", "--license", "--language", "--dataset", "--example",
     },
     "sample": {"name", "--out", "-o", "--overwrite"},
-    "demo": {"--text", "--out", "-o", "--epochs", "--seed"},
+    "demo": {"--out", "-o", "--epochs", "--seed", "--overwrite", "--no-open"},
     "models": {"--json", "--paper"},
     "config": {"name"},
     "cost": {

@@ -68,7 +68,7 @@ class TestInTheBrowser:
             page.wait_for_selector("#live output:empty", state="attached")
             page.click("#live button >> nth=1")
             page.wait_for_selector("#live .answer")
-            assert page.input_value("#live-text") == "Hôm nay trời đẹp quá."
+            assert page.input_value("#live-text") == "You have charged my card twice!"
 
     def test_other_pages_load_neither_package_nor_model(self, browser: Any, url: str) -> None:
         with watched_page(browser, url, width=360, failure=failed) as (page, asked):
@@ -77,7 +77,7 @@ class TestInTheBrowser:
         assert {address.removeprefix(url) for address in asked} == {"other.html", "live.js", "live/playground/icon.svg"}
 
     def test_a_model_that_is_missing_is_reported(self, browser: Any, url: str, folder: Path) -> None:
-        model = folder / "live" / "models" / "languages.onnx"
+        model = folder / "live" / "models" / "messages.onnx"
         content = model.read_bytes()
         model.unlink()
         try:

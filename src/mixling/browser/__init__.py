@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.browser.site import without_comments, write_site
+    from mixling.browser.site import one_script, without_comments, write_page, write_site
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.native import load_native
@@ -22,6 +25,15 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "worker-src 'self'; base-uri 'none'; form-action 'none'"
 )
+# Of a page in one file, which loads nothing.
+POLICY_OF_FILE = (
+    "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+_MODULES = ("errors", "engine", "predictions", "explanation", "index", "api", "render", "app")  # importers come later
+_IMPORT = re.compile(r'(?m)^import (\{[^}]*\}) from "[./]+(?:mixling/)?(\w+)\.js";$')
+_EXPORT = re.compile(r"(?m)^export (?=(?:async )?(?:class|const|function) (\w+))")
+_EXPORTS = re.compile(r"(?m)^export \{([^}]*)\};$")
 _TASKS = ("classification", "multi_label", "regression", "tagging", "question_answering")  # of predictions.js
 _FOOTER = "<p>Everything is computed in this page: what you type is sent nowhere.</p>"
 
@@ -60,13 +72,64 @@ def without_comments(script: str) -> str:
     return re.sub(r"(?m)^ *(?://|/\*\*|\*).*\n", "", script)
 
 
-def page(html: str) -> str:
+def write_page(content: bytes, path: Path, *, name: str) -> None:
+    """Write the page with a model as one HTML file, which a browser opens without a server.
+
+    Args:
+        content: a model file.
+        name: of the model on the page: letters, digits, `.`, `_` and `-`.
+
+    Raises:
+        ModelFileError: the model needs ONNX Runtime, which the page does not have.
+    """
+    about = _describe(content, name)
+    html = page(_read("mixling.serving", "playground", "index.html").decode(), POLICY_OF_FILE)
+    embedded = {
+        "models.json": json.dumps({"models": [about]}).replace("<", "\\u003c"),
+        about["file"]: base64.b64encode(content).decode(),
+        "mixling.wasm": base64.b64encode(_read("mixling.browser", "package", "mixling.wasm")).decode(),
+    }
+    data = "".join(f'<script type="text/plain" id="{key}">{value}</script>\n' for key, value in embedded.items())
+    icon = quote(_read("mixling.serving", "playground", "icon.svg"))
+    html = html.replace('href="playground/icon.svg"', f'href="data:image/svg+xml,{icon}"')
+    style = _read("mixling.serving", "playground", "style.css").decode()
+    html = html.replace('<link rel="stylesheet" href="playground/style.css">', f"<style>{style}</style>")
+    html = html.replace('    <script type="module" src="playground/app.js"></script>\n', "")
+    script = f'{data}<script type="module">\n{one_script(_MODULES)}</script>\n  </body>'
+    write_atomic(path, html.replace("</body>", script))
+
+
+def one_script(modules: Sequence[str]) -> str:
+    """Return modules as one script, in which each is a function that returns what it exports.
+
+    Args:
+        modules: their names; each after those that it imports.
+    """
+    places = {"index": "package", "api": "page", "render": "playground", "app": "playground"}
+    parts = []
+    for module in modules:
+        place = places.get(module, "package")
+        package = "mixling.serving" if place == "playground" else "mixling.browser"
+        text = _IMPORT.sub(r"const \1 = $\2;", without_comments(_read(package, place, f"{module}.js").decode()))
+        names = [*_EXPORT.findall(text), *",".join(_EXPORTS.findall(text)).replace(" ", "").split(",")]
+        text = _EXPORTS.sub("", _EXPORT.sub("", text)).replace("</", "<\\/")
+        parts.append(
+            f"const ${module} = await (async () => {{\n{text}return {{ {', '.join(filter(None, names))} }};\n}})();\n"
+        )
+    return "".join(parts)
+
+
+def page(html: str, policy: str = POLICY) -> str:
     """Return the page of the server with the policy and the footer of static files."""
     charset = '<meta charset="utf-8">'
-    policy = f'{charset}\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    policy = f'{charset}\n    <meta http-equiv="Content-Security-Policy" content="{policy}">'
     html, footers = re.subn(r"(?s)(?<=<footer>\n).*?(?=\n *</footer>)", f"      {_FOOTER}", html)
     assert html.count(charset) == footers == 1
     return html.replace(charset, policy)
+
+
+def _read(package: str, folder: str, name: str) -> bytes:
+    return (files(package) / folder / name).read_bytes()
 
 
 def _resources(package: str, folder: str) -> list[Any]:

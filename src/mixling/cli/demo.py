@@ -1,202 +1,195 @@
-"""`mixling demo`: training and trying a language identifier without a download."""
+"""`mixling demo`: train on the sample data, look at the result, and write a page with the model."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixling.cli.output import announce
-from mixling.errors import ConfigError, Interrupted, command_line
+from mixling.cli.output import announce, format_seconds, put
+from mixling.errors import command_line, printable
 
 if TYPE_CHECKING:
-    from mixling.data.examples import Example
-    from mixling.metrics.base import Metrics
-    from mixling.runs.config import RunConfig
+    from mixling.data.examples import Example, Target
     from mixling.runtime.predictor import Predictor
 
-SENTENCES = (
-    "Where can I buy a ticket for the train to London?",
-    "hello my friend",
-    "I don't know where my keys are.",
-    "Morgen fahren wir mit dem Zug nach Berlin.",
-    "Je ne sais pas où sont mes clés.",
-    "Mañana vamos a la playa con los niños.",
-    "Yarın sabah erkenden yola çıkıyoruz.",
-    "Завтра утром мы поедем на поезде в Москву.",
-    "मेरी बहन एक छोटे घर में रहती है।",
-    "明日、電車で東京に行きます。",
+TEXTS = (
+    "my parcel says delivered but I never got it",
+    "The lamp is too big for our shelf, how do I send it back?",
+    "you have charged my card twice for one order!!",
+    "Nach zwei Jahren geht der Wasserkocher nicht mehr. Gibt es Ersatzteile?",
+    "hello, are you there?",
 )
-_LOWEST = 10
+_ACCURACY = 0.9  # of what is answered on validation; else the model abstains
+_STRENGTH = 10.0  # of the logistic regressions, the inverse of the regularization
+_SHOWN = 3  # suspicious labels
 
 
 def demo_command(
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", metavar="TEXT", help="Identify the language of this text; may be repeated."),
-    ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the model.")] = Path(
-        "language-model"
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of data, model and page.")] = Path(
+        "mixling-demo"
     ),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training texts.")] = 5,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training texts.")] = 10,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of split and training.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model of an earlier demo.")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
-    """Train a language identifier and try it.
+    """Train on sample data, and try the model.
 
-    It is trained on sentences in 60 languages, which are translated messages of installed packages. This takes about a
-    minute on one core. If DIR holds the model of an earlier demo, that is used.
+    The data are 2,700 messages to the support of an invented shop (`mixling sample`); the training takes seconds of one
+    core. Then the demo prints how good the model is on 300 other messages, what it answers and why, and labels that
+    look wrong, and writes a page that answers in a browser.
     """
+    model, page = out / "model", out / "page.html"
+    train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
+    from mixling.browser.site import write_page
+    from mixling.runtime.latency import time_for_a_text
     from mixling.runtime.predictor import Predictor
 
-    if not _is_trained(out):
-        _train(out, epochs=epochs, seed=seed)
-    else:
-        print(f"{out}: using the model of an earlier demo; delete the folder to train again", file=sys.stderr)
-    predictor = Predictor(out)
-    if text or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _predict(predictor, text or SENTENCES)
-    else:
-        _ask(predictor)
+    predictor = Predictor(model)
+    rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
+    put("\n".join(["", *_accuracies(predictor, rows, test, seed), ""]) + "\n")
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
+    put("\n".join([*_suspicious(out / "messages.csv", rows), ""]) + "\n")
+    content = (model / "model.onnx").read_bytes()
+    write_page(content, page, name="demo")
+    took = time_for_a_text(predictor)
+    engine = took["engine"].partition(" (")[0]
+    put(
+        f"model  {model / 'model.onnx'}, {len(content) / 1e6:.2f} MB, {took['milliseconds']:.3f} ms for an answer "
+        f"({engine} engine)\npage   {page}: open it in a browser, it works offline\n"
+        f"next   {command_line('mixling', 'predict', model, 'where is my parcel?')}\n"
+    )
+    if not no_open and _has_display():
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
 
 
-def demo_config(*, epochs: int, seed: int) -> RunConfig:
-    """Return the configuration of fastText's model in 0.8 MB: the mean of word vectors, from character n-grams.
-
-    Model and data were chosen on validation data, on every fifth question of XQuAD in 12 languages (238 each, one seed,
-    the exported model), and on 161 everyday sentences. Accuracy on those questions is .991 (.982 without function words
-    and with more names). On nearly the same data MinHash over 8,000 subwords has .965, subword embeddings (dim 64)
-    .958, and naive Bayes on character 1-4-grams without a size limit .992. Attention pooling, fewer n-grams per word
-    and more token dropout are one to two points worse. For the other questions see
-    benchmarks/language_identification.py.
-    """
-    from mixling.config import parse
-    from mixling.runs.config import RunConfig
-    from mixling.training.augmentation import MILD_AUGMENTATION
-
-    # Character n-grams need no vocabulary, so it has the minimum size.
-    text = {"projection": {"type": "char_ngrams", "num_features": 16384}, "vocabulary_size": 100}
-    model = {"text": text, "dim": 48, "head": {"pooling": "mean"}}
-    train = {
-        "epochs": epochs,
-        "evaluations": 4,
-        "seed": seed,
-        "batch_size": 128,
-        "token_dropout": 0.2,
-        "augmentation": MILD_AUGMENTATION.to_dict(),
-        "loss": {"class_weights": "balanced", "label_smoothing": 0.0},
-        "optim": {"lr": 0.015, "weight_decay": 0.0},
-    }
-    return parse(RunConfig, {"model": model, "train": train}, where="demo")
-
-
-def language_examples(seed: int) -> dict[str, list[Example]]:
-    """Return the sample data, labeled with names of languages, by split: "train", "validation" and "test".
+def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) -> None:
+    """Write the sample data to a folder, and train the model in the folder `model` of it.
 
     Raises:
-        MissingPackage, DataError: see `language_identification`.
+        ConfigError: the folder has another run, or other files of these names.
     """
-    from mixling.data.examples import Example
-    from mixling.data.samples import LANGUAGES, language_identification
+    from mixling.cli.folders import interruptible, refuse_file, refuse_old_run
+    from mixling.samples.sets import write_sample
 
-    return {
-        part: [Example(text, LANGUAGES[code], "<packages>", number) for number, (text, code) in enumerate(rows, 1)]
-        for part, rows in language_identification(seed).items()
-    }
-
-
-def _is_trained(folder: Path) -> bool:
-    """Return whether the folder holds the model of a demo.
-
-    Raises:
-        ConfigError: it holds another model.
-    """
-    from mixling.data.samples import LANGUAGES
-    from mixling.runtime.session import open_model
-
-    if not (folder / "model.onnx").exists():
-        if (folder / "run.json").exists():
-            print(f"{folder}: starting over after an unfinished run", file=sys.stderr)
-        return False
-    if set(open_model(folder).task.labels.names) != set(LANGUAGES.values()):
-        raise ConfigError(f"{folder}: holds a model with labels other than the demo's languages; give another -o")
-    return True
-
-
-def _train(folder: Path, *, epochs: int, seed: int) -> None:
-    from mixling.data.catalogues import PACKAGES, check_packages
-
-    check_packages()  # before seconds of imports
+    model = out / "model"
+    refuse_file(out)
+    if not overwrite:
+        refuse_old_run(model)
+    for name in ("messages", "no-topic"):
+        write_sample(name, out, overwrite=overwrite)
     started = announce("demo")
     import torch
 
-    from mixling.cli.folders import interruptible
-    from mixling.data.dataset import Dataset
-    from mixling.data.samples import LANGUAGES
-    from mixling.runs.evaluation import evaluate
+    from mixling.runs.data import read_data
+    from mixling.runs.spec import LABELS, resolve
     from mixling.runs.training import fit
-    from mixling.runtime.predictor import Predictor
     from mixling.training.progress import TrainingProgress
 
     torch.set_num_threads(1)  # such small steps gain little from a second thread, and lose much if cores are shared
+    values = {
+        "task": "classification",
+        "data": {"train": [str(out / "messages.csv")], "columns": {"text": "message", "label": "topic"}},
+        "abstain_at": _ACCURACY,
+        "out_of_scope": [str(out / "no_topic.csv")],
+        "train": {"epochs": epochs, "seed": seed},
+    }
     terminal = TrainingProgress()
-    packages = ", ".join(sorted(PACKAGES.values(), key=str.lower))
-    terminal.log(f"reading messages and names in {len(LANGUAGES)} languages from the packages {packages}")
-    examples = language_examples(seed)
-    sizes = ", ".join(f"{len(rows):,} {part}" for part, rows in examples.items())
-    terminal.log(
-        f"examples: {sizes}; for instance {examples['validation'][0].text!r} is {examples['validation'][0].target}"
-    )
-    stores = {part: Dataset.from_examples(examples[part]) for part in ("train", "validation")}
-    try:
-        with interruptible(folder):
-            fit(
-                demo_config(epochs=epochs, seed=seed),
-                stores["train"],
-                stores["validation"],
-                folder=folder,
-                callback=terminal,
-                log=terminal.log,
-            )
-    except Interrupted as error:
-        command = command_line("mixling", "demo", "-o", folder)
-        raise Interrupted(f"interrupted; start again with: {command}", signum=error.exit_code - 128) from None
-    print(report(evaluate(Predictor(folder), examples["test"]).metrics))
-    size = (folder / "model.onnx").stat().st_size
-    terminal.log(f"{folder}: the model, {size / 1e6:.2f} MB; try: {command_line('mixling', 'show', folder)}")
-    terminal.log(started.total_time())
+    with interruptible(model):
+        resolved = resolve(values, spec=LABELS, where="demo")
+        train, validation = read_data(resolved.config, spool_dir=None, log=lambda message: None)
+        terminal.log(f"{out / 'messages.csv'}: {len(train):,} messages to train on, {len(validation):,} to choose by")
+        config = resolved.for_examples(train).config
+        fit(config, train, validation, folder=model, callback=terminal, log=lambda message: None)
+    terminal.log(f"trained in {started.elapsed()}")
 
 
-def report(metrics: Metrics) -> str:
-    """Return the summary of the metrics and the languages with the lowest F1."""
-    lowest = sorted(metrics.per_class, key=lambda score: (score.f1, score.label))[:_LOWEST]
-    lines = [f"test: {metrics.summary()}", f"the {len(lowest)} languages with the lowest F1:"]
-    return "\n".join([*lines, *(f"  {score.f1:.3f}  {score.label}" for score in lowest)])
+def _rows(path: Path) -> list[Example]:
+    from mixling.data.config import ColumnsConfig
+    from mixling.data.examples import read_examples
+    from mixling.data.readers.rows import OnBadRow
+    from mixling.tasks.classification import Classification
+
+    columns = ColumnsConfig(text="message", label="topic")
+    return list(read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error")))
 
 
-def _predict(predictor: Predictor, texts: Sequence[str]) -> None:
-    from mixling.errors import printable
+def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int) -> Iterator[str]:
+    """Yield lines with the accuracies on the test rows."""
+    import time
 
-    for text, prediction in zip(texts, predictor.predict_stream(texts), strict=True):
-        print(f"{_language(prediction)}  {printable(text)}")
+    from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
+    from mixling.metrics.intervals import wilson
+    from mixling.tasks.classification import Classification
+
+    begin = time.monotonic()
+    topics, texts = [row.target for row in rows], [row.text for row in test]
+    encode = TfidfFeatures("word+char")
+    features = encode.fit_transform([row.text for row in rows])
+    linear = LinearBaseline(Classification, encode, features, topics, {"C": _STRENGTH}, seed)
+    seconds = format_seconds(time.monotonic() - begin)
+    found = list(predictor.predict_stream(texts))
+    common = Counter(topics).most_common(1)[0][0]
+    systems: dict[str, tuple[Sequence[Target], str]] = {
+        "mixling": ([one.label for one in found], "this model"),
+        "TF-IDF": (linear.predict(texts), f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"),
+        "majority": ([common] * len(test), f"always {common!r}"),
+    }
+    yield f"accuracy on {len(test)} test messages, with its 95% interval (TF-IDF was trained in {seconds})"
+    for name, (answers, about) in systems.items():
+        right = sum(answer == row.target for answer, row in zip(answers, test, strict=True)) / len(test)
+        interval = wilson(right, len(test))
+        yield f"  {name:<8}  {right:.3f} [{interval.low:.3f}, {interval.high:.3f}]  {about}"
+    answered = [one.label == row.target for one, row in zip(found, test, strict=True) if not one.abstained]
+    if answered:
+        yield f"it is sure of {len(answered) / len(test):.0%}, of these {sum(answered) / len(answered):.0%} are right"
 
 
-def _ask(predictor: Predictor) -> None:
-    from mixling.data.samples import LANGUAGES
+def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
+    """Yield the answers to new texts, with the words that matter."""
+    from mixling.explain.render import explanation_lines
 
-    print(f"Type a sentence in any of the {len(LANGUAGES)} languages; an empty line ends.")
-    while True:
-        try:
-            text = input("> ").strip()
-        except EOFError:
-            print()
-            return
-        if not text:
-            return
-        print(_language(predictor.predict_one(text)))
+    yield f"five more messages, and the words that speak for the topic{' (red) or against it (blue)' if color else ''}"
+    for text in TEXTS:
+        answer, explanation = predictor.predict_one(text), predictor.explain(text)
+        words = ", ".join(printable(word.word) for word in explanation.top(3) if word.effect > 0)
+        sure = "not sure; perhaps " if answer.abstained else ""
+        yield f"  {sure}{answer.label} ({explanation.probability:.0%})" + ("" if color else f": {words}")
+        yield f"    {explanation_lines(explanation, color=color)[1]}"
 
 
-def _language(prediction: Any) -> str:
-    return f"{prediction.label} ({prediction.probabilities[prediction.label]:.0%})"
+def _suspicious(path: Path, rows: Sequence[Example]) -> Iterator[str]:
+    """Yield the labels that a linear model, trained on the other rows, finds the least probable."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    from mixling.audit.label_errors import likely_errors, self_confidence
+    from mixling.comparison.baselines import TfidfFeatures
+
+    names, given = np.unique([str(row.target) for row in rows], return_inverse=True)
+    features = TfidfFeatures("word").fit_transform([row.text for row in rows])
+    model = LogisticRegression(C=_STRENGTH, tol=1e-3, max_iter=500)
+    probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
+    found = np.flatnonzero(likely_errors(given, probabilities))
+    yield f"labels that look wrong in {path} (`mixling audit` finds more, with the network)"
+    for index in found[np.argsort(self_confidence(given, probabilities)[found])][:_SHOWN].tolist():
+        row = rows[index]
+        better = names[probabilities[index].argmax()]
+        text = printable(str(row.text).replace("\n", " "))
+        yield f"  line {row.line}: {row.target}, rather {better}: {text if len(text) < 80 else text[:77] + '...'}"
+
+
+def _has_display() -> bool:
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -22,7 +22,7 @@ def export_command(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")] = None,
     browser: Annotated[
         Path | None,
-        typer.Option("--browser", metavar="FOLDER", help="Write a web page that answers without a server."),
+        typer.Option("--browser", metavar="PATH", help="Write a web page: a folder, or one file PAGE.html."),
     ] = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="int8|float32", help="Precision of weights [as in MODEL].")
@@ -33,8 +33,8 @@ def export_command(
     The file includes vocabulary, labels and configuration. Torch is needed only for a precision other than that of the
     folder's model.onnx, and for the best model so far of an unfinished run.
 
-    With --browser, a folder of static files is written that any file server can serve: a page that computes answers in
-    the browser. Repeat it with other models to compare them on one page.
+    With --browser, a page is written that computes answers in the browser: one file PAGE.html, which can be opened and
+    sent as it is, or a folder for any file server. Repeat the latter with other models to compare them on one page.
     """
     from mixling.runs.resume import unfinished_run
     from mixling.runtime.quick import ONNX_FILE
@@ -43,7 +43,7 @@ def export_command(
     if precision is not None and precision not in _PRECISIONS:
         raise ConfigError(f"--precision: got {precision!r}; {near_miss(precision, _PRECISIONS)}")
     if (out is None) == (browser is None):
-        raise ConfigError("give -o FILE.onnx, or --browser FOLDER for a web page")
+        raise ConfigError("give -o FILE.onnx, or --browser PAGE.html for a web page")
     if out is not None and out.is_dir():
         raise ConfigError(f"{out}: is a folder; name a file, such as {out / 'model.onnx'}")
     run = None if (Path(model) / ONNX_FILE).exists() else unfinished_run(model)
@@ -76,11 +76,15 @@ def _write(content: bytes, out: Path | None, browser: Path | None, model: str, w
         write_atomic(out, content)
         print(f"{out}: {size}", file=sys.stderr)
         return
-    from mixling.browser.site import write_site
+    from mixling.browser.site import write_page, write_site
     from mixling.serving.settings import model_name
 
     assert browser is not None
     name = model_name(Path(model))
+    if browser.suffix == ".html":
+        write_page(content, browser, name=name)
+        print(f"{browser}: a page with {name} ({size}); open it in a browser", file=sys.stderr)
+        return
     write_site(content, browser, name=name)
     print(f"{browser}: a page with {name} ({size}); look at it with:", file=sys.stderr)
     print(command_line("python", "-m", "http.server", "--directory", browser), file=sys.stderr)

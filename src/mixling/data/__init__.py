@@ -6,7 +6,6 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.data.batches import Batch, TextSet, collate, shard, training_batches
-    from mixling.data.catalogues import catalogue_sentences
     from mixling.data.config import ColumnsConfig
     from mixling.data.documents import SubwordReader, WordReader
     from mixling.data.examples import Target
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from mixling.data.readers import read_rows
     from mixling.data.readers.lines import MAX_LINE
     from mixling.data.readers.rows import OnBadRow, Row
-    from mixling.data.samples import LANGUAGES
     from mixling.data.shapes import pairs_of_shapes
     from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
     from mixling.data.unlabeled import read_unlabeled

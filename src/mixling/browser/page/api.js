@@ -1,4 +1,5 @@
-// In place of the server's api.js: models of models.json, each in a worker of this page.
+// In place of the server's api.js: models of models.json, each in a worker of this page. In a page of one file, all are
+// elements of the page, and the model is in the page itself.
 
 import { Mixling, MixlingError } from "../mixling/index.js";
 
@@ -13,11 +14,17 @@ const MAX_EXPLAINED = 10_000; // characters, as of the server
 let known = [];
 const loaded = new Map();
 
+const embedded = (name) => document.getElementById(name)?.textContent;
+const bytesOf = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+
 /** Return the model of a name; one that could not be loaded is tried again the next time. */
 function load(name) {
   if (!loaded.has(name)) {
     const { file, version } = known.find((model) => model.name === name);
-    const loading = Mixling.loadInWorker(`${file}?${version}`);
+    const inside = embedded(file);
+    const loading = inside
+      ? Mixling.load(bytesOf(inside), { wasm: bytesOf(embedded("mixling.wasm")) })
+      : Mixling.loadInWorker(`${file}?${version}`);
     loading.catch(() => loaded.delete(name));
     loaded.set(name, loading);
   }
@@ -25,9 +32,10 @@ function load(name) {
 }
 
 export async function models() {
-  const response = await fetch("models.json", { cache: "no-cache" }).catch(() => null);
-  if (!response?.ok) throw new ServerGone("The models of this page cannot be loaded.");
-  known = (await response.json()).models;
+  const inside = embedded("models.json");
+  const response = inside ? null : await fetch("models.json", { cache: "no-cache" }).catch(() => null);
+  if (!inside && !response?.ok) throw new ServerGone("The models of this page cannot be loaded.");
+  known = (inside ? JSON.parse(inside) : await response.json()).models;
   load(known[0].name); // ready when the first text is
   return known;
 }

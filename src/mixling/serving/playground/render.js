@@ -18,7 +18,7 @@ const percent = (value) => `${(100 * value).toFixed(1)}%`;
 export function answerOf(prediction, { text, other }) {
   const parts = [];
   if (prediction.stopped !== undefined) return generated(prediction);
-  if (prediction.label !== undefined) parts.push(headline(prediction.label, prediction.probabilities?.[prediction.label]));
+  if (prediction.label !== undefined) parts.push(headline(`${prediction.abstained ? "not sure, perhaps " : ""}${prediction.label}`, prediction.probabilities?.[prediction.label]));
   if (prediction.label_set) parts.push(note(`Conformal set: ${prediction.label_set.join(", ") || "no label"}`));
   if (prediction.labels) parts.push(headline(prediction.labels.join(", ") || "no label"));
   if (prediction.value !== undefined) parts.push(element("p", { className: "answer", dataset: { value: prediction.value } }, number(prediction.value)));
