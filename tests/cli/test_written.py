@@ -81,16 +81,17 @@ def test_columns_are_kept_in_the_order_asked_for(call: Call, model: Path, source
 
 
 def test_a_bad_row_keeps_its_id(call: Call, model: Path, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("id,review\n1,fine\n2\n3,\n4,dull\n")
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"id": 1, "review": "fine"}\n{\n{"id": 3, "review": 5}\n{"id": 4, "review": "dull"}\n')
     done = call("predict", model, source, "--columns", "id", "--on-bad-row", "skip", "--format", "csv")
     found = list(csv.DictReader(done.out.splitlines()))
-    assert [row["id"] for row in found if row["label"]] == ["1", "4"]
-    assert next(row for row in found if row["id"] == "3")["error"].startswith(f"{source}:4: ")
+    assert [row["id"] for row in found] == ["1", "", "3", "4"]
+    assert [bool(row["label"]) for row in found] == [True, False, False, True]
+    assert found[2]["error"].startswith(f"{source}:3: ")
     assert "2 bad rows have an error instead of a prediction" in done.err
-    source.write_text("id,review\n1,fine\n3,\n")
+    source.write_text('{"id": 1, "review": "fine"}\n{"id": 3, "review": 5}\n')
     done = call("predict", model, source, "--columns", "id", "--on-bad-row", "skip")
-    assert done.err.splitlines() == ["1 bad row has an error instead of a prediction"]
+    assert done.err.splitlines()[-1] == "1 bad row has an error instead of a prediction"
 
 
 def test_values_of_any_type_are_kept(call: Call, model: Path, tmp_path: Path) -> None:
@@ -126,6 +127,11 @@ def test_what_cannot_be_is_refused(
         assert not done.out
 
 
+def test_rows_of_standard_input_keep_columns(call: Call, model: Path) -> None:
+    done = call("predict", model, "-", "--text", "review", "--columns", "id", stdin=b"id,review\n7,fine\n")
+    assert [row["id"] for row in rows(done)] == ["7"]
+
+
 def test_a_name_that_predictions_have_is_refused(call: Call, model: Path, tmp_path: Path) -> None:
     source = tmp_path / "rows.jsonl"
     source.write_text('{"review": "fine", "label": "x", "good": 1, "error": 2}\n')
@@ -144,13 +150,13 @@ def test_a_name_that_predictions_have_is_refused(call: Call, model: Path, tmp_pa
     assert json.loads(written.read_text())["label"] == "x"
 
 
-@pytest.mark.parametrize("lines", ["-", "a text", "lines.txt"])
+@pytest.mark.parametrize("lines", ["a text", "lines.txt"])
 def test_texts_without_columns_keep_none(
     call: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("lines.txt").write_text("a line\n")
-    done = call("predict", model, lines, "--columns", "id", stdin=b"a line\n")
+    done = call("predict", model, lines, "--columns", "id")
     assert (done.code, done.out) == (2, "")
     assert "'id'" in done.err
 
