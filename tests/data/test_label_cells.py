@@ -105,6 +105,20 @@ def test_other_structure_is_no_name(tmp_path, cell):
                 targets(file, task)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.parametrize("task", ["classification", "multi_label", "regression"])
+def test_predictions_do_not_depend_on_labels_that_cannot_be_read(tmp_path, name, task):
+    labels = ["[1, 0, 0]", '{"a": 0.5}', "x"]
+    if name == "a.csv":
+        path = write_csv(tmp_path / name, ["text", "label"], [(str(i), label) for i, label in enumerate(labels)])
+    else:
+        path = write_jsonl(tmp_path / name, [{"text": str(i), "label": label} for i, label in enumerate(labels)])
+    found = read_examples(
+        [path], reader=task_type(task).reader, columns=ColumnsConfig(), on_bad_row=OnBadRow(), labeled=False
+    )
+    assert [example.text for example in found] == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("cell", ["['a' 'b' ... 'z']", '["a", "b"', "['a', b]", '["a"|"b"]'])
 def test_a_broken_list_is_no_name(tmp_path, cell):
     path = write_csv(tmp_path / "a.csv", ["text", "label"], [("t", cell)])

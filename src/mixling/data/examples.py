@@ -164,8 +164,13 @@ class TextReader(RowReader):
             text = words_of(row, columns.text) if value else []
         else:
             text = string_of(row, columns.text)
-        value = self.label_value(row)
-        target = self.target(row, columns.label, value) if self.labeled or not is_blank(value) else None
+        value, target = self.label_value(row), None
+        if self.labeled or not is_blank(value):
+            try:
+                target = self.target(row, columns.label, value)
+            except DataError:  # predictions do not depend on it
+                if self.labeled:
+                    raise
         return Example(text, target, row.path, row.line)
 
     def label_value(self, row: Row) -> Any:
