@@ -81,9 +81,9 @@ def test_a_misspelt_key_of_the_model_names_no_preset(options: dict) -> None:
         ("a.jsonl", '{"words": ["a"], "tags": ["O"]}\n', {"tokens": "words", "slots": "tags"}, "tagging"),
         ("a.conll", "a O\n", {}, "tagging"),
         ("a.csv", "text,label\na,b\n", {}, "classification"),
-        ("a.jsonl", '{"text": "a", "label": ["b"]}\n', {}, "multi_label"),
+        ("a.jsonl", '{"text": "a", "label": ["b", "c"]}\n', {}, "multi_label"),
         ("a.jsonl", '{"text": "a", "label": []}\n', {}, "multi_label"),
-        ("a.jsonl", '{"t": "a", "topics": ["b"], "label": "c"}\n', {"text": "t", "label": "topics"}, "multi_label"),
+        ("a.jsonl", '{"t": "a", "topics": ["b","d"], "label": "c"}\n', {"text": "t", "label": "topics"}, "multi_label"),
         ("a.jsonl", '{"t": "a", "topics": ["b"], "label": "c"}\n', {"text": "t"}, "classification"),
     ],
 )

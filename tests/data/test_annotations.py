@@ -173,3 +173,23 @@ def test_spans_that_are_counted_in_another_way_are_named(tmp_path: Path) -> None
     wrong["value"]["start"] = 1
     with pytest.raises(DataError, match=r"a\.jsonl:1: column 'spans': .*characters 1 to 7 of the text are 'ia Vik'"):
         read(write(tmp_path, label_studio([wrong])), "tagging")
+
+
+def test_a_folder_of_brat(tmp_path: Path) -> None:
+    text = f"Ada sees é.\n\n{TEXT}\n"
+    at = text.index("Mia")
+    notes = [f"T1\tPER {at} {at + 7}\tMia Vik", f"T2\tLOC {at + 16} {at + 24}\tSan Juan", "T3\tPER 0 3\tAda"]
+    (tmp_path / "1.txt").write_text(text)
+    (tmp_path / "1.ann").write_text("\n".join([*notes, "R1\tvisits Arg1:T1 Arg2:T2", "#1\tNote T1\tsure"]) + "\n")
+    assert infer_task({"train": [str(tmp_path)]})[0] == "tagging"
+    found, _ = read(tmp_path, "tagging")
+    assert [(example.line, example.target) for example in found] == [(1, ("B-PER", "O", "O", "O")), (3, TAGS)]
+    (tmp_path / "1.ann").write_text("T1\tPER 0 3;4 8\tAda sees\n")
+    with pytest.raises(DataError, match=r"1\.ann:1: got .*a span has one part"):
+        read(tmp_path, "tagging")
+    (tmp_path / "1.ann").write_text("T1\tPER 9 16\té. Mia\n")
+    with pytest.raises(DataError, match=r"1\.txt:1: the span 'é\. Mia' \(PER\) is on several lines"):
+        read(tmp_path, "tagging")
+    (tmp_path / "1.txt").unlink()
+    with pytest.raises(DataError, match=r"1\.txt: no such file"):
+        read(tmp_path, "tagging")

@@ -112,6 +112,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / "news" / LABELS[i % 2] / f"{i}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    (tmp_path / "brat").mkdir()
+    for i, text in enumerate(SENTENCES):
+        (tmp_path / "brat" / f"{i}.txt").write_text(text)
+        notes = (f"T{j}\t{label} {start} {end}\t{text[start:end]}\n" for j, (start, end, label) in enumerate(SPANS))
+        (tmp_path / "brat" / f"{i}.ann").write_text("".join(notes))
     with (tmp_path / "rows.csv").open(newline="") as file:
         pq.write_table(pa.Table.from_pylist(list(csv.DictReader(file))), tmp_path / "rows.parquet")
     monkeypatch.chdir(tmp_path)

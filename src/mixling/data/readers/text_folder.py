@@ -1,4 +1,7 @@
-"""Read a folder with a folder for each class and a file for each text, as scikit-learn's `load_files` does."""
+"""Read a folder with a folder for each class and a file for each text, as scikit-learn's `load_files` does.
+
+One that has brat's annotations is read by `readers.brat`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from mixling.data.readers.brat import read_brat
 from mixling.data.readers.files import open_file
 from mixling.data.readers.lines import read_lines
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
@@ -17,7 +21,9 @@ _LOOKED_AT = 1000  # files
 
 
 def holds_texts(folder: Path) -> bool:
-    """Return whether a folder has folders of files, and no images."""
+    """Return whether a folder has folders of files, and no images; or brat's annotations."""
+    if any(folder.glob("*.ann")):
+        return True
     files = itertools.chain.from_iterable(map(_visible, _classes(folder)))
     return any(map(Path.is_file, files)) and not holds_images(folder)
 
@@ -39,6 +45,9 @@ def read_text_folder(folder: Path, name: str, on_bad_row: OnBadRow) -> Iterator[
     Raises:
         DataError: there is no such folder with files; or a file is no text, unless `on_bad_row` skips it.
     """
+    if any(folder.glob("*.ann")):
+        yield from read_brat(folder, on_bad_row)
+        return
     classes = _classes(folder)
     if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():
         raise DataError(f"is a data set that the library datasets saved; write hf:{name}", path=name)
