@@ -138,5 +138,5 @@ def test_an_answer_loads_nothing_that_trains() -> None:
     # Neither the other commands nor the readers of files.
     assert "mixling.cli.train" not in loaded
     assert {name for name in loaded if name.startswith("mixling.data.readers.")} <= {
-        f"mixling.data.readers.{name}" for name in ("files", "lines", "rows")
+        f"mixling.data.readers.{name}" for name in ("files", "lines", "packed", "rows")
     }

@@ -162,7 +162,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.cli.inputs import finish_plain, has_rows, input_kind, read_request, typed_lines, write_predictions
         from mixling.cli.predictions import task_results, writer_for
         from mixling.data.inputs import Item, file_items, plain_or_items, stream_items
-        from mixling.data.readers import STDIN
+        from mixling.data.readers import STDIN, OnBadRow
         from mixling.runtime.windows import too_long_for
         from mixling.tasks.presentation import DEFAULT_SHOWN
 
@@ -183,6 +183,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
     )
     windows: Iterator[Sequence[Item] | Finished]
+    report = OnBadRow()
     inputs = options.inputs or []
     if request.kind != "text":
         from mixling.runs.evaluation import columns_of
@@ -196,9 +197,10 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
             lines = stream_items(sys.stdin.buffer, STDIN, skip=request.skip)
             windows = typed_lines(options, lines, getattr(columns, reader.wanted[0]))
         elif not rows_alone or not predictor.task.json_of_texts:
-            windows = file_items(sources, reader=reader, columns=columns, skip=request.skip, keep=kept)
+            windows = file_items(sources, reader=reader, columns=columns, skip=request.skip, keep=kept, report=report)
         else:
-            parts = (plain_or_items(source, reader=reader, columns=columns, skip=request.skip) for source in sources)
+            options_of: dict[str, Any] = {"reader": reader, "columns": columns, "skip": request.skip, "report": report}
+            parts = (plain_or_items(source, **options_of) for source in sources)
             json_lines = predictor.json_lines  # type: ignore[union-attr]  # no server: see above
             threads = options.threads if request.kind == "files" else 0  # which would wait for more rows
             windows = finish_plain(itertools.chain.from_iterable(parts), json_lines, threads)
@@ -226,6 +228,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
     bar = request.kind == "files" and (options.out is not None or not sys.stdout.isatty())
     write_predictions(options, windows, header=header, row=row, predict=predict_items, echo=request.echo, bar=bar)
+    for line in [*(report.counts if options.out is not None else ()), *report.notes]:
+        print(line, file=sys.stderr)
 
 
 def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:

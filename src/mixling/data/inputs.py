@@ -55,6 +55,7 @@ def file_items(
     columns: ColumnsConfig,
     skip: bool,
     keep: Sequence[str] = (),
+    report: OnBadRow | None = None,
 ) -> Iterator[list[Item]]:
     """Stream the rows of files as windows of items; a `.txt` file has a text on each line, empty ones included.
 
@@ -63,6 +64,7 @@ def file_items(
     Args:
         skip: make an item with an error of each bad row, so that predictions stay aligned with rows.
         keep: columns whose values are kept.
+        report: receives how many lines and rows each file has, and the notes of readers.
 
     Raises:
         DataError: a file cannot be read or lacks a column that is to be kept, or a row is bad (unless `skip`). The rows
@@ -73,7 +75,7 @@ def file_items(
 
     def items(source: str) -> Iterator[Item | None]:
         if not is_plain(source):
-            return _rows(source, reader, columns, skip, KeptColumns(keep))
+            return _rows(source, reader, columns, skip, KeptColumns(keep), report)
         if keep:
             raise DataError(f"no column {keep[0]!r}; the lines of a text file have no columns", path=source)
         return text_lines(source, skip)
@@ -82,7 +84,7 @@ def file_items(
 
 
 def plain_or_items(
-    source: str, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool
+    source: str, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool, report: OnBadRow | None = None
 ) -> Iterator[PlainTexts | list[Item]]:
     """Stream the rows of a file as `file_items` does, but those of an `ExampleBlock` as texts alone."""
     from mixling.data.corpora import is_plain
@@ -90,9 +92,9 @@ def plain_or_items(
     from mixling.data.kept import KeptColumns
 
     if is_plain(source):
-        yield from file_items([source], reader=reader, columns=columns, skip=skip)
+        yield from file_items([source], reader=reader, columns=columns, skip=skip, report=report)
         return
-    bad = _BadItems(KeptColumns(()), "skip" if skip else "error")
+    bad = _BadItems(KeptColumns(()), "skip" if skip else "error", report)
     blocks = read_blocks([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
     for kind, group in itertools.groupby(blocks, type):
         if kind is Example:
@@ -138,11 +140,16 @@ def text_lines(source: str, skip: bool) -> Iterator[Item]:
 
 
 def _rows(
-    source: str, reader: type[RowReader], columns: ColumnsConfig, skip: bool, kept: KeptColumns
+    source: str,
+    reader: type[RowReader],
+    columns: ColumnsConfig,
+    skip: bool,
+    kept: KeptColumns,
+    report: OnBadRow | None,
 ) -> Iterator[Item | None]:
     from mixling.data.examples import read_examples
 
-    bad = _BadItems(kept, "skip" if skip else "error")
+    bad = _BadItems(kept, "skip" if skip else "error", report)
     reader = kept.reader(reader)
     examples = read_examples([source], reader=reader, columns=columns, on_bad_row=bad, labeled=False)
     yield from _items(examples, bad, live=source == STDIN)
@@ -172,10 +179,12 @@ def _is_at_hand() -> bool:
 
 
 class _BadItems(OnBadRow):
-    """Makes items of bad rows that are skipped."""
+    """Makes items of bad rows that are skipped; `report` receives counts and notes."""
 
-    def __init__(self, kept: KeptColumns, mode: Literal["error", "skip"]) -> None:
+    def __init__(self, kept: KeptColumns, mode: Literal["error", "skip"], report: OnBadRow | None) -> None:
         super().__init__(mode)
+        if report is not None:
+            self.counts, self.notes = report.counts, report.notes
         self.kept, self._items = kept, list[Item]()
 
     def __call__(self, error: DataError) -> None:
