@@ -118,13 +118,12 @@ def test_fields_of_several_lines_stay_right(
     assert f"{content.count(chr(10))} lines, {2 * len(REVIEWS)} rows, 0 skipped" in bad.lines()[0]
 
 
-def test_known_values_tell_prose_from_rows(tmp_path: Path) -> None:
-    rows = [
-        ("text", "label"),
-        *((f"t {i}", "pos" if i % 2 else "neg") for i in range(30)),
-        ("it cost 1,000\nor", "neg"),
-    ]
-    assert rows_of(tmp_path, written(rows))[0] == rows[1:]
+@pytest.mark.parametrize("last", ["", " x", "pos"])
+def test_rows_that_end_like_prose_or_have_a_new_label_are_not_lost(tmp_path: Path, last: str) -> None:
+    rows = ["text,label", *(f"t {i},{last if last != 'pos' else 'neg'}" for i in range(30)), f'"a,{last}', f'b",{last}']
+    error = error_of(tmp_path, "\n".join(rows) + "\n")
+    assert error.line == 32
+    assert "one row, or, read as text, 2 rows" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from mixling.errors import DataError
 
 DELIMITERS = {"csv": ",;\t|^~\x01", "tsv": "\t,;|^~\x01"}  # where the first rows fit several, the first one is taken
 HEAD = 200  # lines that are looked at
-_CATEGORIES = 10  # rows from which on a column may be seen to repeat its values
 _SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _NUMBER = re.compile(r"\s*[-+.\d][\d.,eE+-]*\s*|")
 _BACKSLASH = re.compile(r"""\\([\\"']?)""")
@@ -80,14 +79,16 @@ def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> 
     if "'" in text and (_fit(head, single) > _fit(head, found) or _all_quoted(head, single)):
         found = single
     escaped = replace(found, backslash=True)
-    return escaped if _votes(head, escaped) > 0 else found
+    return escaped if _votes(head, escaped) > 0 and _fit(head, escaped) >= _fit(head, found) else found
 
 
 def _fit(head: Sequence[str], dialect: Dialect) -> float:
     """Return the fraction of the first rows that are as wide as the header; -1 if it has one column."""
     try:
-        widths = [len(row) for row in dialect.reader(head, strict=False) if row]
+        widths = [len(row) for row in dialect.reader(head, strict=dialect.backslash) if row]
     except csv.Error:
+        if dialect.backslash:  # which other rows contradict
+            return -1.0
         widths = [line.count(dialect.delimiter) + 1 for line in head if line.strip()]
     first, *rest = widths
     rest = rest[:-1] if len(rest) > 2 else rest  # the last one may be cut
@@ -151,25 +152,17 @@ class RowForm:
     """
 
     def __init__(self, head: Sequence[str], dialect: Dialect) -> None:
-        self._sign, self._quote = dialect.delimiter, dialect.quote
+        self._sign = dialect.delimiter
         self._width = len(dialect.fields(head[0]) or ())
-        # In prose, a blank or line end follows a comma, unless the table is written so.
+        # In prose, a blank or line end follows a comma, unless rows are written so.
         prose = re.compile(re.escape(self._sign) + r"(\s|$)")
-        self._prose = None if self._sign == "\t" or prose.search(head[0]) else prose
-        rows = [self._fields(line) for line in head[1:] if not {'"', "'"}.intersection(line)]
-        rows = [row for row in rows if len(row) == self._width]
-        values = [set(column) for column in zip(*rows, strict=True)]
-        # The values of the columns that repeat them.
-        self._known = {i: found for i, found in enumerate(values) if len(rows) >= max(_CATEGORIES, 2 * len(found))}
-
-    def _fields(self, line: str) -> list[str]:
-        return [field.strip(f" \r\n{self._quote}") for field in line.split(self._sign)]
+        in_rows = any(prose.search(line.rstrip("\r\n")) for line in [head[0], *_single_lines(head[1:], dialect)])
+        self._prose = None if self._sign == "\t" or in_rows else prose
 
     def _is_row(self, line: str) -> bool:
-        fields = self._fields(line)
-        if len(fields) != self._width or (self._prose is not None and self._prose.search(line.rstrip())):
+        if line.count(self._sign) != self._width - 1:
             return False
-        return all(fields[column] in values for column, values in self._known.items())
+        return self._prose is None or not self._prose.search(line.rstrip("\r\n"))
 
     def fits(self, lines: Sequence[str]) -> bool:
         """Return whether the lines of a quoted field would be rows of their own."""
@@ -178,3 +171,21 @@ class RowForm:
             return False
         rows = sum(map(self._is_row, lines))
         return rows == len(lines) or (len(lines) > 4 and rows >= 0.8 * len(lines))
+
+
+def _single_lines(head: Sequence[str], dialect: Dialect) -> Iterator[str]:
+    """Yield the rows of one line each, and without quotes."""
+    taken: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for line in head:
+            taken.append(line)
+            yield line
+
+    try:
+        for _ in dialect.reader(lines(), strict=False):
+            if len(taken) == 1 and not (dialect.quote and dialect.quote in taken[0]):
+                yield taken[0]
+            taken.clear()
+    except csv.Error:
+        return
