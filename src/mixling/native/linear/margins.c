@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "../arrays.h"
+
 enum { MOST_LABELS = 16 }; /* together: the weights of a feature are then a line of the cache */
 
 typedef struct {
@@ -198,8 +200,11 @@ static PyObject *fit_margins(PyObject *module, PyObject *arguments) {
     PyObject *out = NULL;
     Problem p = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "ny*y*y*y*y*w*w*z*dl", &p.labels, &given[0], &given[1], &given[2], &given[3],
-                          &given[4], &given[5], &given[6], &given[7], &p.tolerance, &p.most_passes))
+    PyObject *any;
+    if (!PyArg_ParseTuple(
+            arguments, "nOOOOOOOOdl", &p.labels, &any, &any, &any, &any, &any, &any, &any, &any, &p.tolerance,
+            &p.most_passes) ||
+        take_arrays(arguments, 1, " i i f b fwfwf?f", given))
         return NULL;
     p.starts = given[0].buf, p.columns = given[1].buf, p.values = given[2].buf, p.signs = given[3].buf;
     p.costs = given[4].buf, p.duals = given[5].buf, p.weights = given[6].buf, p.scale = given[7].buf;
@@ -224,8 +229,9 @@ static PyObject *sum_by_feature(PyObject *module, PyObject *arguments) {
     Py_ssize_t numbers;
     PyObject *out = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "ny*y*y*y*w*w*", &numbers, &given[0], &given[1], &given[2], &given[3], &given[4],
-                          &given[5]))
+    PyObject *any;
+    if (!PyArg_ParseTuple(arguments, "nOOOOOO", &numbers, &any, &any, &any, &any, &any, &any) ||
+        take_arrays(arguments, 1, " i i f fwfwd", given))
         return NULL;
     const int32_t *starts = given[0].buf, *columns = given[1].buf;
     const float *values = given[2].buf, *of_texts = given[3].buf;

@@ -104,8 +104,9 @@ static PyObject *new_hasher(PyTypeObject *type, PyObject *arguments, PyObject *n
     if (!PyArg_ParseTupleAndKeywords(
             arguments, named, "s#nnnnI", names, &vocabulary, &size, &num_features, hashes, hashes + 1, hashes + 2, &seed))
         return NULL;
-    if (num_features < 1 || num_features > MAX_FEATURES || hashes[0] < 1 || hashes[0] > MAX_HASHES || hashes[1] < 0 ||
-        hashes[1] > MAX_HASHES || hashes[2] < 0 || hashes[0] + hashes[1] + hashes[2] > MAX_HASHES || size > INT32_MAX) {
+    int sound = num_features >= 1 && num_features <= MAX_FEATURES && hashes[0] >= 1 && size <= INT32_MAX;
+    for (int i = 0; i < 3; i++) sound = sound && hashes[i] >= 0 && hashes[i] <= MAX_HASHES;
+    if (!sound || hashes[0] + hashes[1] + hashes[2] > MAX_HASHES) {
         PyErr_SetString(PyExc_ValueError, "a number is out of range");
         return NULL;
     }

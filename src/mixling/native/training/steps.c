@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../arrays.h"
+
 #ifdef __clang__
 #define WIDE_REGISTERS ""
 #else
@@ -255,19 +257,19 @@ typedef struct {
     size_t widest; /* registers to use, in floats; 256 are a tile */
 } call;
 
-static void *array(call *c, size_t values, size_t size, int flags) {
+static void *array(call *c, size_t values, int kind, int writable) {
     PyObject *item = PyTuple_GetItem(c->all, c->next++);
     if (!c->sound || !item || item == Py_None) return c->sound = c->sound && item, NULL;
-    if (PyObject_GetBuffer(item, &c->arrays[c->number], flags)) return c->sound = 0, NULL;
-    if ((size_t)c->arrays[c->number++].len != values * size) {
+    if (take_array(item, &c->arrays[c->number], kind, writable)) return c->sound = 0, NULL;
+    if ((size_t)c->arrays[c->number++].len != values * kind_size(kind)) {
         PyErr_Format(PyExc_ValueError, "argument %zd has another size than those before it imply", c->next - 1);
         return c->sound = 0, NULL;
     }
     return c->arrays[c->number - 1].buf;
 }
 
-static const float *input(call *c, size_t values) { return array(c, values, sizeof(float), PyBUF_SIMPLE); }
-static float *output(call *c, size_t values) { return array(c, values, sizeof(float), PyBUF_WRITABLE); }
+static const float *input(call *c, size_t values) { return array(c, values, FLOATS, 0); }
+static float *output(call *c, size_t values) { return array(c, values, FLOATS, 1); }
 
 /* A number of at most `most`, so that no product of a few of them overflows. */
 static size_t count(call *c, size_t most) {
@@ -365,7 +367,7 @@ static token_mlp_task read_token_mlp(call *c) {
     require_width(c, t.dim);
     require(c, t.length <= t.max_len, "there are more tokens than weights");
     size_t tokens = t.texts * t.length;
-    t.x = input(c, tokens * t.dim), t.mask = array(c, tokens, 1, PyBUF_SIMPLE);
+    t.x = input(c, tokens * t.dim), t.mask = array(c, tokens, BYTES, 0);
     t.expand = input(c, t.hidden * t.max_len), t.expand_bias = input(c, t.hidden);
     t.contract = input(c, t.max_len * t.hidden), t.out = output(c, tokens * t.dim);
     require(c, t.x && t.mask && t.expand && t.expand_bias && t.contract && t.out, "an array is None");
@@ -427,7 +429,7 @@ static windows_task read_windows(call *c) {
     require_width(c, t.dim), require_width(c, t.width);
     size_t parts = 2 * t.window + 1, tokens = t.texts * t.length;
     t.sums = input(c, t.words * t.width), t.spread = input(c, t.width * parts * t.dim);
-    t.index = array(c, tokens, sizeof(int64_t), PyBUF_SIMPLE);
+    t.index = array(c, tokens, LONGS, 0);
     require(c, t.spread || t.width == parts * t.dim, "without a matrix, the sums are as wide as the windows");
     require(c, t.sums && t.index, "an array is None");
     for (size_t i = 0; c->sound && i < tokens; i++)
@@ -456,7 +458,7 @@ static pools_task read_pools(call *c) {
     pools_task t = {.texts = count(c, MOST_LONG), .length = 0};
     t.length = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE);
     require_width(c, t.dim);
-    t.x = input(c, t.texts * t.length * t.dim), t.mask = array(c, t.texts * t.length, 1, PyBUF_SIMPLE);
+    t.x = input(c, t.texts * t.length * t.dim), t.mask = array(c, t.texts * t.length, BYTES, 0);
     t.score = input(c, t.dim), t.weights = output(c, t.texts * t.length);
     require(c, t.x && t.mask && t.score && t.weights, "an array is None");
     return t;
@@ -484,9 +486,9 @@ static bags_task read_bags(call *c, int adds) {
     t.parts = count(c, MOST_WIDE), t.width = count(c, MOST_WIDE);
     size_t rows = count(c, MOST);
     require_width(c, t.width);
-    t.features = array(c, t.bags * t.parts, sizeof(int32_t), PyBUF_SIMPLE), t.factors = input(c, t.bags * t.parts);
-    t.rows = array(c, rows * t.width, sizeof(float), adds ? PyBUF_WRITABLE : PyBUF_SIMPLE);
-    t.sums = array(c, t.bags * t.width, sizeof(float), adds ? PyBUF_SIMPLE : PyBUF_WRITABLE);
+    t.features = array(c, t.bags * t.parts, INTS, 0), t.factors = input(c, t.bags * t.parts);
+    t.rows = array(c, rows * t.width, FLOATS, adds);
+    t.sums = array(c, t.bags * t.width, FLOATS, !adds);
     require(c, t.features && t.rows && t.sums, "an array is None");
     for (size_t i = 0; c->sound && i < t.bags * t.parts; i++)
         require(c, t.features[i] >= 0 && (size_t)t.features[i] < rows, "a feature index is out of range");
@@ -511,7 +513,7 @@ static sequences_task read_sequences(call *c) {
     size_t words = t.texts * t.length, wide = sixteens(t.tags);
     require(c, t.tags > 0, "there are no tags");
     t.logits = input(c, words * t.tags), t.transitions = input(c, t.tags * t.tags);
-    t.targets = array(c, words, sizeof(int64_t), PyBUF_SIMPLE);
+    t.targets = array(c, words, LONGS, 0);
     t.forward = output(c, words * wide), t.sums = output(c, words);
     require(c, t.logits && t.transitions && t.targets && !t.forward == !t.sums, "an array is None");
     for (size_t i = 0; c->sound && i < words; i++)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../arrays.h"
 #include "../block.h"
 
 enum { AHEAD = 16 };
@@ -117,7 +118,9 @@ static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
     Py_ssize_t window, words, contexts;
     PyObject *out = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y*nnn", &tokens, &window, &words, &contexts)) return NULL;
+    PyObject *any;
+    if (!PyArg_ParseTuple(arguments, "Onnn", &any, &window, &words, &contexts) || take_arrays(arguments, 0, " i", &tokens))
+        return NULL;
     text t = {tokens.buf, (size_t)tokens.len / sizeof(int32_t), (size_t)window, (size_t)words, (size_t)contexts};
     int sound = window > 0 && words >= 0 && words < INT32_MAX && contexts >= 0 && contexts <= words && t.size < UINT32_MAX;
     for (size_t i = 0; i < t.size && sound; i++) sound = t.tokens[i] >= -1 && t.tokens[i] < words;
@@ -185,10 +188,12 @@ static PyObject *multiply_upper(PyObject *module, PyObject *arguments) {
     matrix left, right;
     PyObject *done = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(
-            arguments, "w*y*y*y*y*y*y*", &out, &left.starts, &left.columns, &left.values, &right.starts, &right.columns,
-            &right.values))
+    Py_buffer given[7];
+    PyObject *any;
+    if (!PyArg_ParseTuple(arguments, "OOOOOOO", &any, &any, &any, &any, &any, &any, &any) ||
+        take_arrays(arguments, 0, "wf i i f i i f", given))
         return NULL;
+    out = given[0], left = (matrix){given[1], given[2], given[3]}, right = (matrix){given[4], given[5], given[6]};
     size_t size = left.starts.len ? num_rows(&left) : 0, rows = right.starts.len ? num_rows(&right) : 0;
     if (!is_sound(&left, rows) || !is_sound(&right, size) || (size_t)out.len / sizeof(float) != size * size) {
         PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrices that can be multiplied");
