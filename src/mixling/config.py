@@ -26,7 +26,9 @@ _LIMIT = 1 << 40
 class Config(BaseModel):
     """The base class of configurations: keyword-only, frozen, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
@@ -60,6 +62,19 @@ def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(kind, error))) from None
+
+
+def refuse_other_types(kind: type[Config], values: Mapping[str, Any], *, where: str) -> None:
+    """Refuse lists, tables and numbers as values of keys that hold texts, in an incomplete configuration.
+
+    Raises:
+        ConfigError: there is one; as of `parse`.
+    """
+    try:
+        kind.model_validate(values)
+    except ValidationError as error:
+        if lines := _explain(kind, error, only=("string_type", "path_type")):
+            raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -186,10 +201,13 @@ _RENAMED = {
 _TOML_TYPES = {"tuple_type": "list", "list_type": "list", "model_type": "table", "dict_type": "table"}
 
 
-def _explain(kind: type[BaseModel], error: ValidationError) -> list[str]:
+def _explain(kind: type[BaseModel], error: ValidationError, only: Sequence[str] = ()) -> list[str]:
+    """Return a line for each error, or for those of some of pydantic's types."""
     lines = []
     errors = error.errors(include_url=False)
     for item in errors:
+        if only and item["type"] not in only:
+            continue
         if item["type"] == "too_short" and any(other["loc"][:-1] == item["loc"] for other in errors):
             continue  # without its wrong items, which are reported
         if item["type"] == "extra_forbidden":

@@ -15,6 +15,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mixling.errors import ConfigError
+
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in order; arguments and options without a group come first."""
 
@@ -51,6 +53,8 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        for parameter in parameters:
+            _refuse_infinite(parameter, values[parameter.name])
         for name, kind in records.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         function(**values)
@@ -65,11 +69,27 @@ def given_options(record: Any) -> list[str]:
     given = []
     for parameter in sorted(_parameters(type(record)), key=_panel_index):
         if getattr(record, parameter.name) != parameter.default:
-            _, info = get_args(parameter.annotation)
-            names = (info.default, *(info.param_decls or ()))  # in annotations, typer's `default` is the first name
-            options = [name for name in names if isinstance(name, str) and name.startswith("--")]
-            given.append(options[0] if options else info.metavar.removesuffix("..."))
+            given.append(_written(parameter))
     return given
+
+
+def _written(parameter: inspect.Parameter) -> str:
+    """Return the name of an argument or option as the user writes it."""
+    _, info = get_args(parameter.annotation)
+    names = (info.default, *(info.param_decls or ()))  # in annotations, typer's `default` is the first name
+    options = [name for name in names if isinstance(name, str) and name.startswith("--")]
+    return options[0] if options else str(info.metavar).removesuffix("...")
+
+
+def _refuse_infinite(parameter: inspect.Parameter, value: Any) -> None:
+    """Refuse numbers that are not finite, whatever they are for.
+
+    Raises:
+        ConfigError: the value is, or has, one.
+    """
+    for item in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(item, float) and not -float("inf") < item < float("inf"):
+            raise ConfigError(f"{_written(parameter)}: got {item}; allowed: a finite number")
 
 
 def _parameters(record: type) -> Iterator[inspect.Parameter]:

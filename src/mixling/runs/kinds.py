@@ -8,7 +8,7 @@ from pathlib import Path
 from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.readers.text_folder import holds_images
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.runs.artifact import IMAGES, TEXT_TO_TEXT, TRAINING, kind_of_model
 from mixling.tasks import task_names
 
@@ -43,6 +43,8 @@ def infer_kind(
     file = read_toml(toml) if toml else {}
     task = task or read_overrides(overrides).get("task") or file.get("task")
     if task is not None:
+        if not isinstance(task, str):
+            raise ConfigError(f"{toml or 'options'}: task: got {shown(task)}; allowed: text")
         if task not in _OTHERS and task not in (known := task_names()):
             raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, *_OTHERS))}")
         return _OTHERS.get(task, TRAINING)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from mixling.config import Config, merge, parse, present, read_overrides, read_toml
+from mixling.config import Config, merge, parse, present, read_overrides, read_toml, refuse_other_types
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
@@ -194,6 +194,7 @@ def resolve(
         wrong = {name: part[name] for name, kinds in _READ_FIRST.items() if not isinstance(part.get(name, {}), kinds)}
         if wrong:
             parse(spec.schema, wrong, where=origin)
+        refuse_other_types(spec.schema, _without(part, "model"), where=origin)
     model_changes = changes.pop("model", {})
     if isinstance(model_changes, str):
         model_changes = {"preset": model_changes}
