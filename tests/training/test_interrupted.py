@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -218,12 +220,41 @@ def test_a_signal_saves_and_leaves(
     assert finish(trainer(rare, folder=run_folder), resume=True) == uninterrupted(whole, trainer)
 
 
-def test_a_second_sigint_interrupts_at_once() -> None:
+BUSY = {  # in C code, which calls no handler of Python
+    "in training": "from mixling.training.interrupts import Interrupts as hold",
+    "elsewhere": "from mixling.training.interrupts import terminations as hold",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="sends the signals of POSIX")
+@pytest.mark.parametrize("where", BUSY)
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_whatever_c_code_does(where: str, second: int) -> None:
+    code = f"""
+import itertools, os, signal
+{BUSY[where]}
+with hold():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except KeyboardInterrupt:
+        pass
+    print("ready", flush=True)
+    sum(itertools.repeat(0))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(second)
+        assert process.wait(10) == -second
+
+
+def test_after_the_context_signals_are_handled_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupts.received == signal.SIGINT
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_outside_the_main_thread_signals_are_left_alone(trainer: MakeTrainer, run_folder: Path) -> None:

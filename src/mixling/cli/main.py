@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import os
+import re
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 import typer
 from typer.main import get_command
@@ -25,6 +29,8 @@ GROUPS = {
     "Data": ("audit", "suggest"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+_NO_MEMORY = re.compile("allocate memory|bad_alloc|not enough memory|failed to map segment|Unable to allocate")
 
 # The extra that installs each optional package.
 EXTRAS = {
@@ -79,6 +85,8 @@ def run() -> None:
     Exit codes: 2 for a user's mistake, reported in one line; 128 plus the number of a signal.
     """
     open_closed_streams()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as under nohup
+        signal.signal(signal.SIGINT, _interrupt)
     atexit.register(gc.freeze)  # skips a garbage collection over all modules at exit
     # Searching for plugins would read the metadata of every installed package at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
@@ -109,6 +117,10 @@ def run() -> None:
         from mixling.installation import install_command
 
         _leave(f"error: this needs {module}, which is not installed: {install_command(EXTRAS[module])}", 2)
+    except (MemoryError, OSError, RuntimeError, ImportError, SystemError) as error:
+        if not (lacking := _lacking(error)):
+            raise
+        _leave(f"error: the system allows too little: {lacking}; see `ulimit -a`", 2)
 
 
 def _possible(message: str, named: Sequence[str]) -> str:
@@ -120,6 +132,27 @@ def _possible(message: str, named: Sequence[str]) -> str:
     command = get_command(build_app(named, completion=False)).commands[named[0]]  # type: ignore[attr-defined]
     can_skip = any("--on-bad-row" in parameter.opts for parameter in command.params)
     return message if can_skip else message.removesuffix(SKIP).rstrip(" ,")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise an exception; a second signal ends the process, whatever C code is doing."""
+    for either in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(either, signal.SIG_DFL)
+    raise KeyboardInterrupt
+
+
+def _lacking(error: BaseException | None) -> str:
+    """Return what the system allows too little of, if that is the reason of an error; else ""."""
+    while error is not None:
+        number = getattr(error, "errno", None)
+        if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(str(error)):
+            return "memory"
+        if number in (errno.EMFILE, errno.ENFILE):
+            return "open files"
+        if "can't start new thread" in str(error):
+            return "threads"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _leave(message: str, code: int) -> None:

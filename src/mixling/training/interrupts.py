@@ -1,4 +1,8 @@
-"""SIGINT and SIGTERM: polled between training steps, and an exception elsewhere."""
+"""SIGINT and SIGTERM: polled between training steps, and an exception elsewhere; a second one ends the process.
+
+Python calls its handlers between steps of the interpreter, so none is called while C code computes or waits. The second
+signal therefore has the system's default action.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +28,22 @@ def terminations() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or "RANK" in os.environ:
         yield
         return
-    old = signal.signal(signal.SIGTERM, _terminate)
+    old = signal.signal(signal.SIGTERM, _raise_once)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, old)
 
 
-def _terminate(signum: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _raise_once(signum: int, frame: FrameType | None) -> None:
+    """Handle a signal by an exception, and leave the next one to the system."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    raise Terminated if signum == signal.SIGTERM else KeyboardInterrupt
 
 
 class Interrupts:
-    """A context in which the first SIGINT or SIGTERM is stored in `received`; a second SIGINT interrupts at once."""
+    """A context in which the first SIGINT or SIGTERM is stored in `received`; a second one ends the process."""
 
     def __init__(self, *, enabled: bool = True) -> None:
         # Signal handlers can only be set in the main thread.
@@ -54,6 +61,6 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        if self.received and signum == signal.SIGINT:
-            raise KeyboardInterrupt
         self.received = signum
+        for number in self._old:
+            signal.signal(number, signal.SIG_DFL)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from mmap import mmap
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.tasks.base import Task
+
+_OF_OPENBLAS = 64 << 20  # bytes; it takes 32 MB at its first decomposition, without an error where it gets none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +72,8 @@ def fit_mixture(
         of_biases = of_scores[:biases] @ (slope.sum(0) * number + 2 * added)
         return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
 
+    with mmap(-1, _OF_OPENBLAS):  # a MemoryError here; scipy's OpenBLAS tries without end to get as much
+        pass
     bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
     found = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
     bias = np.zeros(task.num_scores, np.float32)

@@ -15,6 +15,7 @@ from mixling.errors import DataError, UserError
 from mixling.installation import install_command
 
 MAX_SPOOLED = 1 << 32  # bytes of a gzipped or piped file
+MAX_CELL = 16 << 20  # bytes of a text; a line of JSONL has as many
 BATCH_ROWS = 1024  # rows kept as Python objects at a time
 
 
@@ -26,20 +27,33 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         columns: the columns to read; others are None. By default all.
 
     Raises:
-        DataError: the file is damaged or has no rows.
+        DataError: the file is damaged or has no rows, or a text of more than 16 MiB.
         UserError: pyarrow is not installed.
     """
     try:
         import pyarrow as pa
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError(f"reading Parquet requires pyarrow: {install_command('train')}") from None
     broken = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error)
     number = 0
 
+    def is_text(kind: Any) -> bool:
+        return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
     def values_of(batch: Any, name: str) -> list[Any]:
         try:
-            return batch.column(name).to_pylist()
+            column = batch.column(name)
+            if not pa.types.is_dictionary(column.type) or not is_text(column.type.value_type):
+                return column.to_pylist()
+            if (size := pc.max(pc.binary_length(column.dictionary)).as_py() or 0) > MAX_CELL:
+                raise DataError(
+                    f"{name}: has a text of {size:,} bytes; allowed: up to {MAX_CELL:,}", path=path, line=number + 1
+                )
+            # Equal texts are one in memory, as they are in the file, which may be a millionth as large as all of them.
+            found = [*column.dictionary.to_pylist(), None]
+            return [found[-1 if index is None else index] for index in column.indices.to_pylist()]
         except broken:
             if columns is not None:
                 raise
@@ -48,7 +62,9 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
     try:
         if is_packed(data) or not data.seekable():  # Parquet is read from its end
             data = _spooled(data, path, stack)
-        file = pq.ParquetFile(data)
+        schema = pq.read_schema(data)
+        data.seek(0)
+        file = pq.ParquetFile(data, read_dictionary=[field.name for field in schema if is_text(field.type)])
         header = check_header(list(file.schema_arrow.names), path, None)
         wanted = [name for name in header if columns is None or name in columns]
         unread, classes = dict.fromkeys(header), _class_names(file.schema_arrow.metadata)
