@@ -24,8 +24,8 @@ class TagReader(RowReader):
     """Reads tokens and slots, two lists of equal length or two strings split at spaces, as IOB2.
 
     Tags in other schemes (`data/tag_schemes.py`) are converted. A row may have a text and spans of characters instead,
-    and rows for prediction a text alone. With `columns.sentence`, each row has a word, and those of a sentence are
-    joined.
+    and rows for prediction a text alone. With `columns.sentence`, each row has a word, and the words of a
+    sentence are joined.
     """
 
     wanted = ("tokens", "slots")

@@ -17,7 +17,7 @@ _RESPONSES = ".responses"  # of Argilla
 
 
 def plain_rows(items: Iterable[Row | RowBlock]) -> Iterator[Row | RowBlock]:
-    """Yield rows in the form of other files; those of annotation tools are not in blocks."""
+    """Yield rows in the form of other files; rows of annotation tools are not in blocks."""
     for item in items:
         if isinstance(item, RowBlock) and not any(map(_may_be_export, item.values)):
             yield item
@@ -85,7 +85,7 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_ends(found: list[Any]) -> list[Any]:
-    """Return the spans of Dataturks, whose ends are inclusive, and those of LightTag as they are."""
+    """Return the spans of Dataturks, whose ends are inclusive; spans of LightTag stay as they are."""
     spans: list[Any] = []
     for item in found:
         points = item.get("points") if isinstance(item, dict) else None

@@ -28,7 +28,7 @@ class _Sentence:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which columns there are: numbers first, or not; that of the tags, from 0, or None."""
+    """Which columns there are: numbers first, or not; the column of the tags, from 0, or None."""
 
     numbered: bool
     slots: int | None
@@ -110,7 +110,7 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
 
 
 def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> _Layout:
-    """Find the columns of a file by its first sentences, and note what is not obvious."""
+    """Find the columns of a file by its first sentences, and note decisions that a user would not expect."""
     width = len(sentences[0].tokens[0])
     kept = [[parts for parts in one.tokens if not _NO_TOKEN.fullmatch(parts[0])] for one in sentences]
     columns = [[[parts[i] for parts in tokens] for tokens in kept] for i in range(width)]
@@ -136,7 +136,7 @@ def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> 
 
 
 def _all_numbered(sentences: Sequence[_Sentence]) -> bool:
-    """Return whether the first column counts the tokens of sentences, at least one of which has several."""
+    """Return whether the first column counts the tokens of sentences; one at least has several."""
     next_number = 1
     for sentence in sentences:
         tokens = _numbered(sentence.tokens, next_number)

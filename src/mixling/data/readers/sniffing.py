@@ -24,7 +24,7 @@ def format_inside(data: BinaryIO, suffix: str) -> str | None:
     """Return "fasttext" or "conll" if a file begins so; the position in the file does not change.
 
     Args:
-        suffix: `.txt`, or that of a table, whose header no line with a label or a tag can be.
+        suffix: `.txt`, or a table's, whose header no line with a label or a tag can be.
     """
     try:
         head = cast(io.BufferedReader, data).peek(_HEAD)[:_HEAD]
