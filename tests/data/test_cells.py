@@ -43,6 +43,9 @@ def test_what_numpy_writes_is_read(words):
         (" [] ", []),
         ('{"billing": 1, "login": 0}', {"billing": 1, "login": 0}),
         ("{'billing': True, 'login': None}", {"billing": True, "login": None}),
+        ("tensor([0, 1])", [0, 1]),
+        ("tensor([0, 1], device='cuda:0')", [0, 1]),
+        ("Index(['a', 'b'], dtype='object')", ["a", "b"]),
         ("[['a', 'b'], ['c']]", [["a", "b"], ["c"]]),
     ],
 )
@@ -66,6 +69,8 @@ def test_other_text_stays_as_it_is(text):
 def test_bare_words_are_read_only_where_a_list_must_stand():
     assert read_cell("[a, b c]", bare=True) == ["a", "b c"]
     assert read_cell('{a,"b,c"}', bare=True) == ["a", "b,c"]
+    assert read_cell("WrappedArray(a, b)", bare=True) == ["a", "b"]
+    assert read_cell("[a, ..., b]", bare=True) == "[a, ..., b]"
     assert read_cell("{}", bare=True) == {}
     assert read_cell("[a,,b]", bare=True) == "[a,,b]"
     assert read_cell("(a, b)", bare=True) == "(a, b)"

@@ -16,7 +16,8 @@ def dataset(targets, texts=None):
 @pytest.mark.parametrize(
     ("delimiter", "option"),
     [(",", "--label-delimiter ,"), (";", "--label-delimiter ';'"), ("/", "--label-delimiter /"),
-     ("\t", "--label-delimiter '\\t'"), ("\n", "--label-delimiter '\\n'"), ("&", "--label-delimiter '&'"), ("|", "")],
+     ("\t", "--label-delimiter '\\t'"), ("\n", "--label-delimiter '\\n'"), ("&", "--label-delimiter '&'"),
+     ("#", "--label-delimiter '#'"), ("|", "")],
 )  # fmt: skip
 def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter, option):
     labels = ["billing", f"delivery{delimiter} urgent", f"billing{delimiter} urgent", "delivery"]
@@ -34,7 +35,8 @@ def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter
 @pytest.mark.parametrize(
     "labels",
     [["Health, Beauty", "Home, Garden", "Books"], ["1,5", "2,5", "1", "2", "5"], ["1/5", "5/5", "1"],
-     ["sports/football", "sports/tennis", "news/politics"], ["TCP/IP", "N/A"], [",a", ",b", "a", "b"]],
+     ["sports/football", "sports/tennis", "news/politics"], ["TCP/IP", "N/A"], [",a", ",b", "a", "b"],
+     ["C", "C#", "F#"]],
 )  # fmt: skip
 def test_names_with_commas_are_names(labels):
     assert label_remarks(dataset(labels), several=False) == []

@@ -27,11 +27,17 @@ EQUAL = [
     ("& and the word and", ["Health & Beauty", "Health and Beauty"]),
     ("hyphens, underscores and blanks", ["credit card", "credit_card", "credit-card", "creditcard"]),
     ("punctuation at the end", ["yes", "yes."]),
+    ("case", ["istanbul", "İstanbul"]),
+    ("ß and ss", ["Maße", "Masse"]),
+    ("case and ß and ss", ["Straße", "STRASSE"]),
+    ("quotes or brackets", ["billing", "[billing]", "(billing)"]),
+    ("hyphens, underscores and blanks", ["billing", "_billing", "billing_"]),
+    ("+ or 0 in front of a number", ["1", "+1", "01"]),
     (".0 at the end", ["1", "1.0"]),
 ]
 DIFFERENT = [
-    ["yes", "no"], ["C", "C++", "C#"], ["-1", "1"], ["1", "10", "01"], ["1-2", "12"], ["bit", "blt"], ["café", "cafe"],
-    ["Maße", "Masse"], ["1.1", "1.10"], [":)", ":("], ["positive", "negative"],
+    ["yes", "no"], ["C", "C++", "C#"], ["-1", "1"], ["1", "10", "0.1"], ["1-2", "12"], ["bit", "blt"], ["café", "cafe"],
+    ["0", "00:1"], ["A", "A-", "A+"], ["1.1", "1.10"], [":)", ":("], ["positive", "negative"],
 ]  # fmt: skip
 
 

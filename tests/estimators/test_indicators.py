@@ -83,6 +83,7 @@ def test_folds_are_scored_by_scikit_learn() -> None:
         (np.array([[0, 1.0]] * 5 + [[0.5, 0]] * 3), r"<fit>:5: got 0\.5 in column 0"),
         (sparse.csr_array(np.array([[0, 1]] * 6 + [[0, -1]] * 2)), "<fit>:6: got -1 in column 1"),
         (np.array([[0, 1.0]] * 7 + [[0, np.nan]]), "<fit>:7: got nan in column 1"),
+        (np.fromiter([[0, 0]] * 8, object), "the indicator matrix has no 1"),
         (np.zeros((8, 3), int), "the indicator matrix has no 1"),
         (np.zeros((8, 3, 2), int), "of 3 dimensions, not a list of targets"),
         (np.array([["a", "b"]] * 8), "of 2 dimensions, not a list of targets"),
@@ -107,9 +108,9 @@ def test_other_targets_than_those_of_fit_are_refused() -> None:
 class Table:
     """A table as pandas and polars have it, as far as it is read."""
 
-    def __init__(self, columns: dict[str, list[Any]]) -> None:
+    def __init__(self, columns: dict[str, list[Any]], names: list[str] | None = None) -> None:
         self._values = columns
-        self.columns = list(columns)
+        self.columns = names or list(columns)
         self.shape = (len(next(iter(columns.values()))), len(columns))
         self.ndim = 2
 
@@ -152,6 +153,7 @@ def test_lists_of_marks_are_a_matrix_and_other_marks_are_read() -> None:
     [
         (Table({"a": [1, 0], "b": [2, 0]}), "<fit>:0: got 2 in column b of an indicator matrix; 0 and 1 are allowed"),
         (Table({"a": [1, 0], "b": [0, None]}), "<fit>:1: got None in column b"),
+        (Table({"a": [1, 0], "b": [0, 1]}, ["a", "a"]), "<fit>: column 'a' occurs twice in the indicator matrix"),
         (Table({"a": [1, 0]}), r"<fit>: .* for one label give the column, df\['a'\]"),
     ],
 )

@@ -6,6 +6,8 @@ import csv
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +259,8 @@ def test_folds_are_scored_by_scikit_learn() -> None:
 
 
 def test_wrong_numbers_are_named() -> None:
-    for wrong in (math.nan, "x", True, None):
+    assert numbered_rows(["a", "b"], [Decimal("0.5"), Fraction(1, 4)], "<fit>")[1] == [0.5, 0.25]
+    for wrong in (math.nan, "x", True, None, Decimal("sNaN")):
         with pytest.raises(DataError, match=r"<fit>:1: got .* a finite number is required"):
             TextRegressor().fit(["a", "b"], [1.0, wrong])  # type: ignore[list-item]
     with pytest.raises(DataError, match=r"0\.5 has a fraction; .*TextRegressor"):

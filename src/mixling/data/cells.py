@@ -1,7 +1,8 @@
 """Read lists and objects that are written as text in a cell, in the notations of the tools that write tables.
 
 These are JSON; Python's, which pandas writes; NumPy's, `['a' 'b']` and `array(['a', 'b'], dtype=object)`; and, where
-only a list can stand, lists of bare words: `[a, b]` of Java and Spark, and `{a,b}` of PostgreSQL.
+only a list can stand, lists of bare words: `[a, b]` of Java and Spark, `WrappedArray(a, b)` of Scala, and `{a,b}` of
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
-_TYPE = re.compile(r"(np|numpy)\.\w+|array|set|frozenset")
+_TYPE = re.compile(r"(np|numpy|torch|jnp)\.\w+|array|set|frozenset|tensor|Index|Array|Series")
+_SCALA = re.compile(r"(?:WrappedArray|ArraySeq|ArrayBuffer|List|Vector|Array|Set|Seq)\((.*)\)", re.DOTALL)
+_BEGINNING = re.compile(r"[\[({]|[A-Za-z][\w.]*\(")
 _ENDS = {"[": "]", "(": ")", "{": "}"}
 
 
@@ -39,7 +42,7 @@ def read_cell(value: Any, *, bare: bool = False) -> Any:
     if not isinstance(value, str) or len(value) > MAX_CELL:
         return value
     text = value.strip()
-    if text[-1:] not in ("]", ")", "}") or not text.startswith(("[", "(", "{", "array(", "frozenset(")):
+    if text[-1:] not in ("]", ")", "}") or not _BEGINNING.match(text):
         return value
     try:
         found = json.loads(text, parse_constant=_refuse)
@@ -58,15 +61,16 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _bare_words(text: str, value: str) -> Any:
-    inside = text[1:-1].strip()
-    if text[0] == "(" or any(sign in inside for sign in "[]{}"):
+    scala = _SCALA.fullmatch(text)
+    inside = (scala[1] if scala else text[1:-1]).strip()
+    if (text[0] not in "[{" and not scala) or any(sign in inside for sign in "[]{}"):
         return value
     try:
         words = next(csv.reader([inside], skipinitialspace=True, strict=True), [])
     except csv.Error:
         return value
     words = [word.strip() for word in words]
-    return value if any(not word or word[0] in "\"'" for word in words) else words
+    return value if any(not word or word[0] in "\"'" or "..." in word.split() for word in words) else words
 
 
 class _Notation:

@@ -16,7 +16,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
-from mixling.data.values import kinds_problem, labels_in, slots_problem, words_problem, words_with_blanks
+from mixling.data.values import is_blank, kinds_problem, labels_in, slots_problem, words_problem, words_with_blanks
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -163,7 +163,7 @@ def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
 def listed(items: Any, what: str) -> list[Any]:
     """Return items as a list; raise an error as `check_many` does."""
     check_many(items, what)
-    return list(items)
+    return list(items.to_list() if hasattr(items, "to_list") else items)  # polars' own items of a list are columns
 
 
 def unpacked(words: Any) -> Any:
@@ -278,6 +278,8 @@ def label_name(label: Any) -> str:
         DataError: the label is neither a string, a whole number nor a boolean.
     """
     label = plain_label(label)
+    if isinstance(label, str) and is_blank(label):
+        raise DataError(f"the label is empty ({label!r}); give each text one, or leave the text out")
     if isinstance(label, bool):
         return "true" if label else "false"
     if isinstance(label, float) and label.is_integer():

@@ -16,7 +16,7 @@ from mixling.text.clean import normalize
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
-_DELIMITERS = (LABEL_DELIMITER, ";", ",", "\t", "\n", "/", "+", "&")
+_DELIMITERS = (LABEL_DELIMITER, ";", ",", "\t", "\n", "/", "+", "&", "#")
 _NUMBERS = re.compile(r"\d+[,/]\d+")  # a fraction
 
 

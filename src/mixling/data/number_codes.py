@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 
 LARGEST = 1e150  # the square of a target is finite
 MANY = 20  # up to this many different numbers are classes, whatever they look like
@@ -19,11 +21,11 @@ def as_number(value: object) -> float | None:
     """Return a number, or a string with a number, as a float; None if it is not one, or not finite."""
     if isinstance(value, str):
         value = float(value) if _NUMBER.fullmatch(value := value.strip()) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         return None
     try:
         number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
+    except (OverflowError, ValueError):  # an integer of hundreds of digits; a Decimal that is none
         return None
     return number if math.isfinite(number) else None
 

@@ -35,8 +35,9 @@ def _seen(label: str) -> str:
 
 
 def _unquoted(label: str) -> str:
-    inside = re.fullmatch(r"""(["'])(.+)\1""", label.translate(_QUOTES))
-    return inside[2] if inside else label.translate(_QUOTES)
+    label = label.translate(_QUOTES)
+    pairs = ('""', "''", "[]", "()", "{}", "<>")
+    return label[1:-1] if len(label) > 2 and label[0] + label[-1] in pairs else label
 
 
 def _spaced(label: str) -> str:
@@ -44,7 +45,7 @@ def _spaced(label: str) -> str:
 
 
 def _separated(label: str) -> str:
-    joined = re.sub(r"(?<=[^\W\d_])[-_\s]+(?=[^\W\d_])", "", label)
+    joined = re.sub(r"(?<=[^\W\d_])[-_\s]+(?=[^\W\d_])", "", label.strip("_") or label)
     return re.sub(r"(?<=[^\W_])[-_\s]+(?=[^\W_])", " ", joined)
 
 
@@ -55,15 +56,17 @@ _INVISIBLY: tuple[tuple[str, _Change], ...] = (
     ("the Unicode form of a character", lambda label: unicodedata.normalize("NFC", label)),
     ("the width or style of characters", lambda label: unicodedata.normalize("NFKC", label)),
 )
-_CASE: tuple[str, _Change] = ("case", str.lower)
+_CASE: tuple[str, _Change] = ("case", lambda label: label.lower().replace("i\u0307", "i"))  # of the Turkish capital
 _ALPHABETS: tuple[str, _Change] = ("letters of another alphabet that look alike", lambda s: s.translate(_ALIKE))
 _SIGNS: tuple[str, _Change] = ("signs that look alike", lambda label: label.translate(_DIGITS))
 _PUNCTUATION: tuple[tuple[str, _Change], ...] = (
     ("dashes", lambda label: label.translate(_DASHES)),
-    ("quotes", _unquoted),
+    ("quotes or brackets", _unquoted),
+    ("ß and ss", lambda label: label.replace("ß", "ss")),
     ("& and the word and", lambda label: re.sub(r"\s*&\s*", " and ", label)),
     ("hyphens, underscores and blanks", _separated),
     ("punctuation at the end", lambda label: label.rstrip(".,:; ") or label),
+    ("+ or 0 in front of a number", lambda label: re.sub(r"^\+?(-?)0*(?=\d)", r"\1", label)),
     (".0 at the end", lambda label: re.sub(r"^([+-]?\d+)\.0+$", r"\1", label)),
 )
 _PLAIN = {"case", "& and the word and", "hyphens, underscores and blanks", "punctuation at the end", ".0 at the end"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from mixling.errors import DataError, shown
 
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
-_LIST = re.compile(r"""\s*\[\s*["']""")
+_LIST = re.compile(r"""\s*(\[\s*["']|[\[{].*[\s,]\.\.\.[\s,])""", re.DOTALL)  # which NumPy abbreviates with ...
 _MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 
 
@@ -24,6 +25,8 @@ def kinds_problem(label: str, value: object, kinds: dict[str, type]) -> str:
         kinds: the types of the values of earlier labels; updated.
     """
     kind = kinds.setdefault(label, type(value))
+    if isinstance(value, bool):  # Python finds 1 and True equal
+        kind = kinds.setdefault(str(int(value)), kind)
     if kind is type(value):
         return ""
     return f"{shown_value(value)}, which was {_KINDS[kind.__name__]} before; write each label in one way"
@@ -160,7 +163,9 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
 
 def is_blank(value: Any) -> bool:
     """Return whether a value is missing, or text without visible characters."""
-    return value is None or (isinstance(value, str) and not value.strip())
+    if not isinstance(value, str) or value.isprintable():
+        return value is None or (isinstance(value, str) and not value.strip())
+    return all(sign.isspace() or unicodedata.category(sign) in ("Cc", "Cf") for sign in value)
 
 
 def shown_value(value: Any) -> str:

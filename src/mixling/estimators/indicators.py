@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from mixling.data.in_memory import listed
 from mixling.data.values import mark_of
-from mixling.errors import DataError
+from mixling.errors import DataError, shown
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class IndicatorFormat:
         and 1, which as sets of labels would have some of them twice.
 
         Raises:
-            DataError: the matrix has fewer than two columns.
+            DataError: the matrix has fewer than two columns, or two of one name.
         """
         container = None
         if sparse.issparse(y):
@@ -49,7 +51,10 @@ class IndicatorFormat:
             raise DataError(
                 f"got targets of shape {y.shape}; an indicator matrix has two columns or more: {remedy}", path=where
             )
-        return cls(tuple(y.columns) if hasattr(y, "columns") else tuple(range(y.shape[1])), container)
+        labels = tuple(y.columns) if hasattr(y, "columns") else tuple(range(y.shape[1]))
+        if twice := [name for name, count in Counter(labels).items() if count > 1]:
+            raise DataError(f"column {shown(twice[0])} occurs twice in the indicator matrix; rename one", path=where)
+        return cls(labels, container)
 
     def sets(self, y: Any, where: str) -> list[tuple[Any, ...]]:
         """Return the labels whose columns are 1 in each row.
@@ -109,6 +114,8 @@ class IndicatorFormat:
 
 def _matrix(y: Any) -> Any:
     """Return targets that are a matrix as such; None for others."""
+    if len(getattr(y, "shape", ())) == 1:  # an array or a column, whose items may be lists
+        y = listed(y, "targets")
     if sparse.issparse(y) or (hasattr(y, "columns") and hasattr(y, "to_numpy")):
         return y
     if isinstance(y, np.ndarray) and y.ndim == 2:
