@@ -33,6 +33,7 @@ from PIL import Image
 
 from mixling.cli.main import build_app
 from mixling.mixers import MIXERS
+from mixling.samples import sets
 from mixling.tasks import TASKS
 from mixling.training import Trainer
 from mixling.training.state import TrainingState
@@ -46,6 +47,9 @@ FENCE = re.compile(
     r"^(?P<pad> *)(?:<!-- (?P<mark>not run|slow): .+? -->\n *)?```(?P<language>\w+)\n(?P<content>.*?)^(?P=pad)```",
     re.DOTALL | re.MULTILINE,
 )
+
+
+TOPICS = r"\b(account|cancel|damaged|freight|order_change|parcel|payment|product|refund|returns|vouchers|warranty)\b"
 
 
 class Block(NamedTuple):
@@ -170,25 +174,34 @@ def folder(files: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     shutil.copytree(model, out / "model")
     monkeypatch.chdir(out)
     monkeypatch.setattr(Trainer, "_plan", lambda self: TrainingState(total_steps=2, eval_interval=2))
+    # The first rows of the sample: two steps are more than an epoch of them.
+    content = {file: sets.read_sample(file) for file in sets.SAMPLES["messages"].files}
+    content["messages.csv"] = b"\n".join(content["messages.csv"].split(b"\n")[:123]) + b"\n"
+    monkeypatch.setattr(sets, "read_sample", content.__getitem__)
     for registry in (MIXERS, TASKS):  # what a page registers is not known to other tests
         monkeypatch.setattr(registry, "registered", {})
     return out
 
 
 def masked(text: str) -> list[str]:
-    """The lines with numbers, durations and the most frequent label replaced, and spaces joined."""
-    for pattern, mask in ((r"\d+ [hm] \d+ [ms]\b", "# s"), (r"[+-]?\d[\d.,]*", "#"), (r"always '\w+'", "always")):
+    """The lines with numbers, durations and labels of the sample replaced, and spaces joined."""
+    for pattern, mask in (
+        (r"\d+ [hm] \d+ [ms]\b", "# s"),
+        (r"[+-]?\d[\d.,]*", "#"),
+        (r"always '\w+'", "always"),
+        (TOPICS, "topic"),
+    ):
         text = re.sub(pattern, mask, text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 def run_line(line: str, call: Call) -> tuple[str, str]:
     """Run a command line; return its output and errors."""
-    if line.startswith(("pip install", "import ")):
+    if line.startswith(("pip install", "import ")) or line == "mixling demo":  # tests/cli/test_demo.py runs it
         return "", ""
     stdin = b""
-    if match := re.match(r"cat (\S+) \| (.*)", line):
-        stdin, line = Path(match[1]).read_bytes(), match[2]
+    if match := re.match(r'(?:cat (\S+)|echo "(.*?)") \| (.*)', line):
+        stdin, line = Path(match[1]).read_bytes() if match[1] else match[2].encode() + b"\n", match[3]
     name, *args = shlex.split(line)
     assert name == "mixling", f"{line}: neither a command of mixling's nor marked with a reason"
     if args[0] in ("train", "pretrain") and not {"--resume", "--overwrite"} & set(args):
@@ -296,3 +309,10 @@ def test_what_differs_from_the_output_is_found(folder: Path, call: Call) -> None
         run_console(f'$ mixling predict model/ "a fine film"\n{right.replace("label", "class")}', call)
     with pytest.raises(AssertionError):
         run_python("print(1 + 1)  # two", {})
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_build_for_cpus_has_the_version_that_is_pinned(page: str) -> None:
+    # With another one, the next command would replace it by the build with CUDA.
+    (pinned,) = re.findall(r"^torch==\S+$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
+    assert f"pip install {pinned} --index-url" in (ROOT / page).read_text("utf-8")
