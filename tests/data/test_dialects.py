@@ -250,3 +250,55 @@ def test_a_late_backslash_is_named(tmp_path: Path) -> None:
     error = error_of(tmp_path, "text,label\n" + "a,x\n" * 300 + '"say \\"hi\\" to",x\n')
     assert error.line == 302
     assert 'sed \'s/\\\\"/""/g\' OLD > NEW' in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("export.csv", '#TYPE System.Object\n"text","label"\n"a b","pos"\n"c d","neg"\n'),
+        ("remarks.csv", "# exported\n# by hand\ntext,label\na b,pos\nc d,neg\n"),
+        ("spaced.csv", 'text,label\n"a b", "pos"\n"c d", "neg"\n'),
+        ("spaced_header.csv", '"text", "label"\n"a b", "pos"\n"c d", "neg"\n'),
+        ("r.tsv", '"text"\t"label"\n"1"\t"a b"\t"pos"\n"2"\t"c d"\t"neg"\n'),
+        ("r_blanks.csv", '"text" "label"\n"1" "a b" "pos"\n"2" "c d" "neg"\n'),
+        ("trailing.csv", "text,label\na b,pos,\nc d,neg,\n"),
+        ("lists.json", '{"text": ["a b", "c d"], "label": ["pos", "neg"]}'),
+        (
+            "rows.json",
+            '{"rows": [{"row_idx": 0, "row": {"a": "a b", "b": "pos"}}, {"row": {"a": "c d", "b": "neg"}}]}',
+        ),
+    ],
+)
+def test_what_stands_around_the_rows_is_no_row(tmp_path: Path, name: str, content: str) -> None:
+    assert rows_of(tmp_path, content, name)[0] == [("a b", "pos"), ("c d", "neg")]
+
+
+def test_a_line_of_dashes_below_the_header_is_no_row(tmp_path: Path) -> None:
+    rows, bad = rows_of(tmp_path, "| text | label |\n|------|:-----:|\n| a b | pos |\n| c d | neg |\n")
+    assert rows == [(" a b ", " pos "), (" c d ", " neg ")]
+    assert any("dashes" in line for line in bad.lines())
+    assert len(rows_of(tmp_path, "text|label\na|b\n---|---\n")[0]) == 2  # elsewhere, dashes are values
+
+
+def test_a_missing_value_of_a_database_is_missing(tmp_path: Path) -> None:
+    assert rows_of(tmp_path, "text\tlabel\na b\t\\N\nc d\tneg\n", "a.tsv")[0] == [("a b", None), ("c d", "neg")]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        ("id,text,label\n1,a,pos\nid,sentence,label\n", 3, JOIN),
+        ("text,label\na,pos\nid,text,label\n", 3, JOIN),
+        ("text::label\na::pos\n", 1, "'::' separates the fields"),
+        ('"text,label"\n"a b,pos"\n', 1, "quoted as a whole"),
+        ("text,label\na\\, b,pos\n", 2, "a backslash before ',' is read as a backslash"),
+    ],
+)
+def test_what_is_in_the_way_is_named(tmp_path: Path, content: str, line: int, message: str) -> None:
+    error = error_of(tmp_path, content)
+    assert error.line == line
+    assert message in str(error)
+
+
+def test_rows_with_one_field_more_are_no_rows_with_names(tmp_path: Path) -> None:
+    assert "3 fields, but the header has 2" in str(error_of(tmp_path, "text,label\na, b,pos\nc, d,neg\n"))

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import csv
+import operator
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from mixling.data.readers.dialects import HEAD, Dialect, RowForm, dialect_of, named_delimiter, quotes_are_text
+from mixling.data.readers.dialects import (
+    HEAD,
+    Dialect,
+    RowForm,
+    dialect_of,
+    is_remark,
+    named_delimiter,
+    quotes_are_text,
+    unnamed_column,
+)
 from mixling.data.readers.lines import MAX_LINE, Texts
 from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
 _NAMES = 20  # column names quoted in a message
 _EXPECTED = {"csv": ",;\t", "tsv": "\t"}  # delimiters that are not mentioned
-_SHOWN = {"\t": "a tab", "\x01": "Ctrl-A"}
+_SHOWN = {"\t": "a tab", "\x01": "Ctrl-A", " ": "a blank"}
+_NULL = "\\N"  # a missing value, as databases export it
+_RULER = re.compile(r" *:?-{3,}:? *|")  # below the header of a Markdown table
+_LONG_DELIMITER = re.compile(r"\w+(::|\|\||;;|##|@@)\w+")
+_JOIN = "write files one after another: mixling train a.csv b.csv"
 
 
 class Lines:
@@ -102,12 +117,16 @@ def read_header(
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # the limit is global, so it is never lowered
     source = Lines(texts)
     head = source.head()
-    sign = named_delimiter(head[0].lstrip("\ufeff")) if head and dialect is None else None
-    if sign is not None:
+    sign = None
+    while head and dialect is None and sign is None:
+        sign = named_delimiter(head[0].lstrip("\ufeff"))
+        if sign is None and not is_remark(head, kind):
+            break
         source.skip()
         head = source.head()
     if not head:
         raise DataError("is empty; a header and at least one row are required", path=path)
+    is_new = dialect is None
     if dialect is None:
         dialect = dialect_of(head, kind, sign)
         if dialect.delimiter == "\t":
@@ -118,8 +137,23 @@ def read_header(
     line, names = next(records)  # the first line is not blank
     if isinstance(names, DataError):
         raise names
+    if len(names) == 1 and (problem := _one_column_problem(head[0], names[0])):
+        raise DataError(problem, path=path, line=line)
+    if is_new:
+        dialect = replace(dialect, unnamed=unnamed_column(len(names), head, dialect))
+    names = [*([""] if dialect.unnamed == "first" else []), *names, *([""] if dialect.unnamed == "last" else [])]
     header = check_header([name.strip() for name in names], path, line)
     return Header(header, tuple(source.row), line, dialect, source, records)
+
+
+def _one_column_problem(line: str, name: str) -> str:
+    """Return what is wrong with a header of one column that is several; "" if it is one."""
+    if (found := _LONG_DELIMITER.search(name)) is not None:
+        sign = found[1]
+        return f"{sign!r} separates the fields; allowed: one character: sed 's/{sign}/\\t/g' OLD > NEW.tsv"
+    if line.startswith('"') and re.fullmatch(r"\w+([,;\t]\w+)+", name):
+        return "each line is quoted as a whole, so that it is one field: sed 's/^\"//; s/\"\\r*$//' OLD > NEW"
+    return ""
 
 
 def read_delimited(
@@ -156,25 +190,30 @@ def read_delimited(
             on_bad_row(fields)
         elif len(fields) != len(names):
             on_bad_row(DataError(_width_problem(fields, header), path=path, line=line))
-        elif len(fields[0]) <= longest and _is_header(fields, names, repeated):
+        elif (len(fields[0]) <= longest or sum(map(operator.eq, fields, names)) > 1) and _is_header(
+            fields, names, repeated
+        ):
             on_bad_row(DataError(f"repeats the header; {_JOIN}", path=path, line=line))
+        elif line == header.line + len(header.lines) and any(fields) and all(map(_RULER.fullmatch, fields)):
+            on_bad_row.note(f"{path}: the line of dashes below the header is no row")
         else:
-            values = dict(zip(names, fields, strict=True))
+            values: dict[str, str | None] = dict(zip(names, fields, strict=True))
+            if _NULL in fields:
+                values = {name: None if field == _NULL else field for name, field in values.items()}
             values.pop("", None)
             yield Row(values, path, line)
     if empty:
         raise DataError("has a header but no rows; at least one row is required", path=path, line=header.line)
 
 
-_JOIN = "write files one after another: mixling train a.csv b.csv"
-
-
 def _is_header(fields: list[str], names: list[str], folded: Collection[str]) -> bool:
-    """Return whether a row names the columns, in whatever order and case; of one column in its own; or is `sep=;`."""
+    """Return whether a row names the columns: in whatever order and case, two or more of another file, or `sep=;`."""
     if fields[0].lower() == "sep=" and not any(fields[1:]):
         return True
     if len(names) == 1:
         return fields[0].strip() == names[0]
+    if sum(field == name != "" for field, name in zip(fields, names, strict=True)) > 1:
+        return True
     return {field.strip().casefold() for field in fields} == folded
 
 
@@ -198,9 +237,13 @@ def _width_problem(fields: list[str], header: Header) -> str:
     got = f"{len(fields)} field{'' if len(fields) == 1 else 's'}, but the header has {len(names)} ({', '.join(some)})"
     if len(names) > 1 and row.endswith("".join(header.lines).strip()):
         return f"{got}; the header of another file begins here without a line end before it; {_JOIN}"
+    if len(names) > 1 and set(names) <= {field.strip() for field in fields}:
+        return f"{got}; it is the header of another file; {_JOIN}"
     if len(fields) < len(names):
         return f"{got}; write every field, including empty ones, separated by {_SHOWN.get(sign, repr(sign))}"
     remedy = f'quote fields that contain {sign!r}: "a{sign}b"'
+    if "\\" + sign in row:
+        remedy = f"{remedy}; a backslash before {sign!r} is read as a backslash"
     if header.dialect.quote == '"' and any(field.startswith("'") for field in fields):
         remedy = f"{remedy}; single quotes (') are read as apostrophes"
     return f"{got}; {remedy}"

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from mixling.errors import DataError
 
@@ -14,6 +14,7 @@ DELIMITERS = {"csv": ",;\t|^~\x01", "tsv": "\t,;|^~\x01"}  # where the first row
 HEAD = 200  # lines that are looked at
 _SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _NUMBER = re.compile(r"\s*[-+.\d][\d.,eE+-]*\s*|")
+_BLANK_DELIMITER = re.compile(r'"[^"]+"( "[^"]+")+\s*')  # a header as R writes it
 _BACKSLASH = re.compile(r"""\\([\\"']?)""")
 
 
@@ -24,15 +25,20 @@ class Dialect:
     Attributes:
         quote: encloses fields, and is doubled in them; "": quotes are characters like others.
         backslash: in fields, `\"` is a quote and `\\` a backslash, as `pandas` (`escapechar`), Spark and MySQL write.
+        spaced: a blank may stand between a delimiter and a quote.
+        unnamed: the column that all rows have and the header does not: the "first", with the row names that R writes;
+            or the "last", an empty one, after a delimiter at the end of each row.
     """
 
     delimiter: str
     quote: str = '"'
     backslash: bool = False
+    spaced: bool = False
+    unnamed: Literal["", "first", "last"] = ""
 
     def reader(self, lines: Iterable[str], *, strict: bool = True) -> Iterator[list[str]]:
         """Return Python's reader of lines."""
-        options: dict[str, Any] = {"delimiter": self.delimiter, "strict": strict}
+        options: dict[str, Any] = {"delimiter": self.delimiter, "strict": strict, "skipinitialspace": self.spaced}
         if not self.quote:
             return csv.reader(lines, quoting=csv.QUOTE_NONE, **options)
         if self.backslash:
@@ -58,6 +64,30 @@ def named_delimiter(line: str) -> str | None:
     return found[1] if found else None
 
 
+def is_remark(head: Sequence[str], kind: str) -> bool:
+    """Return whether the first line is a remark, such as PowerShell's `#TYPE`, above the header."""
+    rest = [line for line in head if not line.lstrip("\ufeff").startswith("#")]
+    if not rest or rest[0] is head[0]:
+        return False
+    dialect = dialect_of(rest, kind)
+    width = len(dialect.fields(rest[0]) or ())
+    return width > 1 and len(dialect.fields(head[0]) or ()) != width
+
+
+def unnamed_column(width: int, head: Sequence[str], dialect: Dialect) -> Literal["", "first", "last"]:
+    """Return `Dialect.unnamed` of a table whose header has `width` names."""
+    try:
+        rows = [row for row in dialect.reader(head[1:-1] or head[1:], strict=False) if row]
+    except csv.Error:
+        return ""
+    if not rows or {len(row) for row in rows} != {width + 1}:
+        return ""
+    if not any(row[-1] for row in rows):
+        return "last"
+    counted = [str(number) for number in range(1, len(rows) + 1)]
+    return "first" if [row[0] for row in rows] == counted else ""
+
+
 def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> Dialect:
     """Return how a table is written: the delimiter that gives the first rows the header's width, whatever it holds.
 
@@ -68,7 +98,7 @@ def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> 
     """
     signs = delimiter or "".join(sign for sign in DELIMITERS[kind] if sign in head[0])
     if not signs:
-        return Dialect(DELIMITERS[kind][0])
+        return Dialect(" " if _BLANK_DELIMITER.fullmatch(head[0]) else DELIMITERS[kind][0])
     text = "".join(head)
 
     def best(quote: str) -> Dialect:
@@ -78,8 +108,18 @@ def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> 
     found, single = best('"'), best("'")
     if "'" in text and (_fit(head, single) > _fit(head, found) or _all_quoted(head, single)):
         found = single
+    found = replace(found, spaced=_is_spaced(head, found))
     escaped = replace(found, backslash=True)
     return escaped if _votes(head, escaped) > 0 and _fit(head, escaped) >= _fit(head, found) else found
+
+
+def _is_spaced(head: Sequence[str], dialect: Dialect) -> bool:
+    """Return whether blanks stand before quoted fields in nearly all lines, as in `"a", "b"`."""
+    quoted = re.compile(rf" +{dialect.quote}.*{dialect.quote} *", re.DOTALL)
+    sign = dialect.delimiter + " "
+    lines = [line for line in head[1:] if line.strip()] if sign in "".join(head) else []
+    spaced = sum(any(map(quoted.fullmatch, (line.rstrip().split(dialect.delimiter))[1:])) for line in lines)
+    return spaced > 0 and spaced >= 0.8 * len(lines)
 
 
 def _fit(head: Sequence[str], dialect: Dialect) -> float:

@@ -27,6 +27,8 @@ _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"\x89PNG\r\n\x1a\n": "is an image (PNG); rows of text are required",
     b"\xff\xd8\xff": "is an image (JPEG); rows of text are required",
     b"SQLite format 3\x00": "is an SQLite database; export the table as CSV",
+    b"version https://git-lfs": "is a pointer of Git LFS; fetch the file: git lfs pull",
+    b"#FORMAT=WebAnno TSV": "is WebAnno's TSV; export CoNLL 2002 or CoNLL-U instead",
 }
 STDIN = "<stdin>"  # the name of standard input in messages, and where a file is named
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
@@ -41,7 +43,7 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
     try:
         file = stack.enter_context(open(path, "rb"))  # noqa: SIM115 (the stack closes it)
         _read_once(file, path)
-        magic = file.peek(16)[:16]
+        magic = file.peek(40)[:40]
     except FileNotFoundError:
         if path.is_symlink():
             raise DataError(f"is a link to {os.readlink(path)}, which does not exist", path=path) from None

@@ -123,7 +123,7 @@ def _of_elements(content: str, first: int, path: str, on_bad_row: OnBadRow) -> I
     for line, value in itertools.chain([begin] if begin is not None else [], elements):
         row = value if isinstance(value, dict) else _spacy(value)
         if row is None:
-            allowed = 'allowed: objects, such as {"text": "...", "label": "..."}'
+            allowed = 'allowed: objects with the names of columns, such as {"text": "...", "label": "..."}'
             on_bad_row(DataError(f"got {json.dumps(value)[:40]}; {allowed}", path=path, line=line))
         else:
             yield Row(row, path, line, own_columns=True)
@@ -195,7 +195,7 @@ def _is_table(values: dict[str, Any]) -> bool:
     keys = parts[0].keys() if isinstance(parts[0], dict) else None
     if keys and all(isinstance(part, dict) and part.keys() == keys for part in parts):
         return True
-    return any(isinstance(values.get(name), list) for name in _TABLES) and "text" not in values
+    return _has_lists(parts) or (any(isinstance(values.get(name), list) for name in _TABLES) and "text" not in values)
 
 
 def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadRow) -> Iterator[Row]:
@@ -204,6 +204,9 @@ def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadR
         yield Row(values, path, first, own_columns=True)
         return
     names = [name for name in _TABLES if isinstance(values.get(name), list)]
+    if names and isinstance(top := next(iter(values[names[0]]), None), list) and "columns" not in values:
+        message = f"{names[0]!r} has arrays, such as {json.dumps(top)[:40]}, whose columns have no names"
+        raise DataError(f"{message}; allowed: objects, as {_RECORDS} writes them", path=path)
     if len(names) > 1:
         commands = "; ".join(f"{command_line('jq', '-c', f'.{name}[]', path)} > {name}.jsonl" for name in names[:2])
         raise DataError(f"has the tables {', '.join(names)}; write each to a file of its own: {commands}", path=path)
@@ -213,6 +216,8 @@ def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadR
     if isinstance(parts[0], dict) and parts[0].keys() & {"paragraphs", "qas"}:
         yield from _squad(parts, path, on_bad_row)
         return
+    if isinstance(parts[0], dict) and parts[0].keys() >= {"row_idx", "row"}:  # of the Hugging Face data sets server
+        parts = [part["row"] if isinstance(part, dict) and "row" in part else part for part in parts]
     rows = iter(parts) if names else _transposed(values)
     if names and isinstance(columns := values.get("columns"), list):
         rows = (dict(zip(columns, part, strict=True)) if _is_list(part, len(columns)) else part for part in parts)
@@ -229,8 +234,18 @@ def _is_list(value: Any, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def _transposed(values: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table that pandas wrote by its columns, or by its index."""
+def _has_lists(parts: list[Any]) -> bool:
+    """Return whether values are columns: lists of one length, one of which has mostly texts with blanks, not words."""
+    if len(parts) < 2 or not all(isinstance(part, list) and len(part) == len(parts[0]) > 1 for part in parts):
+        return False
+    return any(2 * sum(isinstance(item, str) and " " in item.strip() for item in part) > len(part) for part in parts)
+
+
+def _transposed(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table that was written by its columns, or by its index."""
+    if isinstance(next(iter(values.values())), list):
+        yield from (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
+        return
     inner = list(next(iter(values.values())))
     by_index = all(map(str.isdigit, values)) and not all(map(str.isdigit, inner))
     if by_index or (len(values) > len(inner) and not all(map(str.isdigit, inner))):

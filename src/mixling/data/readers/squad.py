@@ -123,6 +123,8 @@ def _text(values: Any, key: str, location: str, path: str) -> str:
 
 
 def _row(values: Any, context: str, location: str, path: str) -> dict[str, Any]:
+    if isinstance(values, dict) and type(values.get("id")) is int:
+        values = {**values, "id": str(values["id"])}
     name = _text(values, "id", location, path)
     try:
         row: dict[str, Any] = {"id": name, "question": _text(values, "question", location, path), "context": context}
