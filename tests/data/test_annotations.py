@@ -71,6 +71,8 @@ LABELED: dict[str, tuple[dict[str, Any], str]] = {
                           "answer": "accept"}, "pos"),
     "argilla": ({"text": TEXT, "annotation": "pos", "status": "Validated"}, "pos"),
     "argilla 2": ({"text": TEXT, "label.responses": ["pos", "pos"], "label.suggestion": "neg"}, "pos"),
+    "argilla 2, nested": ({"fields": {"text": TEXT}, "responses": {"label": [{"value": "pos"}]}}, "pos"),
+    "doccano 1": ({"text": TEXT, "annotations": [{"label": "pos", "user": 1}], "meta": {}}, "pos"),
     "dataturks": ({"content": TEXT, "annotation": {"labels": ["pos"], "note": ""}}, "pos"),
 }  # fmt: skip
 
@@ -138,6 +140,9 @@ def test_several_choices_are_several_labels(tmp_path: Path) -> None:
     assert infer_task({"train": [str(path)]})[0] == "multi_label"
     assert [example.target for example in read(path, "multi_label")[0]] == [("a", "b"), ("a",)]
     assert read(write(tmp_path, minimal), "multi_label", label="topic")[0][0].target == ("a", "b")
+    table = tmp_path / "a.csv"
+    table.write_text('text,topic\na text,"{""choices"":[""a"",""b""]}"\n')
+    assert read(table, "multi_label", label="topic")[0][0].target == ("a", "b")
 
 
 def test_what_is_not_annotated_is_left_out_of_training_and_is_predicted(tmp_path: Path) -> None:
@@ -155,6 +160,10 @@ def test_what_is_not_annotated_is_left_out_of_training_and_is_predicted(tmp_path
     assert [(example.line, example.target) for example in found] == [(1, TAGS), (7, ("O", "O"))]
     assert notes == ["5 rows are left out: without annotation, rejected or skipped, or annotated in several ways"]
     assert len(read(path, "tagging", labeled=False)[0]) == 7
+    with pytest.raises(DataError, match="no rows are left, 0 were skipped, 2 have no annotation that is accepted"):
+        read(write(tmp_path, label_studio(), label_studio()), "tagging")
+    sure, unsure = label_studio([choice("a")]), label_studio([choice("a")], [choice("a", "b")])
+    assert infer_task({"train": [str(write(tmp_path, unsure, sure))]})[0] == "classification"
 
 
 def test_the_truth_of_label_studio_counts_alone(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ def test_the_outer_tags_are_read_and_the_inner_ones_named(tmp_path: Path) -> Non
         ("# id 1\n1\tMia\tB-PER\t-\tann\n2\tx\tO\t-\tann\n", ["B-PER", "O"],
          [f"column 1 {COUNTED}", "column 3 is read as the tags"]),
         ("EU NNP\nx V\n", ["NNP", "V"], []),
+        ("d 0 0 EU NNP (ORG)\nd 0 1 x V *\n\ne 1 0 EU NNP (ORG)\ne 1 1 y V *\n", ["(ORG)", "*"],
+         ["the first 2 columns have one value in each sentence, and are not read", f"column 3 {COUNTED}"]),
+        ("d EU B-ORG\nd x O\n\ne EU B-ORG\ne y O\n", ["B-ORG", "O"],
+         ["column 1 has one value in each sentence, and is not read"]),
     ],
 )  # fmt: skip
 def test_which_column_has_the_tags(tmp_path: Path, content: str, slots: list[str], notes: list[str]) -> None:

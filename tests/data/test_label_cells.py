@@ -70,6 +70,7 @@ def test_names_in_brackets_and_texts_that_look_like_lists_stay(tmp_path):
     rows = [('["a", "b"]', "[urgent]"), ("[1, 2]", "{later}"), ("['x']", "(a)")]
     path = write_csv(tmp_path / "a.csv", ["text", "label"], rows)
     assert inferred(path) == "classification"
+    assert "the texts are lists that are written as text" in infer_task({"train": [path]})[2]
     assert targets(path, "classification") == ["[urgent]", "{later}", "(a)"]
     examples = read_examples(
         [path], reader=task_type("classification").reader, columns=ColumnsConfig(), on_bad_row=OnBadRow()
@@ -101,8 +102,9 @@ def test_other_structure_is_no_name(tmp_path, cell):
         for task in ("classification", "multi_label"):
             with pytest.raises(
                 DataError, match=r"a\.(csv:2|jsonl:1): column 'label'.* (an object|a list|a number|a string)"
-            ):
+            ) as caught:
                 targets(file, task)
+            assert "--task multi_label" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
@@ -180,6 +182,10 @@ def test_a_column_for_each_label(tmp_path, false, true):
         targets(path, "multi_label", labels=("billing", "urgnt"))
     with pytest.raises(DataError, match="with --labels billing,login,urgent"):
         targets(path, "classification")
+    path = write_jsonl(tmp_path / "b.jsonl", [{"text": "t", "id": 0, "annotation_id": 1, "topic": "x"}])
+    with pytest.raises(DataError, match="no column 'label'") as caught:
+        targets(path, "classification")
+    assert "--labels" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["", "-1", "2", "yes", "0.5"])

@@ -118,6 +118,9 @@ def test_tables_have_one_answer_a_question_and_perhaps_its_start(tmp_path: Path)
     path.write_text(f"question,context,answer\nWhat?,{CONTEXT},a cat\n")
     assert read(path)[0][0].answers == Answers(("a cat",), (9,))
     assert infer_task({"train": [str(path)]})[0] == "question_answering"
+    path.write_text(f"question,context,answer_text\nWhat?,{CONTEXT},a cat\n")
+    assert read(path)[0][0].answers == Answers(("a cat",), (9,))
+    assert infer_task({"train": [str(path)]})[0] == "question_answering"
     path.write_text(f"question,context,answer,answer_start\nWhat?,{CONTEXT},a,24\nWhat?,{CONTEXT},a cat,\n")
     assert [item.answers for item in read(path)[0]] == [Answers(("a",), (24,)), Answers(("a cat",), (9,))]
 

@@ -63,6 +63,14 @@ FORMS: dict[str, Any] = {
             {"start": 16, "end": 24, "text": "San Juan", "labels": ["LOC"]},
         ],
     },
+    "azure": {
+        "entities": [
+            {"offset": 0, "length": 7, "category": "PER"},
+            {"offset": 16, "length": 8, "category": "LOC"},
+        ],
+    },
+    "numbers as text": {"label": [["0", "7", "PER"], ["16", "24", "LOC"]]},
+    "label first": {"annotation": [["PER", 0, 7], ["LOC", 16, 24]]},
     "in a cell": {"label": '[{"start": 0, "end": 7, "labels": ["PER"]}, {"start": 16, "end": 24, "labels": ["LOC"]}]'},
     "white space at the ends": {"label": [[0, 8, "PER"], [15, 24, "LOC"]]},
 }
@@ -207,3 +215,6 @@ def test_what_is_wrong_with_a_word_a_row(tmp_path: Path) -> None:
     shuffled = "s,w,t\n" + "".join(f"{i % 3},w{i},O\n" for i in range(9))
     path.write_text(shuffled)
     assert "must follow each other" in read(path, tokens="w", slots="t", sentence="s")[1].notes[0]
+    path.write_text("s,w,t\n1,a,O\n1,b,B-x\n2,c,O\n2,d,O\n1,e,O\n2,f,O\n")
+    [note] = read(path, tokens="w", slots="t", sentence="s")[1].notes
+    assert note.startswith(f"{path}: the value '1' of s comes back on line 6, where a new sentence begins")

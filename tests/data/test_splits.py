@@ -186,8 +186,9 @@ def numbered(labels: list[str], path: str = "train.csv") -> Dataset:
         [f"{i % 26 / 5}" for i in range(1500)],  # from 0.0 to 5.0, many times each
         [f"-{i}e-3" for i in range(100)],
         [str(i * i) for i in range(100)],
+        [f"{i},5" for i in range(100)],
     ],
-    ids=["unique", "steps", "exponents", "whole"],
+    ids=["unique", "steps", "exponents", "whole", "comma"],
 )
 def test_a_numeric_target_is_named_as_such(labels: list[str]) -> None:
     with pytest.raises(DataError) as caught:

@@ -184,6 +184,10 @@ def test_where_no_scheme_fits_no_advice_drops_the_sentences_with_spans(tmp_path:
     with pytest.raises(DataError, match=r"a\.conll:1: .*token 2 \('b'\): got 'X-x'; .*--tags bioes") as caught:
         read(path)
     assert "--on-bad-row" not in str(caught.value)
+    path.write_text("a B-x\nb 0\n\nc B-x\nd 0\n")
+    with pytest.raises(DataError, match=r"got '0'; .*; words outside of spans have O; tags of single words") as caught:
+        read(path)
+    assert "--tags" not in str(caught.value)
 
 
 def test_a_scheme_can_be_named(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mixling.data.cells import read_cell
 from mixling.text.spans import Span
@@ -12,8 +12,8 @@ from mixling.text.words import word_spans
 SPAN_COLUMNS = ("spans", "entities", "ents", "annotations", "annotation", "label", "labels")
 """The columns that may hold spans; the first one that does is read."""
 
-_STARTS, _ENDS = ("start", "start_offset", "begin"), ("end", "end_offset", "stop")
-_LABELS = ("label", "labels", "tag", "type", "entity", "entity_type", "entity_group", "name")
+_STARTS, _ENDS = ("start", "start_offset", "begin", "offset"), ("end", "end_offset", "stop")
+_LABELS = ("label", "labels", "tag", "type", "entity", "entity_type", "entity_group", "name", "category")
 ALLOWED = '[start, end, "name"], or an object with start, end and label'
 
 
@@ -44,12 +44,20 @@ def list_in(value: Any) -> list[Any] | None:
 
 def _is_span(item: Any) -> bool:
     if isinstance(item, dict):
-        return any(name in item for name in _STARTS) and any(name in item for name in _ENDS)
-    return isinstance(item, list | tuple) and len(item) == 3 and _is_index(item[0]) and _is_index(item[1])
+        return any(name in item for name in _STARTS) and any(name in item for name in (*_ENDS, "length"))
+    return isinstance(item, list | tuple) and len(item) == 3 and None not in map(_index, _in_order(item)[:2])
 
 
-def _is_index(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _in_order(item: Sequence[Any]) -> Sequence[Any]:
+    """Return start, end and label; Argilla 1 has the label first."""
+    return item if _index(item[0]) is not None else (item[1], item[2], item[0])
+
+
+def _index(value: Any) -> int | None:
+    """Return the number of a character, also if it is written as text; None for anything else."""
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def tagged_words(text: str, spans: list[Any]) -> tuple[list[str], list[str]]:
@@ -96,14 +104,18 @@ def _span(item: Any, text: str) -> Span:
             for names in (_STARTS, _ENDS, _LABELS)
         )
         said = item.get("text")
+        begin, length = _index(start), _index(item.get("length"))
+        if end is None and begin is not None and length is not None:
+            end = begin + length
     else:
-        start, end, label = item if isinstance(item, list | tuple) and len(item) == 3 else (None, None, None)
+        start, end, label = _in_order(item) if isinstance(item, list | tuple) and len(item) == 3 else (None, None, None)
     got = f"got the span {str(item)[:80]}"
     if isinstance(label, list):
         if len(label) > 1:
             raise SpanError(f"{got}, which has {len(label)} labels; a word has one tag, so give each span one")
         label = label[0] if label else None
-    if not _is_index(start) or not _is_index(end) or isinstance(label, bool) or not isinstance(label, str | int):
+    start, end = _index(start), _index(end)
+    if start is None or end is None or isinstance(label, bool) or not isinstance(label, str | int):
         raise SpanError(f"{got}; allowed: {ALLOWED}")
     if not str(label).strip():
         raise SpanError(f"{got}, whose label is empty; allowed: {ALLOWED}")

@@ -105,7 +105,7 @@ class RowReader(ABC):
         """Return the error of a row, or of its file, that lacks a column."""
         how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
         message = f"no column {name!r}; {self._known(key, name, row)}; choose a column with {how}"
-        marks = [column for column, value in row.values.items() if mark_of(value) is not None]
+        marks = [name for name, mark in row.values.items() if mark_of(mark) is not None and f"_{name}"[-3:] != "_id"]
         if key == "label" and len(marks) > 1:
             message += f", or columns of 0 and 1, one for each label, with --labels {','.join(marks)}"
         if row.own_columns:
@@ -213,8 +213,7 @@ def read_examples(
             skips it; or no usable row is left.
     """
     how: dict[str, Any] = {"labeled": labeled, "file_format": file_format, "grouped": grouped}
-    blocks = read_blocks(sources, reader=reader, columns=columns, on_bad_row=on_bad_row, **how)
-    for item in blocks:
+    for item in read_blocks(sources, reader=reader, columns=columns, on_bad_row=on_bad_row, **how):
         if isinstance(item, Example):
             yield item
         else:
@@ -266,7 +265,8 @@ def read_blocks(
             yield example
     if empty:
         first = f"; the first: {on_bad_row.messages[0]}" if on_bad_row.messages else ""
-        raise DataError(f"no rows are left, {on_bad_row.skipped} were skipped{first}", path=sources[0])
+        unlabeled = f", {on_bad_row.unlabeled} have no annotation that is accepted" if on_bad_row.unlabeled else ""
+        raise DataError(f"no rows are left, {on_bad_row.skipped} were skipped{unlabeled}{first}", path=sources[0])
 
 
 def _rows_or_blocks(items: Iterator[Row | RowBlock], read: RowReader | None) -> Iterator[Row | ExampleBlock]:

@@ -259,7 +259,7 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
         return
     unique = repeated and len(labels) > 2 / 3 * rows
     got = f"{len(labels):,} distinct labels in {rows:,} rows"
-    why = reason_for_classes(labels)
+    why = reason_for_classes({name.replace(",", "."): count for name, count in labels.items()})
     if why == "" or (unique and why == WHOLE_NUMBERS):
         message = (
             f"{got}, all of them numbers ({', '.join(list(labels)[:3])}): to predict a number use --task regression "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -93,12 +94,16 @@ class TagReader(RowReader):
         try:
             return Example(tokens, tuple(self._scheme.convert(slots)), row.path, row.line)
         except ImpossibleTagError as error:
-            problem = f"{where}: bad tag at token {error.index + 1} ({tokens[error.index][:40]!r}): {error}"
+            error_at = error.index
+            problem = f"{where}: bad tag at token {error_at + 1} ({tokens[error_at][:40]!r}): {error}"
         if self._hint:
             raise row_error(row, f"{problem}; {self._hint}")
         if self._scheme.failures > HALF:  # to skip these rows would leave those without spans
             words = "tags of single words, such as parts of speech, are written as spans: B-NOUN"
-            raise row_error(row, f"{problem}; name the scheme with --tags, such as --tags bioes; {words}")
+            scheme = "name the scheme with --tags, such as --tags bioes"
+            if not re.search(r"^\w[-_/:.|]|[-_/:.|]\w$", slots[error_at]):  # which is impossible in all schemes
+                scheme = "words outside of spans have O"
+            raise row_error(row, f"{problem}; {scheme}; {words}")
         raise row_error(row, f"{problem}, {SKIP}")
 
     def _from_spans(self, row: Row, column: str) -> Example:
@@ -155,6 +160,7 @@ class TagReader(RowReader):
     def _joined(self, rows: Iterator[Row], column: str, on_bad_row: OnBadRow) -> Iterator[Row]:
         """Yield a row for each sentence: consecutive rows with the same value in a column, or none after the first."""
         current, parts = None, list[Row]()
+        seen: set[Any] | None = set()
         for row in rows:
             value = row.values.get(column)
             if column not in row.values:
@@ -166,6 +172,14 @@ class TagReader(RowReader):
             if not is_blank(value) and value != current and parts:
                 yield from self._sentence(parts, on_bad_row)
                 parts = []
+                if seen is not None and value in seen:
+                    again = f"{row.path}: the value {value!r} of {column} comes back on line {row.line}"
+                    on_bad_row.note(
+                        f"{again}, where a new sentence begins; the rows of a sentence must follow each other"
+                    )
+                    seen = None  # one line for a file
+                if seen is not None:
+                    seen.add(current)
             current = current if is_blank(value) else value
             parts.append(row)
         if parts:

@@ -129,8 +129,9 @@ def labels_in(value: Any, *, bare: bool = False) -> list[Any] | None:
         None if the value is none of these, or is a list of lists or objects.
     """
     found = read_cell(value, bare=bare)
-    if isinstance(found, dict):
+    if isinstance(found, dict) and found.keys() != {"choices"}:
         return marked(found)
+    found = found["choices"] if isinstance(found, dict) else found  # Label Studio's tables, of several choices
     return found if isinstance(found, list) and not any(isinstance(item, list | dict) for item in found) else None
 
 

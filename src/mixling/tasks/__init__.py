@@ -18,7 +18,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, shown
 from mixling.lazy import lazy_imports
 from mixling.registry import Registry
 
@@ -97,7 +97,7 @@ def _name_of(task: Any) -> str:
 
 
 def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the task that the options and the first training file suggest, why, and a hint on unread columns or "".
+    """Return the task that the options and the first training file suggest, why, and a hint on the columns or "".
 
     Args:
         data: values of a `DataConfig`.
@@ -122,7 +122,11 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     if not files:
         return DEFAULT_TASK, "the default", ""
     file_format, columns = config.file_format, config.columns
-    rows = (row.values for row in read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format))
+    rows = (
+        row.values
+        for row in read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
+        if not row.is_unlabeled
+    )
     sample = Sample(
         path=files[0],
         file_format=file_format,
@@ -136,11 +140,16 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
         if task.own_columns and named.keys() & {"text_pair", "label"} - set(task.reader.wanted):
             continue
         if why := task.recognize(sample):
-            return task.name, why, _unread_pair(task, sample)
-    return DEFAULT_TASK, "the default", _unread_pair(task_type(DEFAULT_TASK), sample)
+            return task.name, why, _hint(task, sample)
+    return DEFAULT_TASK, "the default", _hint(task_type(DEFAULT_TASK), sample)
 
 
-def _unread_pair(task: type[Task], sample: Sample) -> str:
+def _hint(task: type[Task], sample: Sample) -> str:
+    from mixling.data.cells import read_cell
+
+    texts = [row.get(sample.text) for row in sample.rows]
+    if texts and all(isinstance(text, str) and isinstance(read_cell(text), list) for text in texts):
+        return f"the texts are lists that are written as text and are read as they are, such as {shown(texts[0])}"
     if "text_pair" not in task.reader.wanted or sample.text_pair is not None:
         return ""
     found = next((name for name in sample.first if name.lower() in _SECOND_TEXTS), None)

@@ -54,7 +54,8 @@ class LabelReader(TextReader):
             got = f"column {column!r} holds {shown_value(found)}"
             if is_spans(found):
                 raise row_error(row, f"{got}, spans of characters, which --task tagging reads; correct it {SKIP}")
-            raise row_error(row, f"{got}; one label is allowed, and several with --task multi_label; correct it {SKIP}")
+            several = "" if labels is None else ", and several with --task multi_label"
+            raise row_error(row, f"{got}; one label is allowed{several}; correct it {SKIP}")
         return label_of(row, column, value, self._kinds)
 
 

@@ -34,7 +34,7 @@ ANSWER_ENDS = LabelSet(("start", "end"), "span")
 """The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
 
 _SAMPLE = 1000  # questions to sample
-_ANSWER, _START = "answer", "answer_start"  # columns of files in which a question has one answer
+_ANSWERS, _START = ("answer", "answer_text"), "answer_start"  # columns of files in which a question has one answer
 
 
 class QuestionReader(RowReader):
@@ -45,7 +45,7 @@ class QuestionReader(RowReader):
     """
 
     wanted = ("question", "context", "answers")
-    further = (_ANSWER, _START)
+    further = (*_ANSWERS, _START)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -54,7 +54,8 @@ class QuestionReader(RowReader):
     def column(self, key: str, row: Row) -> str | None:
         name = super().column(key, row)
         is_default = key == "answers" and name == ColumnsConfig.model_fields[key].default
-        return _ANSWER if is_default and name not in row.values and _ANSWER in row.values else name
+        others = (other for other in _ANSWERS if is_default and name not in row.values and other in row.values)
+        return next(others, name)
 
     def example(self, row: Row) -> Example:
         columns = self.columns
@@ -111,7 +112,7 @@ class QuestionAnswering(Task):
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
         names = sample.first.keys()
-        if sample.names_text or not {"question", "context"} <= names or names.isdisjoint({"answers", _ANSWER}):
+        if sample.names_text or not {"question", "context"} <= names or names.isdisjoint({"answers", *_ANSWERS}):
             return None
         return f"{sample.path} has questions, contexts and answers"
 

@@ -34,6 +34,7 @@ def annotated(rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
             left_out, path = left_out + 1, row.path
             continue
         yield row
+    on_bad_row.unlabeled += left_out
     if left_out:
         rows_are = "1 row is" if left_out == 1 else f"{left_out:,} rows are"
         why = "without annotation, rejected or skipped, or annotated in several ways"
@@ -43,7 +44,7 @@ def annotated(rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
 def _may_be_export(values: dict[str, Any]) -> bool:
     if not _KEYS.isdisjoint(values) or values.get("answer") in _ANSWERS or {"document", "tokens"} <= values.keys():
         return True
-    return any(name.endswith(_RESPONSES) for name in values)
+    return {"fields", "responses"} <= values.keys() or any(name.endswith(_RESPONSES) for name in values)
 
 
 def _plain(row: Row) -> Iterator[Row]:
@@ -57,6 +58,14 @@ def _plain(row: Row) -> Iterator[Row]:
         for number, part in enumerate(parts, 1):
             if isinstance(part, list) and len(part) == 2 and isinstance(part[1], dict):
                 yield replace(row, values={"text": part[0], **part[1]}, line=number)
+    elif isinstance(values.get("fields"), dict) and isinstance(values.get("responses"), dict):  # Argilla 2
+        found = {
+            name: [one.get("value") for one in many if isinstance(one, dict)]
+            for name, many in values["responses"].items()
+            if isinstance(many, list)
+        }
+        found = {f"{name}{_RESPONSES}": many for name, many in found.items() if many}
+        yield replace(row, values=_renamed({**values["fields"], **found}), is_unlabeled=not found)
     else:
         yield replace(row, values=_renamed(values))
 
@@ -65,9 +74,7 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     """Return a row whose text and annotations have the usual names."""
     out = dict(values)
     for name, value in values.items():
-        if isinstance(value, dict) and value.keys() == {"choices"}:  # Label Studio's JSON-MIN, of several choices
-            out[name] = value["choices"]
-        elif name.endswith(_RESPONSES) and isinstance(value, list) and value and all(one == value[0] for one in value):
+        if name.endswith(_RESPONSES) and isinstance(value, list) and value and all(one == value[0] for one in value):
             are_spans = isinstance(value[0], list) and any(isinstance(one, dict) for one in value[0])
             out.setdefault("spans" if are_spans else name.removesuffix(_RESPONSES), value[0])
     tokens, found = values.get("tokens"), values.get("annotation", values.get("annotations"))
@@ -81,6 +88,12 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
             out["label"] = found.get("labels")
     elif isinstance(found, str) or (isinstance(found, list) and found and all(isinstance(one, str) for one in found)):
         out.setdefault("label", found)  # Argilla
+    elif (
+        isinstance(found, list)
+        and found
+        and all(isinstance(one, dict) and {"label", "user"} == one.keys() for one in found)
+    ):
+        out.setdefault("label", [one["label"] for one in found])  # doccano's first versions
     return out
 
 

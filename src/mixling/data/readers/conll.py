@@ -28,8 +28,9 @@ class _Sentence:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which columns there are: numbers first, or not; the column of the tags, from 0, or None."""
+    """Which columns there are: `lead` that are not read; numbers, or not; the column of the tags, from 0, or None."""
 
+    lead: int
     numbered: bool
     slots: int | None
 
@@ -39,8 +40,9 @@ def read_conll(
 ) -> Iterator[Row]:
     """Stream sentences with the columns `tokens` and `slots`.
 
-    A first column that counts the tokens of each sentence is skipped. The tokens are the first column after it. The
-    tags are the last column that has tags, but not one with tags inside the spans of another; without any, the last.
+    First columns that have one value in each sentence, and then one that counts its tokens, are skipped. The tokens are
+    the first column after them. The tags are the last column that has tags, but not one with tags inside the spans of
+    another; without any, the last.
 
     Args:
         columns: if given, all columns are there under their numbers as well: `1`, `2`, ...
@@ -62,13 +64,14 @@ def read_conll(
         layout = layout or _layout([sentence], path, on_bad_row)
         tokens = sentence.tokens
         if layout.numbered:
-            tokens = _numbered(tokens, next_number) or []
+            tokens = _numbered(tokens, next_number, layout.lead) or []
             if not tokens:
-                message = "the first column does not count the tokens of this sentence, as it does in others"
+                at = f"column {layout.lead + 1}" if layout.lead else "the first column"
+                message = f"{at} does not count the tokens of this sentence, as it does in others"
                 on_bad_row(DataError(message, path=path, line=sentence.line))
                 continue
-            next_number = int(tokens[-1][0]) + 1
-        values = {"tokens": [parts[layout.numbered] for parts in tokens]}
+            next_number = int(tokens[-1][layout.lead]) + 1
+        values = {"tokens": [parts[layout.lead + layout.numbered] for parts in tokens]}
         if layout.slots is not None:
             values["slots"] = [parts[layout.slots] for parts in tokens]
         if columns is not None:
@@ -112,19 +115,26 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
 def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> _Layout:
     """Find the columns of a file by its first sentences, and note decisions that a user would not expect."""
     width = len(sentences[0].tokens[0])
-    kept = [[parts for parts in one.tokens if not _NO_TOKEN.fullmatch(parts[0])] for one in sentences]
+    several = [one.tokens for one in sentences if len(one.tokens) > 1]
+    constant = (all(len({parts[i] for parts in tokens}) == 1 for tokens in several) for i in range(width - 2))
+    lead = sum(itertools.takewhile(bool, constant)) if len(several) > 1 else 0
+    if lead:
+        have, read = ("column 1 has", "is") if lead == 1 else (f"the first {lead} columns have", "are")
+        on_bad_row.note(f"{path}: {have} one value in each sentence, and {read} not read")
+    kept = [[parts for parts in one.tokens if not _NO_TOKEN.fullmatch(parts[lead])] for one in sentences]
     columns = [[[parts[i] for parts in tokens] for tokens in kept] for i in range(width)]
     # Tokens that are numbers have their tags beside them, and numbers their tokens.
-    numbered = width > 1 and _all_numbered(sentences) and (width > 2 or types_of(columns[1]) is None)
+    left = width - lead
+    numbered = left > 1 and _all_numbered(sentences, lead) and (left > 2 or types_of(columns[lead + 1]) is None)
     if numbered:
-        on_bad_row.note(f"{path}: column 1 counts the tokens of each sentence and is not read")
-    if width == 1 + numbered:
-        return _Layout(numbered, None)
-    types = {i: kinds for i in range(1 + numbered, width) if (kinds := types_of(columns[i])) is not None}
+        on_bad_row.note(f"{path}: column {lead + 1} counts the tokens of each sentence and is not read")
+    if left == 1 + numbered:
+        return _Layout(lead, numbered, None)
+    types = {i: kinds for i in range(lead + 1 + numbered, width) if (kinds := types_of(columns[i])) is not None}
     last = max(types, default=width - 1)
     inner = types.get(last)
     outer = next((i for i, kinds in types.items() if i != last and inner and inner <= kinds), None)
-    if numbered and len(types) == width - 2 > 1:  # GermEval has nothing but tokens and their tags
+    if numbered and len(types) == left - 2 > 1:  # GermEval has nothing but tokens and their tags
         outer = min(types)
     if outer is not None:
         nested = f"column {last + 1} is for spans inside of them, and is read with --slots {last + 1}"
@@ -132,24 +142,24 @@ def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> 
     elif types and (last != width - 1 or len(types) > 1):
         others = "".join(f"; column {i + 1} has tags, too: --slots {i + 1}" for i in types if i != last)
         on_bad_row.note(f"{path}: column {last + 1} is read as the tags{others}")
-    return _Layout(numbered, last if outer is None else outer)
+    return _Layout(lead, numbered, last if outer is None else outer)
 
 
-def _all_numbered(sentences: Sequence[_Sentence]) -> bool:
-    """Return whether the first column counts the tokens of sentences; one at least has several."""
+def _all_numbered(sentences: Sequence[_Sentence], at: int) -> bool:
+    """Return whether a column counts the tokens of sentences; one at least has several."""
     next_number = 1
     for sentence in sentences:
-        tokens = _numbered(sentence.tokens, next_number)
+        tokens = _numbered(sentence.tokens, next_number, at)
         if not tokens:
             return False
-        next_number = int(tokens[-1][0]) + 1
+        next_number = int(tokens[-1][at]) + 1
     return any(len(sentence.tokens) > 1 for sentence in sentences)
 
 
-def _numbered(tokens: list[list[str]], next_number: int) -> list[list[str]] | None:
-    """Return the tokens that the first column counts, from 0, 1 or `next_number`; None if it counts none."""
-    kept = [parts for parts in tokens if not _NO_TOKEN.fullmatch(parts[0])]
-    numbers = [parts[0] for parts in kept]
+def _numbered(tokens: list[list[str]], next_number: int, at: int) -> list[list[str]] | None:
+    """Return the tokens that a column counts, from 0, 1 or `next_number`; None if it counts none."""
+    kept = [parts for parts in tokens if not _NO_TOKEN.fullmatch(parts[at])]
+    numbers = [parts[at] for parts in kept]
     starts = (first for first in (1, 0, next_number) if kept and numbers[0] == str(first))
     first = next(starts, None)
     counted = first is not None and numbers == [str(number) for number in range(first, first + len(kept))]

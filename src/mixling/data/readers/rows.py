@@ -67,6 +67,7 @@ class OnBadRow:
         notes: what readers decided by themselves, a sentence each; see `note`.
         counts: how many lines and rows each file has, a sentence each.
         lines_read: of the file that is being read.
+        unlabeled: rows that are left out because nobody annotated them.
     """
 
     mode: Literal["error", "skip"] = "error"
@@ -77,6 +78,7 @@ class OnBadRow:
     notes: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     lines_read: int = 0
+    unlabeled: int = 0
 
     def __post_init__(self) -> None:
         if self.mode not in ("error", "skip"):
