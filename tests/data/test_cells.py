@@ -43,6 +43,7 @@ def test_what_numpy_writes_is_read(words):
         (" [] ", []),
         ('{"billing": 1, "login": 0}', {"billing": 1, "login": 0}),
         ("{'billing': True, 'login': None}", {"billing": True, "login": None}),
+        ("deque(['a', 'b'])", ["a", "b"]),
         ("tensor([0, 1])", [0, 1]),
         ("tensor([0, 1], device='cuda:0')", [0, 1]),
         ("Index(['a', 'b'], dtype='object')", ["a", "b"]),

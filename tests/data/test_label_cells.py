@@ -122,7 +122,16 @@ def test_predictions_do_not_depend_on_labels_that_cannot_be_read(tmp_path, name,
 
 
 @pytest.mark.parametrize(
-    "cell", ["['a' 'b' ... 'z']", '["a", "b", ..., "z"]', "[1 2 ... 9]", '["a", "b"', "['a', b]", '["a"|"b"]']
+    "cell",
+    [
+        "['a' 'b' ... 'z']",
+        '["a", "b", ..., "z"]',
+        "[1 2 ... 9]",
+        "Labels(['a', 'b'])",
+        '["a", "b"',
+        "['a', b]",
+        '["a"|"b"]',
+    ],
 )
 def test_a_broken_list_is_no_name(tmp_path, cell):
     path = write_csv(tmp_path / "a.csv", ["text", "label"], [("t", cell)])

@@ -70,7 +70,7 @@ ROW_PROBLEMS = [
     Case("csv: NUL", "a.csv", "text,label\na,1\nb\0,2\nd,3\n", ("NUL byte", "tr -d '\\000'"), 3, ("a", "d")),
     Case("csv: empty label", "a.csv", "text,label\na,1\nb, \nd,3\n",
          ("column 'label' is empty; enter a label or " + SKIP,), 3, ("a", "d")),
-    Case("csv: label of a zero width space", "a.csv", "text,label\na,1\nb,\u200b\nd,3\n",
+    Case("csv: label of a zero width space", "a.csv", "text,label\na,1\nb,\u200b\u3164\nd,3\n",
          ("column 'label' is empty; enter a label or " + SKIP,), 3, ("a", "d")),
     Case("json: second text is null", "a.jsonl", jsonl({"text": "a", "b": "", "label": "x"},
          {"text": "a", "b": None, "label": "y"}), ("column 'b' is null; one without words is an empty string",), 2,

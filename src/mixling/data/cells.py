@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
-_TYPE = re.compile(r"(np|numpy|torch|jnp)\.\w+|array|set|frozenset|tensor|Index|Array|Series")
+_TYPE = re.compile(r"(np|numpy|torch|jnp)\.\w+|array|set|frozenset|tensor|Index|Array|Series|deque|dict_keys")
 _SCALA = re.compile(r"(?:WrappedArray|ArraySeq|ArrayBuffer|List|Vector|Array|Set|Seq)\((.*)\)", re.DOTALL)
 _BEGINNING = re.compile(r"[\[({]|[A-Za-z][\w.]*\(")
 _ENDS = {"[": "]", "(": ")", "{": "}"}

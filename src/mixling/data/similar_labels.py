@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 _GROUPS = 5  # groups of labels that a line names
 _MEMBERS = 8  # labels of a group that it names
 # What has no width on the screen: marks of direction and joining (Cf), variation selectors, and fillers.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−﹣－", "-"))
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′`´ʼ", "'"), **dict.fromkeys("“”„‟″«»", '"')})
 # Letters of other alphabets that fonts draw like those of the first line, from Unicode's confusables (UTS 39).
@@ -27,11 +29,15 @@ _ALIKE = {key: value for key, value in _ALIKE.items() if key != ord(" ")} | {
 _DIGITS = str.maketrans("01|I", "Olll")  # 0 and O, and 1, I, l and | are alike in many fonts
 
 
+def is_invisible(sign: str) -> bool:
+    """Return whether a character has no width on the screen, or is a control character."""
+    return unicodedata.category(sign) in ("Cf", "Cc") or bool(_INVISIBLE.match(sign))
+
+
 def _seen(label: str) -> str:
     if label.isascii() and label.isprintable():
         return label
-    signs = (sign for sign in label if unicodedata.category(sign) not in ("Cf", "Cc") or sign.isspace())
-    return _INVISIBLE.sub("", "".join(signs)) or label
+    return "".join(sign for sign in label if not is_invisible(sign) or sign.isspace()) or label
 
 
 def _unquoted(label: str) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mixling.data.cells import read_cell
 from mixling.data.readers import Row
 from mixling.data.readers.rows import SKIP
+from mixling.data.similar_labels import is_invisible
 from mixling.errors import DataError, shown
 
 _KINDS = {"list": "a list", "dict": "an object", "int": "a number", "float": "a number", "bool": "a boolean"}
 _KINDS["str"] = "a string"
-_LIST = re.compile(r"""\s*(\[\s*["']|[\[{].*[\s,]\.\.\.[\s,])""", re.DOTALL)  # which NumPy abbreviates with ...
+_LIST = re.compile(
+    r"""\s*([\w.]*\(?\[\s*["']|[\[{].*[\s,]\.\.\.[\s,])""", re.DOTALL
+)  # which NumPy abbreviates with ...
 _MARKS = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 
 
@@ -164,9 +166,7 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
 
 def is_blank(value: Any) -> bool:
     """Return whether a value is missing, or text without visible characters."""
-    if not isinstance(value, str) or value.isprintable():
-        return value is None or (isinstance(value, str) and not value.strip())
-    return all(sign.isspace() or unicodedata.category(sign) in ("Cc", "Cf") for sign in value)
+    return value is None or (isinstance(value, str) and all(sign.isspace() or is_invisible(sign) for sign in value))
 
 
 def shown_value(value: Any) -> str:
