@@ -255,16 +255,28 @@ def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) 
             made.fit(["a text"] * 8, wrong)
 
 
+class Column(list[Any]):
+    """A column of lists as polars has it: its items are columns, too, and only `to_list` gives lists."""
+
+    def __iter__(self) -> Any:
+        return (object() for _ in range(len(self)))
+
+    def to_list(self) -> list[Any]:
+        return self[:]
+
+
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
         ([["a", "b"], *["ab"] * 9], "<fit>:1: got 'ab'; a collection of labels is required"),
         (["ab", *[["a", "b"]] * 9], r"<fit>:1: got \"\['a', 'b'\]\"; one label is required"),
         ([["a"], [None], *[["b"]] * 8], r"<fit>:1: the label is missing \(None\)"),
+        (Column([["a"], [None], *[["b"]] * 8]), r"<fit>:1: the label is missing \(None\)"),
         (["a", None, *["b"] * 8], r"<fit>:1: the label is missing \(None\)"),
         (["a", float("nan"), *["b"] * 8], r"<fit>:1: the label is missing \(nan\)"),
         (["a", b"b", *["b"] * 8], r"<fit>:1: label b'b' is of type bytes; .* decode it: label\.decode\(\)"),
         (["a", " ", *["b"] * 8], r"<fit>:1: the label is empty \(' '\); give each text one"),
+        (["a", "['a', ..., 'b']", *["b"] * 8], "<fit>:1: the label begins like a list, but is none in JSON's"),
         ([1, True, *[2] * 8], r"<fit>:1: got the label a boolean \(True\), which was a number before"),
         ([True, 1, *[2] * 8], r"<fit>:1: got the label a number \(1\), which was a boolean before"),
         ([1, 1.5, *[2] * 8], r"<fit>:1: label 1\.5 has a fraction; .* map\(str, y\)"),

@@ -160,6 +160,9 @@ def test_what_is_not_annotated_is_left_out_of_training_and_is_predicted(tmp_path
     assert [(example.line, example.target) for example in found] == [(1, TAGS), (7, ("O", "O"))]
     assert notes == ["5 rows are left out: without annotation, rejected or skipped, or annotated in several ways"]
     assert len(read(path, "tagging", labeled=False)[0]) == 7
+    binary = {"text": TEXT, "label": "x", "_input_hash": 1}
+    notes = read(write(tmp_path, {**binary, "answer": "accept"}, {**binary, "answer": "reject"}), "classification")[1]
+    assert notes[0].endswith("; 1 of them only say which label is wrong: learning needs the right one")
     with pytest.raises(DataError, match="no rows are left, 0 were skipped, 2 have no annotation that is accepted"):
         read(write(tmp_path, label_studio(), label_studio()), "tagging")
     sure, unsure = label_studio([choice("a")]), label_studio([choice("a")], [choice("a", "b")])

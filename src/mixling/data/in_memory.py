@@ -16,7 +16,15 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
-from mixling.data.values import is_blank, kinds_problem, labels_in, slots_problem, words_problem, words_with_blanks
+from mixling.data.values import (
+    is_blank,
+    kinds_problem,
+    labels_in,
+    list_problem,
+    slots_problem,
+    words_problem,
+    words_with_blanks,
+)
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
@@ -284,6 +292,8 @@ def label_name(label: Any) -> str:
         return "true" if label else "false"
     if isinstance(label, float) and label.is_integer():
         label = int(label)
+    if problem := list_problem(label):
+        raise DataError(f"the label {problem}")
     if isinstance(label, int | str):
         return str(label)
     allowed = "allowed: a string, a whole number or a boolean"

@@ -153,15 +153,21 @@ def label_of(row: Row, column: str, value: Any, kinds: dict[str, type]) -> str:
     if not isinstance(value, int | str):
         allowed = "allowed: a string, an integer or a boolean"
         raise row_error(row, f"column {column!r} is {shown_value(value)}; {allowed}, {SKIP}")
-    if isinstance(value, str) and _LIST.match(value):
-        got = f"column {column!r} begins like a list, but is none in JSON's, Python's or NumPy's notation"
-        raise row_error(row, f"{got}: {shown(value)}; correct it {SKIP}")
+    if problem := list_problem(value):
+        raise row_error(row, f"column {column!r} {problem}; correct it {SKIP}")
     label = str(value).strip() if not isinstance(value, bool) else "true" if value else "false"
     if message := kinds_problem(label, value, kinds):
         raise row_error(row, f"column {column!r} is {message} {SKIP}")
     if any("\ud800" <= sign <= "\udfff" for sign in label):
         raise row_error(row, f"column {column!r} has a lone UTF-16 surrogate: {label!r}; use another label {SKIP}")
     return label
+
+
+def list_problem(value: Any) -> str:
+    """Describe the problem with a label that is a list which cannot be read; return "" if it is none."""
+    if not isinstance(value, str) or not _LIST.match(value):
+        return ""
+    return f"begins like a list, but is none in JSON's, Python's or NumPy's notation: {shown(value)}"
 
 
 def is_blank(value: Any) -> bool:

@@ -28,16 +28,19 @@ def plain_rows(items: Iterable[Row | RowBlock]) -> Iterator[Row | RowBlock]:
 
 def annotated(rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
     """Yield the rows whose labels can be learned, and everything that is no row; note how many are left out."""
-    left_out, path = 0, ""
+    left_out, rejected, path = 0, 0, ""
     for row in rows:
         if isinstance(row, Row) and row.is_unlabeled:
             left_out, path = left_out + 1, row.path
+            rejected += row.values.get("answer") == "reject" and isinstance(row.values.get("label"), str)
             continue
         yield row
     on_bad_row.unlabeled += left_out
     if left_out:
         rows_are = "1 row is" if left_out == 1 else f"{left_out:,} rows are"
         why = "without annotation, rejected or skipped, or annotated in several ways"
+        if rejected:
+            why += f"; {rejected:,} of them only say which label is wrong: learning needs the right one"
         on_bad_row.note(f"{path}: {rows_are} left out: {why}")
 
 
