@@ -23,7 +23,7 @@ from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.data import ColumnsConfig, OnBadRow
 from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.dialects import Dialect
-from mixling.data.readers.lines import read_texts
+from mixling.data.readers.lines import read_line_blocks
 from mixling.errors import ConfigError, DataError
 from mixling.tasks import Classification, Tagging
 
@@ -66,7 +66,7 @@ def test_records_begin_where_the_reader_finds_them(body: str, header: str) -> No
 
     def read(text: str, first_line: int | None = None) -> list[Any]:
         bad = OnBadRow("skip", keep=100)
-        lines = read_texts(io.BufferedReader(io.BytesIO(text.encode())), "f")  # type: ignore[arg-type]
+        lines = read_line_blocks(io.BufferedReader(io.BytesIO(text.encode())), "f")  # type: ignore[arg-type]
         rows = [
             (row.line, *row.values.values())
             for row in read_delimited(lines, "f", bad, "csv", first_line=first_line, dialect=Dialect(","))

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixling import Predictor
-from mixling.bulk import engines, run, work
+from mixling.bulk import engines, predict_files, run, work
 from mixling.bulk import plan as cutting
 from mixling.bulk.files import TransferError, find_files
 from mixling.bulk.folder import Folder
 from mixling.bulk.plan import stem_of
-from mixling.bulk.run import Summary, predict_files
+from mixling.bulk.run import Summary
 from mixling.bulk.work import Outcome
 from mixling.data import ColumnsConfig
 from mixling.errors import ConfigError, DataError, MissingPackage, ModelFileError

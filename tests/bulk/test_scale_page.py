@@ -15,7 +15,7 @@ import pytest
 
 from mixling import Predictor
 from mixling.bulk import plan as cutting
-from mixling.bulk.run import predict_files
+from mixling.bulk import predict_files
 from mixling.data import ColumnsConfig
 
 ROOT = Path(__file__).parents[2]

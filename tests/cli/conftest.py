@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.cli.main import run
+from mixling.cli import run
 
 
 @dataclass(frozen=True)

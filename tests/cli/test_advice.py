@@ -23,14 +23,13 @@ from tests.cli.conftest import Call
 from typer.main import get_command
 
 import mixling
+from mixling.cli import EXTRAS, build_app
 from mixling.cli.command import _RENAMED
-from mixling.cli.main import EXTRAS, build_app
-from mixling.runs.config import RunConfig
-from mixling.runs.pretrain import PretrainConfig
+from mixling.runs import PretrainConfig, RunConfig
 from mixling.seq2seq.config import PairRunConfig
 from mixling.seq2seq.presets import Shape
-from mixling.text.vectors import VectorConfig
-from mixling.vision.config import ImageRunConfig
+from mixling.text import VectorConfig
+from mixling.vision import ImageRunConfig
 
 SOURCE = Path(mixling.__file__).parent
 CONFIGS = (RunConfig, PretrainConfig, PairRunConfig, ImageRunConfig, VectorConfig)

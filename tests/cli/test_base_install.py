@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.cli.main import COMMANDS, EXTRAS
+from mixling.cli import COMMANDS, EXTRAS
 from mixling.errors import command_line
 
 from .conftest import Call

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from mixling.cli.main import COMMANDS, GROUPS, build_app
+from mixling.cli import COMMANDS, build_app
+from mixling.cli.main import GROUPS
 
 from .conftest import Call
 

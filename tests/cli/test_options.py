@@ -13,9 +13,9 @@ import typer
 from typer.main import get_command
 
 from mixling import PRESETS
+from mixling.cli import COMMANDS, build_app
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
 from mixling.cli.completion import MODELS, TASK_NAMES
-from mixling.cli.main import COMMANDS, build_app
 from mixling.cli.pretrain import PretrainOptions
 from mixling.cli.train import TrainOptions
 from mixling.runs.kinds import IMAGE_CLASSIFICATION, WRITING

@@ -31,12 +31,11 @@ import pytest
 import typer
 from PIL import Image
 
-from mixling.cli.main import build_app
+from mixling.cli import build_app
 from mixling.mixers import MIXERS
 from mixling.samples import sets
 from mixling.tasks import TASKS
-from mixling.training import Trainer
-from mixling.training.state import TrainingState
+from mixling.training import Trainer, TrainingState
 
 from .conftest import Call
 

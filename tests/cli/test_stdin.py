@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Call
 
-from mixling.data import ColumnsConfig
-from mixling.data.inputs import PlainTexts, file_items, plain_or_items
-from mixling.data.readers import STDIN
-from mixling.tasks.classification import LabelReader
+from mixling.data import STDIN, ColumnsConfig, PlainTexts, file_items, plain_or_items
+from mixling.tasks import LabelReader
 
 TEXTS = ["a lovely film", "a { bad film", 'it is "good",\nthey say', "x"]
 JSONL = "".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(TEXTS))

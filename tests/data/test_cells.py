@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixling.data.cells import MAX_CELL, read_cell
+from mixling.data import read_cell
+from mixling.data.cells import MAX_CELL
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1, max_size=5)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError
-from mixling.data.corpora import read_texts
+from mixling.data import read_texts
 
 
 def test_lines_and_cells_are_documents(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from mixling.data import OnBadRow
-from mixling.data.readers import read_rows
+from mixling.data import OnBadRow, read_rows
 from mixling.errors import DataError
 
 JOIN = "mixling train a.csv b.csv"

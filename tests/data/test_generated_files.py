@@ -17,8 +17,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from mixling.data import OnBadRow
-from mixling.data.readers import read_rows
+from mixling.data import OnBadRow, read_rows
 from mixling.errors import DataError
 
 FILES = settings(

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from mixling.data import OnBadRow
-from mixling.data.readers import read_rows
+from mixling.data import OnBadRow, read_rows
 from mixling.errors import DataError
 
 ROWS = [{"text": "a, [b]", "label": "x"}, {"text": 'c "é"\n\U0001f600', "label": "y"}, {"text": "}", "label": "x"}]

@@ -13,11 +13,19 @@ from typing import Any
 
 import pytest
 
-from mixling.data import ColumnsConfig, OnBadRow
-from mixling.data.inputs import PlainTexts, file_items, plain_or_items
-from mixling.data.readers import RowBlock, lines, read_row_blocks, read_rows
+from mixling.data import (
+    ColumnsConfig,
+    OnBadRow,
+    PlainTexts,
+    RowBlock,
+    file_items,
+    plain_or_items,
+    read_row_blocks,
+    read_rows,
+)
+from mixling.data.readers import lines
 from mixling.errors import DataError
-from mixling.tasks.classification import LabelReader
+from mixling.tasks import LabelReader
 
 GOOD = [
     '{"text": "a film"}', '{"text":"a \\"quoted\\": film","label":"good"}\r', '{"text" : "spaces"}',
@@ -164,7 +172,7 @@ def test_a_damaged_gzip_file_is_an_error(tmp_path: Path) -> None:
 def test_a_line_without_an_end_is_an_error_at_its_number(limit: int, chunk: None) -> None:
     content = "ab\n" * 5 + "é" * 50 + "\nab\n"
     for data in (content.encode(), content.encode("utf-16")):
-        found = lines.read_texts(io.BufferedReader(io.BytesIO(data)), "f", max_line=limit)  # type: ignore[type-var,arg-type]
+        found = lines.read_line_blocks(io.BufferedReader(io.BytesIO(data)), "f", max_line=limit)  # type: ignore[type-var,arg-type]
         got = []
         with pytest.raises(DataError, match="longer than") as caught:
             got.extend(found)

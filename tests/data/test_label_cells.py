@@ -6,8 +6,7 @@ import json
 import pytest
 
 from mixling import ConfigError, DataError
-from mixling.data import ColumnsConfig, OnBadRow
-from mixling.data.examples import read_examples
+from mixling.data import ColumnsConfig, OnBadRow, read_examples
 from mixling.tasks import infer_task, task_type
 
 SETS = [["billing"], ["delivery", "urgent"], [], ["login"]]
@@ -168,7 +167,7 @@ def test_a_row_of_a_matrix_is_no_set(tmp_path, kind):
 
 
 def test_a_matrix_of_two_columns_is_no_set(tmp_path):
-    from mixling.data.dataset import Dataset
+    from mixling.data import Dataset
 
     path = write_jsonl(tmp_path / "a.jsonl", [{"text": "t", "label": [0, 1]}, {"text": "u", "label": [1, 0]}])
     task = task_type("multi_label")

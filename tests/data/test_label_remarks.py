@@ -2,9 +2,8 @@
 
 import pytest
 
-from mixling.data.dataset import Dataset
-from mixling.data.examples import Example
-from mixling.data.label_remarks import conflict_line, conflicting, label_remarks
+from mixling.data import Dataset, Example, conflict_line, conflicting
+from mixling.data.label_remarks import label_remarks
 
 
 def dataset(targets, texts=None):

@@ -14,7 +14,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 READ = """
 import resource, sys
 from mixling import DataError
-from mixling.data.readers import OnBadRow, read_rows
+from mixling.data import read_rows
+from mixling.data import OnBadRow
 list(read_rows(sys.argv[2], on_bad_row=OnBadRow("error")))  # imports what it needs
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 try:

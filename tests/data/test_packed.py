@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from mixling.data import OnBadRow
-from mixling.data.readers import packed, read_rows
+from mixling.data import OnBadRow, read_rows
+from mixling.data.readers import packed
 from mixling.errors import DataError
 
 ROWS = [(f"text {random.Random(i).random()}", "x" if i % 2 else "y") for i in range(2000)]

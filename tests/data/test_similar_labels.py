@@ -4,7 +4,8 @@ import unicodedata
 
 import pytest
 
-from mixling.data.similar_labels import similar_labels, with_escapes
+from mixling.data import with_escapes
+from mixling.data.similar_labels import similar_labels
 
 EQUAL = [
     ("case", ["billing", "BILLING", "Billing"]),

@@ -12,7 +12,7 @@ import pytest
 from mixling import DataError, Example, read_examples
 from mixling.data import ColumnsConfig, OnBadRow
 from mixling.tasks import Tagging, infer_task, task_type
-from mixling.text.words import word_spans
+from mixling.text import word_spans
 
 TEXT = "Mia Vik flew to San Juan."
 WORDS = ["Mia", "Vik", "flew", "to", "San", "Juan", "."]

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError, Example, TokenClassifier, read_examples
-from mixling.data import ColumnsConfig, OnBadRow, read_rows
-from mixling.data.in_memory import tagged_rows
+from mixling.data import ColumnsConfig, OnBadRow, read_rows, tagged_rows
 from mixling.data.tag_schemes import recognize
 from mixling.tasks import Tagging
 

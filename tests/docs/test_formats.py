@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mixling.training import Trainer
-from mixling.training.state import TrainingState
+from mixling.training import Trainer, TrainingState
 
 from ..cli.conftest import Call, call
 

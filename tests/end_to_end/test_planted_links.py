@@ -23,7 +23,7 @@ def hook(event, arguments):
         names.add(os.path.abspath(arguments[1]))
 sys.addaudithook(hook)
 atexit.register(lambda: open(out, "w").write("\\n".join(names)))
-from mixling.cli.main import run
+from mixling.cli import run
 run()
 """
 COMMANDS = {

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit, model_config
-from mixling.cli.main import run
+from mixling.cli import run
 from mixling.config import parse
 from mixling.data import TextSet
 from mixling.errors import ConfigError
@@ -22,8 +22,7 @@ from mixling.runs import ngrams as module
 from mixling.runs.ngram_data import TeacherLabels, _encoded
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
-from mixling.training import AugmentationConfig, NgramConfig
-from mixling.training.ngram_fit import fit_branch
+from mixling.training import AugmentationConfig, NgramConfig, fit_branch
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import ConfigError
-from mixling.serving.callers import hosts_of
+from mixling.serving import hosts_of
 from mixling.serving.page import page_routes
 
 Make = Callable[..., TestClient]

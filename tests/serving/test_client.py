@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, DataError, Predictor
-from mixling.serving import RemotePredictor, client
-from mixling.serving.client import ServerError
+from mixling.serving import RemotePredictor, ServerError, client
 
 from .process import Served, serving
 

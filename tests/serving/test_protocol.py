@@ -15,8 +15,7 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from mixling.serving import ServerSettings, Service
-from mixling.serving.protocol import LimitedProtocol
+from mixling.serving import LimitedProtocol, ServerSettings, Service
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 BODY = b'{"texts":["what a film"]}'

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from mixling.serving import RemotePredictor, client
-from mixling.serving.client import ServerError
+from mixling.serving import RemotePredictor, ServerError, client
 
 TEXTS = [f"row{number} is here" for number in range(130)]
 TASKS = ("classification", "multi_label", "regression", "tagging", "question_answering")

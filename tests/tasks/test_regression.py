@@ -60,7 +60,7 @@ def rows(count: int, seed: int = 0) -> tuple[list[str], list[float]]:
 
 @pytest.fixture
 def mixling(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Mixling:
-    from mixling.cli.main import run
+    from mixling.cli import run
 
     def call(*args: object) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["mixling", *map(str, args)])

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.errors import ConfigError
-from mixling.text import NOISES, NoiseLevel, noise, noisy_texts, split_words
-from mixling.text.noise import WordNumbers, blend, blendable, mixed_noise, noisy
+from mixling.text import NOISES, NoiseLevel, WordNumbers, blend, blendable, mixed_noise, noise, noisy_texts, split_words
+from mixling.text.noise import noisy
 
 WORDS = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzÄéßAMZ1'"), min_size=1, max_size=12)
 SEEDS = st.integers(0, 1 << 40)

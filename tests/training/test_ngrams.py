@@ -17,8 +17,8 @@ from mixling import TextConfig, TextEncoder
 from mixling.arrays import Int32
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, LabelSet, Words, train_vocabulary
-from mixling.training import ngram_fit, ngrams
-from mixling.training.ngram_fit import compress, fit_branch
+from mixling.training import fit_branch, ngram_fit, ngrams
+from mixling.training.ngram_fit import compress
 from mixling.training.ngram_mixture import fit_mixture
 from mixling.training.ngrams import Features, make_features
 

@@ -16,8 +16,8 @@ from mixling.data.inputs import WINDOW, Item
 from mixling.data.kept import KeptColumns
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
-from mixling.data.readers.lines import Texts, read_texts
-from mixling.data.readers.packed import unpacked
+from mixling.data.readers.lines import Texts, read_line_blocks
+from mixling.data.readers.packed import decompressed
 from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
 
@@ -156,7 +156,7 @@ def _jsonl(part: FilePart, texts: _Texts) -> Iterator[Window]:
     if unknown:
         texts.bad.mode = "error"
     with ExitStack() as stack:
-        lines = _Remembered(read_texts(*_opened(part, start, stop, stack)))
+        lines = _Remembered(read_line_blocks(*_opened(part, start, stop, stack)))
         rows = read_jsonl(lines, part.path, texts.bad, is_part=True)
         try:
             yield from _windows(flat(rows), texts, lines)
@@ -173,7 +173,7 @@ def with_line(part: FilePart) -> FilePart:
 
 def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
     with ExitStack() as stack:
-        lines = read_texts(*_opened(part, part.start, part.stop, stack))
+        lines = read_line_blocks(*_opened(part, part.start, part.stop, stack))
         if not part.packed:
             lines = itertools.chain([(1, "".join(part.header))], lines)
         rows = read_delimited(lines, part.path, texts.bad, part.file_format, first_line=part.line, dialect=part.dialect)
@@ -227,7 +227,7 @@ def _opened(part: FilePart, start: int, stop: int, stack: ExitStack) -> tuple[An
     magic = data.peek(6)[:6]
     if magic.startswith(b"\x1f\x8b"):
         data = stack.enter_context(gzip.GzipFile(fileobj=data))
-    return unpacked(data, magic, part.path, stack) or data, part.path, 1 if part.packed else part.line or 1
+    return decompressed(data, magic, part.path, stack) or data, part.path, 1 if part.packed else part.line or 1
 
 
 def header_of(part: FilePart) -> Header:
@@ -242,6 +242,6 @@ def header_of(part: FilePart) -> Header:
 
     def texts() -> Texts:
         with ExitStack() as stack:
-            yield from read_texts(*_opened(part, 0, part.size, stack))
+            yield from read_line_blocks(*_opened(part, 0, part.size, stack))
 
     return read_header(texts(), part.path, part.file_format, again=texts)

@@ -7,13 +7,14 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.runs.artifact import read_folder
     from mixling.runs.choice import choose_model
-    from mixling.runs.config import resumed_config
+    from mixling.runs.config import RunConfig, resumed_config
     from mixling.runs.description import describe
     from mixling.runs.evaluation import evaluate
     from mixling.runs.files import NEXT, RUN_FILE, WRITTEN, is_finished, read_metrics, read_run
+    from mixling.runs.kinds import infer_kind
     from mixling.runs.ngram_data import LinearData
     from mixling.runs.ngrams import budget, fit_ngrams
-    from mixling.runs.pretrain import PRETRAINING_DEFAULTS
+    from mixling.runs.pretrain import PRETRAINING_DEFAULTS, PretrainConfig
     from mixling.runs.pretrained import FINE_TUNING, evaluate_text, load_pretraining, pretrained_config
     from mixling.runs.recipes import RECIPES
     from mixling.runs.resume import unfinished_run

@@ -18,7 +18,7 @@ class WrongAnswer(Exception):
     """An answer that no server of mixling gives, with what is wrong."""
 
 
-def read_json(content: bytes) -> Any:
+def parse_answer(content: bytes) -> Any:
     """Return the values of JSON in UTF-8.
 
     Raises:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from mixling.errors import ConfigError, DataError, UserError, near_miss, shown
-from mixling.serving.answers import WrongAnswer, read_json, read_models, read_predictions
+from mixling.serving.answers import WrongAnswer, parse_answer, read_models, read_predictions
 from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
@@ -228,9 +228,9 @@ class RemotePredictor:
             place = headers.get("Location", "")[:200]
             raise ServerError(f"{self._url}: redirects to {shown(place)}; if you trust it, give that address")
         if status == 200:
-            return self._checked(read_json, content)
+            return self._checked(parse_answer, content)
         try:
-            answer = read_json(content)
+            answer = parse_answer(content)
         except WrongAnswer as error:
             raise ServerError(f"{self._url}: answered with {status}, but {error}") from None
         detail = str(answer.get("detail", ""))[:_MAX_DETAIL] if isinstance(answer, dict) else ""

@@ -23,13 +23,14 @@ from mixling.lazy import lazy_imports
 from mixling.registry import Registry
 
 if TYPE_CHECKING:
-    from mixling.tasks.base import Sample, Task
-    from mixling.tasks.classification import Classification, fit_logistic
+    from mixling.tasks.base import Task
+    from mixling.tasks.classification import Classification, LabelReader, fit_logistic
     from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
     from mixling.tasks.multi_label import MultiLabel
     from mixling.tasks.objective import NO_TARGET, LossConfig
     from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering
     from mixling.tasks.regression import Regression
+    from mixling.tasks.sample import Sample
     from mixling.tasks.tagging import Tagging
 
 _T = TypeVar("_T", bound="type[Task]")
@@ -38,7 +39,7 @@ __getattr__, __dir__ = lazy_imports(__name__)
 
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
-_NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation")
+_NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation", "sample")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
 _SAMPLE = 1000  # rows that are read to infer the task
 
@@ -111,7 +112,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     from mixling.config import parse
     from mixling.data.config import DataConfig
     from mixling.data.readers import OnBadRow, read_rows
-    from mixling.tasks.base import Sample
+    from mixling.tasks.sample import Sample
 
     config = parse(DataConfig, dict(data), where="data")
     named, files = data.get("columns", {}), config.train

@@ -20,9 +20,10 @@ from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
-from mixling.tasks.base import Sample, Task
+from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.presentation import probable
+from mixling.tasks.sample import Sample
 from mixling.text.decoding import LabelDecoder
 from mixling.text.encoder import Encoded, Text
 from mixling.text.predictions import Prediction

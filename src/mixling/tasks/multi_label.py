@@ -23,10 +23,11 @@ from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
-from mixling.tasks.base import Sample, Task, sigmoid
+from mixling.tasks.base import Task, sigmoid
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import LabelReader, fit_logistic
 from mixling.tasks.presentation import probable
+from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, not_finite
 from mixling.text.predictions import Prediction

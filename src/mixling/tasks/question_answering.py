@@ -18,7 +18,8 @@ from mixling.data.values import is_blank, row_error, shown_value, string_of
 from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
-from mixling.tasks.base import Choice, Sample, Task
+from mixling.tasks.base import Choice, Task
+from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet
 from mixling.text.predictions import Prediction

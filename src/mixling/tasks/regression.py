@@ -19,8 +19,9 @@ from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
-from mixling.tasks.base import Sample, Task
+from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
+from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, not_finite
 from mixling.text.predictions import Prediction

@@ -18,8 +18,9 @@ from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import tagging_report
-from mixling.tasks.base import Sample, Task
+from mixling.tasks.base import Task
 from mixling.tasks.objective import NO_TARGET
+from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 from mixling.text.labels import LabelSet, Targets, iob_spans, not_finite
 from mixling.text.predictions import Prediction

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from typing import cast
 
 from mixling.data.readers.files import PACKED, STDIN, open_file, open_stdin
-from mixling.data.readers.lines import Texts, lines_of, read_texts
+from mixling.data.readers.lines import Texts, lines_of, read_line_blocks
 from mixling.data.readers.packed import name_in_zip
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
 from mixling.errors import ConfigError, DataError, near_miss
@@ -163,13 +163,13 @@ def _items(
         raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
     if kind == "jsonl":
         from mixling.data.readers.annotations import plain_rows
-        from mixling.data.readers.json_documents import read_json
+        from mixling.data.readers.json_documents import read_json_rows
         from mixling.data.readers.squad import is_squad, read_squad
 
         if is_squad(data):
             return read_squad(data, name, on_bad_row)
-        return plain_rows(read_json(data, name, on_bad_row, length.of))
-    texts = length.of(read_texts(data, name))
+        return plain_rows(read_json_rows(data, name, on_bad_row, length.of))
+    texts = length.of(read_line_blocks(data, name))
     if kind == "conll":
         from mixling.data.readers.conll import read_conll
 
@@ -182,7 +182,7 @@ def _items(
 
     def again() -> Texts:
         with ExitStack() as other:
-            yield from read_texts(open_file(path, other), name)
+            yield from read_line_blocks(open_file(path, other), name)
 
     return read_delimited(texts, name, on_bad_row, kind, again=again if path.is_file() else None)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from mixling.data.readers.dialects import (
     HEAD,
     Dialect,
-    RowForm,
+    RowPattern,
     dialect_of,
     is_remark,
     named_delimiter,
@@ -253,7 +253,7 @@ def _records(
     source: Lines, dialect: Dialect, path: str, head: list[str]
 ) -> Iterator[tuple[int, list[str] | DataError]]:
     """Yield the first line and the fields (or the error) of each record; after an error, continue on the next line."""
-    reader, form = dialect.reader(source), RowForm(head, dialect)
+    reader, pattern = dialect.reader(source), RowPattern(head, dialect)
     while True:
         source.row.clear()
         line = source.number + 1
@@ -271,7 +271,7 @@ def _records(
             continue
         if any("\0" in text for text in source.row):
             yield line, nul_error(path, line)
-        elif len(source.row) > 1 and form.fits(source.row):
+        elif len(source.row) > 1 and pattern.fits(source.row):
             message = _two_readings(source.row, line, dialect)
             source.give_back(1)
             yield line, DataError(message, path=path, line=line)

@@ -184,7 +184,7 @@ def quotes_are_text(texts: Iterable[tuple[int, str]], header: str, delimiter: st
     return found
 
 
-class RowForm:
+class RowPattern:
     """What rows of a table look like, to find quotes that are no quotes.
 
     Args:

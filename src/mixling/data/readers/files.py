@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from mixling.data.readers.packed import DamagedError, Unpacked, unpacked
+from mixling.data.readers.packed import DamagedError, Unpacked, decompressed
 from mixling.errors import DataError
 
 PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}  # what is decompressed, by extension
@@ -59,7 +59,7 @@ def open_file(path: Path, stack: ExitStack) -> BinaryIO:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if magic.startswith(b"\x1f\x8b"):
         return cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
-    if (data := unpacked(file, magic, path, stack)) is not None:
+    if (data := decompressed(file, magic, path, stack)) is not None:
         return data
     for begin, remedy in _OTHER_FORMATS.items():
         if magic.startswith(begin):

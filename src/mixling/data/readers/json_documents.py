@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 from mixling.data.readers.jsonl import read_jsonl, refuse_constant, unique
-from mixling.data.readers.lines import MAX_LINE, Texts, is_utf16, read_texts
+from mixling.data.readers.lines import MAX_LINE, Texts, is_utf16, read_line_blocks
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock
 from mixling.data.readers.squad import MAX_SQUAD_BYTES, rows_of_squad
 from mixling.errors import DataError, command_line
@@ -25,7 +25,7 @@ _STRICT = json.JSONDecoder(object_pairs_hook=unique, parse_constant=refuse_const
 _LENIENT = json.JSONDecoder()
 
 
-def read_json(
+def read_json_rows(
     data: BinaryIO, path: str, on_bad_row: OnBadRow, count: Callable[[Texts], Texts]
 ) -> Iterator[Row | RowBlock]:
     """Stream the rows of a file of JSON lines, or of a document, which is read at once.
@@ -36,7 +36,7 @@ def read_json(
     Raises:
         DataError: a row is bad, unless `on_bad_row` skips it; or the document has no table, or is too large.
     """
-    texts = iter(count(read_texts(data, path, max_line=MAX_DOCUMENT if _may_be_document(data) else MAX_LINE)))
+    texts = iter(count(read_line_blocks(data, path, max_line=MAX_DOCUMENT if _may_be_document(data) else MAX_LINE)))
     not_blank = (item for item in texts if item[1].strip("\ufeff \t\r\n"))
     first, start = next(not_blank, (1, ""))
     kind = _kind(start)

@@ -23,8 +23,8 @@ _CHUNK = 1 << 18  # bytes that are read at a time
 
 
 def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
-    """Yield the lines of `read_texts`, with their ends."""
-    return lines_of(read_texts(data, path))
+    """Yield the lines of `read_line_blocks`, with their ends."""
+    return lines_of(read_line_blocks(data, path))
 
 
 def lines_of(texts: Texts) -> Iterator[str]:
@@ -37,7 +37,7 @@ def lines_of(texts: Texts) -> Iterator[str]:
             yield last
 
 
-def read_texts(
+def read_line_blocks(
     data: BinaryIO, path: str, first_line: int = 1, *, max_line: int = MAX_LINE
 ) -> Iterator[tuple[int, str]]:
     """Yield consecutive texts of whole lines, decoded strictly, each with the number of its first line.

@@ -49,7 +49,7 @@ class Unpacked(io.RawIOBase):
         return len(data)
 
 
-def unpacked(file: Any, magic: bytes, path: Path | str, stack: ExitStack) -> BinaryIO | None:
+def decompressed(file: Any, magic: bytes, path: Path | str, stack: ExitStack) -> BinaryIO | None:
     """Return the decompressed bytes of a file that begins with `magic`; None if it is none of these.
 
     Raises:

@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from typing import Any, BinaryIO, cast
 
 from mixling.data.readers.files import is_packed
+from mixling.data.readers.lines import MAX_LINE
 from mixling.data.readers.rows import Row, check_header
 from mixling.errors import DataError, UserError
 from mixling.installation import install_command
 
 MAX_SPOOLED = 1 << 32  # bytes of a gzipped or piped file
-MAX_CELL = 16 << 20  # bytes of a text; a line of JSONL has as many
 BATCH_ROWS = 1024  # rows kept as Python objects at a time
 
 
@@ -47,9 +47,9 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
             column = batch.column(name)
             if not pa.types.is_dictionary(column.type) or not is_text(column.type.value_type):
                 return column.to_pylist()
-            if (size := pc.max(pc.binary_length(column.dictionary)).as_py() or 0) > MAX_CELL:
+            if (size := pc.max(pc.binary_length(column.dictionary)).as_py() or 0) > MAX_LINE:
                 raise DataError(
-                    f"{name}: has a text of {size:,} bytes; allowed: up to {MAX_CELL:,}", path=path, line=number + 1
+                    f"{name}: has a text of {size:,} bytes; allowed: up to {MAX_LINE:,}", path=path, line=number + 1
                 )
             # Equal texts are one in memory, as they are in the file, which may be a millionth as large as all of them.
             found = [*column.dictionary.to_pylist(), None]
