@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.runs import WRITTEN
+from mixling.runs import SEEN_FILE, WRITTEN
 from mixling.storage import read_json
 
 from ..hub.conftest import FakeHub, fake_hub  # noqa: F401 (a fixture)
@@ -30,7 +30,7 @@ def test_a_run_is_pushed_whole_and_used_from_the_hub(
     assert f"next:  mixling predict hf:{NAME} 'a text'" in done.err
     assert fake_hub.private == {NAME}
     files = fake_hub.commits[fake_hub.repos[NAME]["main"]]
-    own = {path.name for path in model.iterdir() if path.name in ("run.json", *WRITTEN)}
+    own = {path.name for path in model.iterdir() if path.name in ("run.json", *WRITTEN)} - {SEEN_FILE}
     assert set(files) == {*own, ".gitattributes"}
     for name in own - {"README.md"}:
         assert files[name] == (model / name).read_bytes()

@@ -89,7 +89,9 @@ def test_metrics(call: Call, asked: Path, tmp_path: Path) -> None:
     """A model that learned without unanswerable questions answers all of them, and is wrong at those."""
     assert "12 questions, 4 without answer: accuracy 1.0000" in call("evaluate", asked / "two", asked / "v2.json").out
     done = call("evaluate", asked / "one", asked / "v2.json", "-o", tmp_path / "m.json")
-    assert done.out.startswith("exact match 0.6667, F1 0.6667, 12 questions, 4 without answer: accuracy 0.0000")
+    trained_on, metrics = done.out.splitlines()[:2]
+    assert trained_on.startswith("8 of these 12 rows were trained on")
+    assert metrics.startswith("exact match 0.6667, F1 0.6667, 12 questions, 4 without answer: accuracy 0.0000")
     saved = json.loads((tmp_path / "m.json").read_text())
     assert (saved["n"], saved["n_unanswerable"], saved["answerable_f1"]) == (12, 4, 1.0)
     on_validation = json.loads((asked / "two" / "metrics.json").read_text())

@@ -148,7 +148,9 @@ def test_thresholds_are_chosen_on_examples_that_the_n_gram_branch_has_not_seen(t
         for i, word in enumerate(f"w{number:x}" for number in rng.integers(2**40, 2**41, 100))
     )
     train, validation = examples(200, 0, 0.0), Dataset.from_examples([*examples(100, 1, 0.0), *noise])
-    run = fit(config(train={"epochs": 1}), train, validation, folder=tmp_path / "m")
+    run = fit(
+        config(train={"epochs": 1}, ngrams={"use": "always", "refit": True}), train, validation, folder=tmp_path / "m"
+    )
     assert run is not None
     found = run.report["risk_coverage"][0]
     # The saved branch was fitted on these examples as well, and knows the labels of the noise.

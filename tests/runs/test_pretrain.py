@@ -292,6 +292,6 @@ def test_misspelled_and_missing_options_of_a_run_are_refused(text: Path, tmp_pat
     folder = tmp_path / "run"
     with pytest.raises(TypeError, match="resum"):
         pretrain(config("linear-transformer", text), folder=folder, resum=True)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="folder"):
-        pretrain(config("linear-transformer", text))  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="no folder"):
+        pretrain(config("linear-transformer", text))
     assert not folder.exists()

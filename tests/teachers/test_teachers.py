@@ -116,7 +116,7 @@ def test_a_file_of_answers(tmp_path: Path) -> None:
         FileTeacher(str(path))
 
 
-@pytest.mark.parametrize("text", ['""', "5", "[1, 2]", '{"a": 1}', "[]"])
+@pytest.mark.parametrize("text", ['""', "5", "[1, 2]", '{"b": 1}', "[]"])
 def test_a_file_of_answers_to_no_texts(tmp_path: Path, text: str) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(f'{{"text": {text}, "probabilities": {{"a": 1.0}}}}\n')

@@ -155,7 +155,7 @@ def test_a_trial_whose_process_is_killed_is_trained_again_once(
 
     plan: Any = SimpleNamespace(
         bases={"m": SimpleNamespace(to_dict=dict)}, configure=lambda *_: SimpleNamespace(to_dict=dict),
-        trials=3, time_budget=None, pruner="none", jobs=1,
+        trials=3, time_budget=None, pruner="none", jobs=1, threads=1,
     )  # fmt: skip
     context = SimpleNamespace(Pipe=multiprocessing.get_context("spawn").Pipe, Process=Process)
     monkeypatch.setattr(workers, "SPAWN", context)

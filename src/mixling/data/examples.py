@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
-from mixling.data.readers.annotations import annotated
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
@@ -114,6 +113,8 @@ class RowReader(ABC):
 
     def rows(self, rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
         """Prepare the rows of a file, and blocks of them; a task may join them, or look ahead."""
+        from mixling.data.readers.annotations import annotated  # not for predictions
+
         return annotated(rows, on_bad_row) if self.labeled else rows
 
     def _needed(self, row: Row) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mixling.runs.config import RunConfig, resumed_config
     from mixling.runs.description import describe
     from mixling.runs.evaluation import evaluate
-    from mixling.runs.files import NEXT, RUN_FILE, WRITTEN, is_finished, read_metrics, read_run
+    from mixling.runs.files import NEXT, RUN_FILE, SEEN_FILE, WRITTEN, is_finished, read_metrics, read_run
     from mixling.runs.kinds import infer_kind
     from mixling.runs.ngram_data import LinearData
     from mixling.runs.ngrams import budget, fit_ngrams
