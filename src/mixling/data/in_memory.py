@@ -105,7 +105,7 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
         if number is None:
             problem = f"got {shown(target)}; a finite number is required"
         elif abs(number) > LARGEST:
-            problem = f"got {number:g}, of which no square can be computed; numbers up to {LARGEST:g} are allowed"
+            problem = f"got {number:g}, which is too large to square; numbers up to {LARGEST:g} are allowed"
         if problem:
             raise DataError(problem, path=where, line=row)
         numbers.append(number)

@@ -182,7 +182,7 @@ class Predictor:
         """Return the prediction for one text, or a list of predictions for several texts.
 
         Args:
-            top_k: return the probabilities of so many labels only, the most probable first.
+            top_k: keep the probabilities of this number of labels, the most probable first.
 
         Raises:
             DataError: an item is not a text.

@@ -309,7 +309,7 @@ _MEANINGS = {
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "top_k": (
         Annotated[int, Field(ge=1, le=1_000_000), WHOLE],
-        "Return only the probabilities of so many labels, the most probable first.",
+        "Return the probabilities of this number of labels only, the most probable first.",
     ),
     "threshold": (
         Annotated[float, Field(ge=0, le=1)],

@@ -26,7 +26,7 @@ class Shown:
     """The probabilities of labels that are written with a prediction.
 
     Attributes:
-        top_k: those of so many labels, the most probable first; in a table as columns of their own.
+        top_k: the number of probabilities, the most probable label first; a table has columns for them.
         probabilities: True: all of them, in a table as a column for each label, instead of the label. False: none.
             None: all, and in a table the one of the label.
 

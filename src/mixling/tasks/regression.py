@@ -45,7 +45,7 @@ class NumberReader(TextReader):
             allowed = "a finite number with a decimal point, such as 2.5, is allowed"
             raise row_error(row, f"column {column!r} is {got}; {allowed}; correct it {SKIP}")
         if abs(number) > LARGEST:
-            got = f"column {column!r} is {number:g}, of which no square can be computed"
+            got = f"column {column!r} is {number:g}, which is too large to square"
             raise row_error(row, f"{got}; numbers up to {LARGEST:g} are allowed; correct it {SKIP}")
         return number
 

@@ -136,7 +136,7 @@ class Prediction:
         return f"Prediction({', '.join(shown)})"
 
     def top(self, number: int) -> Prediction:
-        """Return the prediction with the probabilities of so many labels only, the most probable first."""
+        """Return the prediction with the probabilities of its `number` most probable labels, in their order."""
         values = [getattr(self, name) for name in _FIELDS]
         if (probabilities := self.probabilities) is not None:
             values[_FIELDS.index("probabilities")] = most_probable(probabilities, number)
@@ -182,7 +182,7 @@ _set_make, _set_row = (vars(Prediction)[name].__set__ for name in ("_make", "_ro
 
 
 def most_probable(probabilities: dict[str, float], number: int) -> dict[str, float]:
-    """Return the probabilities of so many labels, the most probable first; of equal ones in the order of the labels."""
+    """Return the `number` highest probabilities, the highest first; equal ones keep the order of the labels."""
     return dict(nlargest(number, probabilities.items(), key=itemgetter(1)))
 
 

@@ -183,8 +183,8 @@ class NgramConfig(Config):
     )
     refit: bool | None = Field(
         None,
-        description="fit what is exported on the validation examples, too; None: on those that were split off the "
-        "training files, not on those that are named",
+        description="fit the exported branch on the validation examples, too; None: only if they were split off the "
+        "training files",
     )
 
     @model_validator(mode="after")
