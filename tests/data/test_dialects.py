@@ -301,3 +301,7 @@ def test_what_is_in_the_way_is_named(tmp_path: Path, content: str, line: int, me
 
 def test_rows_with_one_field_more_are_no_rows_with_names(tmp_path: Path) -> None:
     assert "3 fields, but the header has 2" in str(error_of(tmp_path, "text,label\na, b,pos\nc, d,neg\n"))
+
+
+def test_columns_named_like_their_values_repeat_no_header(tmp_path: Path) -> None:
+    assert rows_of(tmp_path, "text,0,1\na b,0,1\nc d,1,0\n")[0] == [("a b", "0", "1"), ("c d", "1", "0")]

@@ -212,7 +212,8 @@ def _is_header(fields: list[str], names: list[str], folded: Collection[str]) -> 
         return True
     if len(names) == 1:
         return fields[0].strip() == names[0]
-    if sum(field == name != "" for field, name in zip(fields, names, strict=True)) > 1:
+    # Columns may be named 0 and 1, as their values are.
+    if sum(field == name and not name.isdigit() for field, name in zip(fields, names, strict=True) if name) > 1:
         return True
     return {field.strip().casefold() for field in fields} == folded
 
