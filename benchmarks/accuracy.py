@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from mixling import Dataset, Predictor, RunConfig, fit, model_config, read_examples
+from mixling.answers import LabelSet
 from mixling.config import merge, parse, read_overrides
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import Metrics
 from mixling.tasks import task_type
-from mixling.text import LabelSet
 
 SETS: dict[str, dict[str, Any]] = {
     "snips": {"validation": "dev", "test": "test", "columns": {"text": "tokens", "label": "intent"}},

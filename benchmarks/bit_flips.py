@@ -23,13 +23,16 @@ import numpy as np
 import torch
 
 from mixling import Predictor, TextGenerator, UserError
+from mixling.answers import LabelSet
+from mixling.artifacts import describe, load_model, read_run
 from mixling.cost import provenance
 from mixling.data import WordReader, open_prepared
-from mixling.runs import describe, load_model, load_pretraining, read_run, resumed_config
+from mixling.runs import load_pretraining
+from mixling.runs.resolve import resumed_config
 from mixling.storage import read_json, write_json
 from mixling.tasks import Classification
 from mixling.teachers import FunctionTeacher, collect_predictions
-from mixling.text import LabelSet, WordVectors
+from mixling.text import WordVectors
 from mixling.training import document_encoder, load_checkpoint, save_checkpoint
 
 Read = Callable[[], object]

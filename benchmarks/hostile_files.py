@@ -31,7 +31,7 @@ from mutations import KINDS, structure
 
 from mixling import ModelFileError, Prediction, Predictor, UserError
 from mixling.cost import provenance
-from mixling.runtime import seal
+from mixling.runtime.onnx import seal
 
 SEAL_LENGTH = 84
 MAX_CPU, MAX_MIB = 2.0, 256
@@ -69,8 +69,9 @@ def main() -> int:
 def make_models(folder: Path) -> None:
     """Small models of every task, of words and of subwords, with both kinds of vocabulary files."""
     from mixling import Vocabulary, build_model, model_config
+    from mixling.answers import LabelSet
     from mixling.export import export_onnx
-    from mixling.text import LabelSet, ReadingConfig
+    from mixling.text import ReadingConfig
 
     words = [
         "play",

@@ -6,7 +6,7 @@
 
 replace: a finished model is replaced with --overwrite, and the new run is killed, meets a full disk (a limit on the
 size of its files) or a gradient that is not finite. The folder must hold the files of the old run or of the new one,
-whole, as `mixling.runs.artifact.read_folder` reads them, and a model.onnx of one of them.
+whole, as `mixling.artifacts.artifact.read_folder` reads them, and a model.onnx of one of them.
 resume: runs of each command are killed up to three times each and resumed; the files of the finished run must have the
 bytes of an uninterrupted one. `mixling compare` has no --resume: each run folder in its --keep must be resumable.
 starts: processes that start into one folder at once; one of them trains, the others leave with exit code 2.
@@ -49,9 +49,9 @@ import numpy as np
 import torch
 
 from mixling import Dataset, Example, UserError, fit
+from mixling.artifacts import NEXT, RUN_FILE, is_finished, read_folder
 from mixling.cli.main import build_app, run
 from mixling.cost import provenance
-from mixling.runs import NEXT, RUN_FILE, is_finished, read_folder
 from mixling.runtime import ONNX_FILE
 from mixling.training import Trainer
 
@@ -108,8 +108,8 @@ def warm_up() -> None:
     import sklearn.linear_model
 
     from mixling import Vocabulary, build_model, model_config
+    from mixling.answers import LabelSet
     from mixling.export import export_onnx
-    from mixling.text import LabelSet
 
     _ = matplotlib.pyplot, onnxscript, scipy.sparse, sklearn.linear_model, fit
     build_app()

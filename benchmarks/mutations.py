@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from mixling.runtime import OPERATORS
+from mixling.runtime.onnx import OPERATORS
 
 VALUES = [
     None, True, 0, -1, 1, 2, 63, 999, 2**16, 2**24, 2**31, 2**40, 2**63, 10**30, -(2**63), 0.5, -1e308, 1e400, math.nan,

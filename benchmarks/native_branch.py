@@ -30,7 +30,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from mixling.cost import provenance
-from mixling.runtime import BRANCH, ONNX_FILE, seal
+from mixling.runtime import ONNX_FILE
+from mixling.runtime.onnx import BRANCH, seal
 from mixling.storage import write_json
 from native import TIMED, TRAINED, Call, in_turns, labels_of, opened, read
 

@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixling import PRESETS, ModelConfig, Predictor, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.cost import provenance
 from mixling.export import amend, export_onnx
-from mixling.runtime import Precision
+from mixling.runtime.onnx import Precision
 from mixling.storage import write_json
 from mixling.tasks import ANSWER_ENDS, task_type
-from mixling.text import LabelSet, NgramBranch, NgramMetadata, ReadingConfig, Words
+from mixling.text import NgramBranch, NgramMetadata, ReadingConfig, Words
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "src" / "mixling" / "native"

@@ -31,7 +31,7 @@ from scipy.stats import binomtest
 from mixling.comparison import Comparison, benchmark, compare
 from mixling.cost import provenance
 from mixling.metrics import wilson
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.text import NoiseLevel
 from mixling.training import Callback

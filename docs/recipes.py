@@ -1,4 +1,4 @@
-"""Write docs/recipes.md: the training recipes by name, from `mixling.runs.recipes`.
+"""Write docs/recipes.md: the training recipes by name, from `mixling.runs.resolve.recipes`.
 
 python docs/recipes.py
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mixling.runs import RECIPES
-from mixling.runs.recipes import Recipe
+from mixling.runs.resolve import RECIPES
+from mixling.runs.resolve.recipes import Recipe
 
 _COMMANDS = {
     "train": "`mixling train`",

@@ -18,8 +18,8 @@ from mixling import mixers
 from mixling.cli.main import build_app
 from mixling.config import Config
 from mixling.mixers import MixerConfig
-from mixling.runs import LABELS, MASKED_LM, Spec
-from mixling.runs.toml import Key, class_summary, describe_keys
+from mixling.runs.resolve import LABELS, MASKED_LM, Spec
+from mixling.runs.resolve.toml import Key, class_summary, describe_keys
 from mixling.seq2seq import PAIRS
 from mixling.text import VectorConfig
 from mixling.vision import IMAGE_RUNS

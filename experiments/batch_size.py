@@ -23,7 +23,7 @@ from text_sets import SETS, load
 from mixling import fit
 from mixling.config import read_overrides
 from mixling.cost import provenance
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "batch_size.json"

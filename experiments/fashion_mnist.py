@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from mixling.artifacts import is_finished, read_metrics
 from mixling.cost import provenance
 from mixling.errors import UserError
 from mixling.metrics import wilson
-from mixling.runs import is_finished, read_metrics, resolve
+from mixling.runs.resolve import resolve
 from mixling.storage import read_json, write_json
 from mixling.tasks import fit_logistic
 from mixling.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled

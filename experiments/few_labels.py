@@ -31,7 +31,7 @@ from mixling import Dataset, Predictor, fit
 from mixling.comparison import choose, fit_tfidf
 from mixling.cost import provenance
 from mixling.data import Target, few_per_label, split_validation
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification
 from mixling.teachers import EncoderTeacher

@@ -25,11 +25,12 @@ from typing import Any
 import torch
 
 from mixling import ModelConfig, PretrainConfig, pretrain
+from mixling.artifacts import RUN_FILE, is_finished
 from mixling.cost import count, provenance
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, FeedForwardConfig, bert, gmlp
-from mixling.runs import PRETRAINING_DEFAULTS, RUN_FILE, is_finished
+from mixling.runs import PRETRAINING_DEFAULTS
 from mixling.storage import read_json, write_json
 
 DIM, LENGTH, SUBWORDS = 128, 128, 8192

@@ -24,7 +24,7 @@ import numpy as np
 
 from mixling import Predictor, fit, read_data
 from mixling.cost import provenance
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "late_labels.json"

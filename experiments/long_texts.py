@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from mixling import Dataset, Predictor, read_examples
+from mixling.answers import softmax
 from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.export import amend
-from mixling.text import softmax
 
 OUT = Path(__file__).parent / "results" / "long_texts.json"
 

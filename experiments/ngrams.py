@@ -1,9 +1,9 @@
 """A linear n-gram branch and calibration: what they gain, and what pruning and 8 bits cost.
 
 No paper: the network is mixling's default for the examples, trained by the default command, without the branch and kept
-in `--runs`; the branch is then fitted as the default command does it (`mixling.runs.ngrams`), so that all variants have
-the same networks. Every choice is made on validation: a tenth of train, another one for each seed, or the set's own.
-Three parts:
+in `--runs`; the branch is then fitted as the default command does it (`mixling.ngrams.choose`), so that all variants
+have the same networks. Every choice is made on validation: a tenth of train, another one for each seed, or the set's
+own. Three parts:
 
     python experiments/ngrams.py validation --data ../shared/data   # variants: characters, bytes
     python experiments/ngrams.py ratios --data ../shared/data       # with and without log-count ratios
@@ -44,7 +44,8 @@ from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.export import amend
 from mixling.metrics import choose_abstention, resampled
-from mixling.runs import LABELS, LinearData, budget, fit_ngrams, resolve
+from mixling.ngrams import LinearData, budget, fit_ngrams
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import task_type
 from mixling.text import NoiseLevel, noisy_texts

@@ -43,7 +43,8 @@ from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
 from mixling.cost import provenance
 from mixling.metrics import ProbabilityMetrics, calibration_error_by_chance, rate_interval, resampled
-from mixling.runs import LABELS, choose_model, evaluate, resolve
+from mixling.runs import evaluate
+from mixling.runs.resolve import LABELS, choose_model, resolve
 from mixling.storage import write_json
 from mixling.tasks import Task, task_type
 from mixling.teachers import SentenceEncoder

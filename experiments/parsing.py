@@ -47,11 +47,11 @@ from typing import Any, NamedTuple
 import torch
 
 from mixling import TextGenerator
+from mixling.artifacts import RUN_FILE, is_finished
 from mixling.config import merge, parse
 from mixling.cost import provenance
 from mixling.data import OnBadRow
 from mixling.models import count_parameters
-from mixling.runs import RUN_FILE, is_finished
 from mixling.seq2seq import (
     SEQ2SEQ_DEFAULTS,
     EncoderDecoder,

@@ -55,7 +55,8 @@ from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
 from mixling.metrics import resampled
 from mixling.metrics.reports import classification_report
-from mixling.runs import RECIPES, evaluate
+from mixling.runs import evaluate
+from mixling.runs.resolve import RECIPES
 from mixling.storage import write_json
 from mixling.tasks import task_type
 from mixling.text import UNKNOWN

@@ -30,6 +30,7 @@ import torch
 from gmlp_ablation import DIM, encode_text, family, train
 
 from mixling import Dataset, ModelConfig, Predictor, RunConfig, fit, read_examples
+from mixling.artifacts import RUN_FILE, is_finished
 from mixling.comparison import choose, fit_tfidf
 from mixling.config import merge, parse
 from mixling.cost import provenance
@@ -37,7 +38,7 @@ from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, FeedForwardConfig, own
 from mixling.models.presets import WORDS_AS_THEY_ARE
-from mixling.runs import FINE_TUNING, RUN_FILE, evaluate_text, is_finished, pretrained_config
+from mixling.runs import FINE_TUNING, evaluate_text, pretrained_config
 from mixling.storage import write_json
 from mixling.tasks import Classification
 

@@ -24,7 +24,7 @@ from text_sets import SETS, load
 from mixling import Predictor, fit
 from mixling.cost import provenance
 from mixling.data import few_per_label, split_validation
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification
 

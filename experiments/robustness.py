@@ -33,7 +33,7 @@ from mixling import Dataset, Predictor, fit
 from mixling.comparison import LinearBaseline, TfidfFeatures
 from mixling.cost import provenance
 from mixling.data import Target
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification, Task
 from mixling.text import NOISES, NoiseLevel, Text, noisy_texts

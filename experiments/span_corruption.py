@@ -26,10 +26,10 @@ import torch
 from parsing import MODELS, SHAPE, matched, size
 
 from mixling import TextGenerator
+from mixling.artifacts import RUN_FILE, is_finished
 from mixling.config import merge
 from mixling.cost import provenance
 from mixling.data import OnBadRow
-from mixling.runs import RUN_FILE, is_finished
 from mixling.seq2seq import (
     SEQ2SEQ_DEFAULTS,
     EncoderDecoderConfig,

@@ -24,8 +24,9 @@ import torch
 from text_sets import load
 
 from mixling import Dataset, Predictor, fit
+from mixling.audit import suggest
 from mixling.cost import provenance
-from mixling.runs import LABELS, resolve, suggest
+from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "suggestions.json"

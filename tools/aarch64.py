@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling import PRESETS, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.runtime import load_native
-from mixling.text import LabelSet
 
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "src/mixling/native"

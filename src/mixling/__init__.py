@@ -9,6 +9,9 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 from mixling.version import __version__
 
 if TYPE_CHECKING:
+    from mixling.answers.predictions import Prediction
+    from mixling.answers.spans import Answer, Span
+    from mixling.artifacts.artifact import load
     from mixling.data.config import DataConfig
     from mixling.data.dataset import Dataset
     from mixling.data.examples import Example, read_examples
@@ -16,17 +19,14 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
-    from mixling.runs.artifact import load
-    from mixling.runs.config import RunConfig
     from mixling.runs.data import read_data
     from mixling.runs.pretrain import PretrainConfig, pretrain
+    from mixling.runs.resolve.config import RunConfig
     from mixling.runs.training import fit
     from mixling.runtime.predictor import Predictor
     from mixling.seq2seq.generator import TextGenerator
     from mixling.text.config import TextConfig
     from mixling.text.encoder import TextEncoder
-    from mixling.text.predictions import Prediction
-    from mixling.text.spans import Answer, Span
     from mixling.text.vocabulary import Vocabulary
     from mixling.training.config import TrainConfig
     from mixling.workers import use_workers

@@ -19,8 +19,8 @@ from onnx import numpy_helper
 from mixling import ModelFileError, Predictor
 from mixling.browser import one_script, without_comments, write_page
 from mixling.export import amend
-from mixling.runtime import seal
-from mixling.runtime.onnx_file import _SEAL_LENGTH as SEAL_LENGTH
+from mixling.runtime.onnx import seal
+from mixling.runtime.onnx.file import _SEAL_LENGTH as SEAL_LENGTH
 from mixling.text import word_spans
 from mixling.text.clean import clean
 

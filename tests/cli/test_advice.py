@@ -25,7 +25,8 @@ from typer.main import get_command
 import mixling
 from mixling.cli import EXTRAS, build_app
 from mixling.cli.command import _RENAMED
-from mixling.runs import PretrainConfig, RunConfig
+from mixling.runs import PretrainConfig
+from mixling.runs.resolve import RunConfig
 from mixling.seq2seq.config import PairRunConfig
 from mixling.seq2seq.presets import Shape
 from mixling.text import VectorConfig
@@ -37,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 COMMAND = re.compile(r"\bmixling ([a-z]+)\b")
 SET_KEY = re.compile(r"--set ([a-z][a-z0-9_{}]*(?:\.[a-z0-9_{}]+)*\.?)(?=[=.A-Z])")
 DOTTED = re.compile(r"(?<![\w./-])(?:train|model|data|init|ngrams|reading)(?:\.[a-z_0-9]+)+(?![\w./({])")
-OF_OTHERS = {"cost.environment": "git", "runs.push": "changes the card's commands"}
+OF_OTHERS = {"cost.environment": "git", "artifacts.push": "changes the card's commands"}
 WRITTEN_AFTER = {"samples.sets": ("train",)}  # the strings of a module are written after `mixling COMMAND`
 FILES = {"model.onnx", "model.safetensors", "model.bin", "train.csv", "train.jsonl", "train.txt"}
 
@@ -120,7 +121,7 @@ def commands_of(module: str) -> tuple[str, ...]:
     """The commands that import a module, directly or not."""
 
     def reached(command: str) -> set[str]:
-        seen, waiting = set[str](), [f"cli.{command}"]
+        seen, waiting = set[str](), [f"cli.commands.{command}"]
         while waiting:
             if (name := waiting.pop()) not in seen:
                 seen.add(name)
@@ -164,7 +165,7 @@ def test_every_option_of_a_message_is_one_of_its_command() -> None:
             continue
         for found in OPTION.finditer(said.text):
             named = COMMAND.findall(said.text[: found.start()])[-1:] or COMMAND.findall(said.text)
-            package, _, own = said.module.partition(".")
+            package, *_, own = said.module.split(".")
             commands = (
                 named
                 or WRITTEN_AFTER.get(said.module)

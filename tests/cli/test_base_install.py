@@ -136,7 +136,7 @@ def test_an_answer_loads_nothing_that_trains() -> None:
     packages = {name.partition(".")[0] for name in loaded}
     assert packages & {*EXTRAS, "pandas", "transformers", "datasets", "rich"} == set()
     # Neither the other commands nor the readers of files.
-    assert "mixling.cli.train" not in loaded
+    assert "mixling.cli.commands.train" not in loaded
     assert {name for name in loaded if name.startswith("mixling.data.readers.")} <= {
         f"mixling.data.readers.{name}" for name in ("files", "lines", "packed", "rows")
     }

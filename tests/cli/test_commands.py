@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from mixling import Predictor
+from mixling.artifacts import RUN_FILE, WRITTEN
 from mixling.errors import Interrupted
-from mixling.runs import RUN_FILE, WRITTEN
 from mixling.training import Trainer
 
 from .conftest import Call

@@ -14,8 +14,8 @@ import pytest
 
 from mixling import PRESETS, ConfigError
 from mixling.config import Config
-from mixling.runs import LABELS, MASKED_LM, Spec, resolve
-from mixling.runs.toml import default_toml
+from mixling.runs.resolve import LABELS, MASKED_LM, Spec, resolve
+from mixling.runs.resolve.toml import default_toml
 from mixling.seq2seq import PAIRS, SEQ2SEQ_PRESETS
 from mixling.vision import IMAGE_PRESETS, IMAGE_RUNS
 

@@ -13,8 +13,8 @@ from mixling.cli.inputs import input_kind
 from mixling.cli.output import format_seconds
 from mixling.cli.training_options import read_seconds
 from mixling.data import MAX_LINE, stream_items
-from mixling.runs import LABELS, resolve
 from mixling.runs.evaluation import columns_of
+from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import infer_task
 
 

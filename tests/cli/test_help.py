@@ -169,7 +169,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
         "try:\n    run()\nexcept SystemExit as end:\n    assert end.code == 0"
     )
     heavy = {"torch", "numpy", "onnxruntime", "pydantic", "tokenizers", "sklearn", "pyarrow", "matplotlib"}
-    assert "mixling.cli.train" in loaded
+    assert "mixling.cli.commands.train" in loaded
     assert loaded & heavy == set()
     begin = os.times()
     mixling("--help")
@@ -290,7 +290,7 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mixling.runs.description.open_model", interrupted)
+    monkeypatch.setattr("mixling.artifacts.description.open_model", interrupted)
     assert call("show", tmp_path).code == 130
 
 

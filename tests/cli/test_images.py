@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from mixling import load
+from mixling.answers import LabelSet
+from mixling.artifacts import read_metrics
+from mixling.artifacts.files import read_config
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs import read_metrics, resolve
-from mixling.runs.files import read_config
+from mixling.runs.resolve import resolve
 from mixling.tasks import Classification, LossConfig
-from mixling.text import LabelSet
 from mixling.training import Callback, Step
 from mixling.vision import (
     IMAGE_RUNS,

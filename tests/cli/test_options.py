@@ -15,10 +15,10 @@ from typer.main import get_command
 from mixling import PRESETS
 from mixling.cli import COMMANDS, build_app
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
+from mixling.cli.commands.pretrain import PretrainOptions
+from mixling.cli.commands.train import TrainOptions
 from mixling.cli.completion import MODELS, TASK_NAMES
-from mixling.cli.pretrain import PretrainOptions
-from mixling.cli.train import TrainOptions
-from mixling.runs.kinds import IMAGE_CLASSIFICATION, WRITING
+from mixling.runs.resolve.kinds import IMAGE_CLASSIFICATION, WRITING
 from mixling.seq2seq import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names
 

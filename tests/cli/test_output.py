@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, Prediction
+from mixling.answers import LabelSet
 from mixling.cli.inputs import input_kind
 from mixling.cli.predictions import task_results, writer_for
 from mixling.config import Config, parse
@@ -20,7 +21,6 @@ from mixling.data import stream_items
 from mixling.data.csv_lines import csv_line
 from mixling.errors import printable, shown
 from mixling.tasks import Classification
-from mixling.text import LabelSet
 
 
 def test_what_could_steer_a_terminal_is_replaced() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.runs import SEEN_FILE, WRITTEN
+from mixling.artifacts import SEEN_FILE, WRITTEN
 from mixling.storage import read_json
 
 from ..hub.conftest import FakeHub, fake_hub  # noqa: F401 (a fixture)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mixling import DataError, Predictor
-from mixling.runtime.network import Network
+from mixling.runtime.onnx.network import Network
 
 from .conftest import Call
 
@@ -149,7 +149,7 @@ def test_a_long_context_is_answered_in_parts_alike(asked: Path, monkeypatch: pyt
         return run(self, rows, batch_size)
 
     monkeypatch.setattr(Network, "_run", counted)
-    monkeypatch.setattr("mixling.runtime.network._WINDOWS", 7)
+    monkeypatch.setattr("mixling.runtime.onnx.network._WINDOWS", 7)
     parts = Predictor(asked / "one").predict([question, question])
     assert len(sizes) > 10
     assert max(sizes) == 7

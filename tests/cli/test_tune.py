@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import Predictor, workers
-from mixling.runs import read_run
+from mixling.artifacts import read_run
 from mixling.tuning import worker
 
 from .conftest import Call
@@ -135,5 +135,5 @@ def test_a_missing_search_cannot_be_resumed(call: Call, tmp_path: Path) -> None:
 
 
 def test_the_command_starts_without_optuna() -> None:
-    loaded = modules_after("import mixling.cli.tune")
+    loaded = modules_after("import mixling.cli.commands.tune")
     assert loaded & {"optuna", "torch", "numpy", "multiprocessing"} == set()

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from mixling import Predictor
+from mixling.artifacts import NEXT, unfinished_run
 from mixling.errors import command_line
-from mixling.runs import NEXT, labeled, unfinished_run
+from mixling.runs import labeled
 from mixling.storage import locked
 from mixling.training import CHECKPOINT, load_checkpoint, loop
 

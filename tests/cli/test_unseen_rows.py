@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, TextClassifier, fit
-from mixling.runs import read_run
+from mixling.artifacts import read_run
 
 from .conftest import Call
 from .test_questions import squad

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
+from mixling.answers import LabelSet
 from mixling.comparison import Comparison, benchmark, candidates, compare, outcome
 from mixling.comparison.baselines import Baseline, BaselineKind
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
@@ -27,11 +28,11 @@ from mixling.config import merge
 from mixling.data import Target
 from mixling.data.dataset import Column
 from mixling.errors import TrainingError
-from mixling.runs import LABELS, resolve
+from mixling.runs.resolve import LABELS, resolve
+from mixling.runs.resolve.spec import Resolved
 from mixling.runs.run import Run
-from mixling.runs.spec import Resolved
 from mixling.tasks import Classification, Regression, Tagging
-from mixling.text import LabelSet, Text
+from mixling.text import Text
 from mixling.training import Callback
 
 TFIDF = "tf-idf + lr"

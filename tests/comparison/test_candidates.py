@@ -9,8 +9,8 @@ import pytest
 from mixling import ConfigError, Dataset, Example, RunConfig, build_model, model_config
 from mixling.comparison.candidates import MATCHED, OWN, candidates, matched_transformer
 from mixling.models import count_parameters
-from mixling.runs import LABELS, resolve
-from mixling.runs.config import InitConfig
+from mixling.runs.resolve import LABELS, resolve
+from mixling.runs.resolve.config import InitConfig
 
 FEW = Dataset.from_examples(Example(f"some text {i}", "a", "x", i) for i in range(9))
 

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import DataError, Dataset, Example
+from mixling.answers import Answers
 from mixling.data import Target, columns
 from mixling.data import dataset as dataset_module
 from mixling.data.columns import Schema
 from mixling.errors import StorageError
-from mixling.text import Answers
 
 PAIR, TOKENS = ("a", "b"), ["a", "b"]
 MIXED = [

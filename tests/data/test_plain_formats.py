@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mixling import DataError, read_examples
+from mixling.artifacts.artifact import IMAGES, TRAINING
 from mixling.data import ColumnsConfig, OnBadRow, read_rows, read_texts
 from mixling.data.corpora import is_plain
-from mixling.runs import infer_kind
-from mixling.runs.artifact import IMAGES, TRAINING
+from mixling.runs.resolve import infer_kind
 from mixling.tasks import infer_task, task_type
 
 LINES = "__label__billing my card\n\n__label__login, ok __label__x-y no\r\nthe end __label__billing of it\nno label\n"

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from mixling import DataError, Dataset, Example, TextConfig, TextEncoder, read_examples
+from mixling.answers import Answers
 from mixling.data import ColumnsConfig, OnBadRow, check_labels, collate, split_validation
 from mixling.tasks import QuestionAnswering, infer_task
-from mixling.text import Answers, MinHash, ReadingConfig, WindowEncoder, train_vocabulary
+from mixling.text import MinHash, ReadingConfig, WindowEncoder, train_vocabulary
 from mixling.training import WindowSet
 
 CONTEXT = "Anna has a cat. Bob has a dog."

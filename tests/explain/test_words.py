@@ -13,10 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mixling import PRESETS, ConfigError, DataError, ModelConfig, Predictor, Vocabulary, build_model  # noqa: E402
+from mixling.answers import LabelSet  # noqa: E402
 from mixling.config import merge, parse  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
-from mixling.text import LabelSet, ReadingConfig  # noqa: E402
+from mixling.text import ReadingConfig  # noqa: E402
 
 VOCABULARY = Vocabulary.train(
     ["book", "a", "table", "for", "two", "in", "paris", ",", "don", "'", "t", "be", "late", "!", "naïve", "東", "京"]

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from mixling.runtime.graph_limits import GraphLimits
-from mixling.runtime.onnx_file import read_model_file
-from mixling.runtime.shapes import Known
+from mixling.runtime.onnx.file import read_model_file
+from mixling.runtime.onnx.limits import GraphLimits
+from mixling.runtime.onnx.shapes import Known
 
 
 class Recording(GraphLimits):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mixling import RunConfig
+from mixling.answers import LabelSet
 from mixling.config import parse
 from mixling.export.card import model_card
 from mixling.tasks import Task, task_type
-from mixling.text import LabelSet
 
 yaml = pytest.importorskip("yaml")
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from mixling import PRESETS, Dataset, Example, Predictor, TextEncoder, Vocabulary, build_model, model_config
+from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.export import export_onnx
 from mixling.models import Output
-from mixling.text import LabelSet, Text
+from mixling.text import Text
 from mixling.training import predict_logits
 
 from .followed import assert_followed

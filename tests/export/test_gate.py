@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from mixling.answers import LabelSet
 from mixling.export.quantize import _tail_probability, quantization_problem
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks import Classification, MultiLabel, Tagging
-from mixling.text import LabelSet
 
 NAMES = ("a", "b", "c", "d")
 CHOICES = np.eye(4, dtype=np.float32)

@@ -16,22 +16,13 @@ import pytest
 import torch
 
 from mixling import ModelConfig, TextConfig, TextEncoder, build_model
+from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers import TokenMLPConfig
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Model
-from mixling.runtime import read_metadata
-from mixling.text import (
-    AveragedEmbedding,
-    Binary,
-    CharNgrams,
-    LabelSet,
-    MinHash,
-    SimHash,
-    Ternary,
-    Tsp,
-    train_vocabulary,
-)
+from mixling.runtime.onnx import read_metadata
+from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp, train_vocabulary
 
 TEXTS = ["play some music by the beatles", "what is the weather in paris tomorrow?", "book a table", "", "naïve größe"]
 VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from mixling import PRESETS, ModelConfig, TextEncoder, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.data import collate
 from mixling.export import export_onnx
-from mixling.text import LabelSet
 
 HERE = Path(__file__).parent
 TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]

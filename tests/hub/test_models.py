@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, ModelFileError, Predictor, load
-from mixling.runs.push import push
+from mixling.artifacts.push import push
 
 from .conftest import FakeHub
 

@@ -17,8 +17,8 @@ from mixling import ConfigError, DataError, RunConfig
 from mixling.data import OnBadRow, read_rows
 from mixling.data.readers.hub import pinned_rows
 from mixling.hub import pinned, split_revision
-from mixling.runs import DistillConfig
-from mixling.runs.hub_names import with_commits
+from mixling.runs.distillation import DistillConfig
+from mixling.runs.resolve.hub_names import with_commits
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from mixling import ConfigError, DataConfig, ModelFileError, RunConfig, TextEncoder, fit, pretrain, read_data
+from mixling.artifacts import load_model
 from mixling.data import collate
 from mixling.inspect import layer_maps, learned_filters, load_inspected
 from mixling.models import Model
-from mixling.runs import MASKED_LM, load_model, load_pretraining, resolve
+from mixling.runs import load_pretraining
+from mixling.runs.resolve import MASKED_LM, resolve
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 LAYER = {"mixers": [{"type": "attention", "num_heads": 2}, {"type": "spatial_gating", "ffn_dim": 8}]}

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from mixling.answers import LabelSet
 from mixling.layers import TagScores, sequence_losses
 from mixling.tasks import LossConfig, Tagging
-from mixling.text import LabelSet
 
 TAGS, WORDS, NONE = 3, 4, -100
 

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from mixling.answers import LabelSet
 from mixling.metrics import ClassificationMetrics, choose_abstention
 from mixling.tasks import Classification
-from mixling.text import Encoded, LabelSet
+from mixling.text import Encoded
 
 
 @pytest.mark.parametrize("seed", range(4))

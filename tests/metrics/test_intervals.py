@@ -8,9 +8,9 @@ from scipy import stats
 from seqeval.metrics import f1_score as span_f1
 from sklearn.metrics import accuracy_score, f1_score
 
+from mixling.answers import LabelSet
 from mixling.metrics import rate_interval, resampled, wilson
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
-from mixling.text import LabelSet
 
 LETTERS = Classification(LabelSet(("a", "b", "c"), "single"))
 

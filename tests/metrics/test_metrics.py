@@ -11,9 +11,9 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as
 from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
 from mixling import DataError
+from mixling.answers import LabelSet
 from mixling.metrics import ClassificationMetrics, Metrics, format_table
 from mixling.metrics.reports import classification_report, multilabel_report, tagging_report
-from mixling.text import LabelSet
 
 THREE = LabelSet(("a", "b", "c"), "single")
 TWO = LabelSet(("no", "yes"), "single")

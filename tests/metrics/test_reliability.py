@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from mixling.answers import LabelSet
 from mixling.metrics import ReliabilityBin, calibration_error, calibration_error_by_chance
 from mixling.metrics.base import MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.reliability import format_reliability, reliability
 from mixling.tasks import MultiLabel, Tagging
-from mixling.text import LabelSet
 
 
 def test_bins_by_loops() -> None:

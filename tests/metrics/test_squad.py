@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mixling import DataError
+from mixling.answers import Answers, Found
 from mixling.metrics import format_table
 from mixling.metrics.squad import answer_report, choose_threshold, normalize_answer, score_answer
-from mixling.text import Answers, Found
 
 
 def right(*texts: str) -> Answers:

@@ -17,11 +17,12 @@ from torch import Tensor
 
 import mixling.mixers
 from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config
+from mixling.answers import LabelSet
+from mixling.artifacts import load_model, write_model
 from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
 from mixling.models import BlockConfig
-from mixling.runs import load_model, write_model
-from mixling.text import LabelSet, MinHash
+from mixling.text import MinHash
 
 SOURCE = '''
 from typing import Literal
@@ -198,7 +199,7 @@ def test_an_installed_package_s_mixer_is_trained_and_predicts(tmp_path: Path) ->
         "try: run()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert Predictor('run').predict(['a good film'])[0].label in ('0', '1')\n"
-        "from mixling.runs.weights import load_model\n"
+        "from mixling.artifacts.weights import load_model\n"
         "print(type(load_model('run')[0].encoder.layers[0].mixers[0]).__module__)\n"
     )
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from mixling import PRESETS, ModelConfig, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.export import export_onnx
 from mixling.models import Model
 from mixling.tasks import task_type
-from mixling.text import LabelSet, ReadingConfig
+from mixling.text import ReadingConfig
 
 WORDS = (
     "what a film un be lievable ça alors the quick brown fox jumps over lazy dogs play song is not ça été 你 好 οδος"

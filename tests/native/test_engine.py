@@ -20,7 +20,8 @@ pytest.importorskip("mixling.native._core", reason="the native engine is not bui
 from mixling import ConfigError, ModelFileError, Predictor
 from mixling.export import amend
 from mixling.native._core import Model
-from mixling.runtime import open_native, seal
+from mixling.runtime import open_native
+from mixling.runtime.onnx import seal
 
 from .test_ngrams import PLAIN, with_branch
 

@@ -79,7 +79,7 @@ def test_more_words_than_are_computed_at_a_time(export: Callable[..., bytes]) ->
 def test_a_text_whose_scores_are_far_below_those_of_others(export: Callable[..., bytes]) -> None:
     from onnx import ModelProto, numpy_helper
 
-    from mixling.runtime import seal
+    from mixling.runtime.onnx import seal
 
     content = export(preset="mixling-tiny", precision="float32", head={"pooling": "attention"})
     proto = ModelProto.FromString(content)

@@ -147,7 +147,7 @@ def test_every_preset_is_computed() -> None:
     ],
 )
 def test_plans_that_do_not_fit_are_refused(export: Callable[..., bytes], old: bytes, new: bytes) -> None:
-    from mixling.runtime import seal
+    from mixling.runtime.onnx import seal
 
     kinds = ("hypermixing", "lstm", "attention without queries")
     body = next(body for kind in kinds if old in (body := export("mixling-tiny", **MODELS[kind])[:-84]))

@@ -17,7 +17,8 @@ from onnx import numpy_helper  # noqa: E402
 from mixling import ModelFileError, Predictor, TextEncoder  # noqa: E402
 from mixling.export import amend  # noqa: E402
 from mixling.native._core import Model  # noqa: E402
-from mixling.runtime import NativeEngine, load_native, seal  # noqa: E402
+from mixling.runtime import NativeEngine, load_native  # noqa: E402
+from mixling.runtime.onnx import seal  # noqa: E402
 from mixling.text import SEPARATOR, Distinct, NgramBranch, NgramMetadata, Words, pair_hashes  # noqa: E402
 
 from .test_logits import check  # noqa: E402

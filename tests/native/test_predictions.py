@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 
 from mixling import PRESETS, ModelFileError, Prediction, Predictor, Vocabulary, build_model
+from mixling.answers import LabelSet
+from mixling.answers.decoding import LabelDecoder
 from mixling.export import export_onnx
 from mixling.native._core import Model
 from mixling.runtime import NativeEngine
-from mixling.text import LabelSet
-from mixling.text.decoding import LabelDecoder
 
 from .test_ngrams import PLAIN, with_branch
 

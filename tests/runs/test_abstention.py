@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, fit, model_config
-from mixling.cli.export import _export_anew
+from mixling.artifacts import describe
+from mixling.artifacts.description import summary
+from mixling.cli.commands.export import _export_anew
 from mixling.config import parse
 from mixling.data import ColumnsConfig
-from mixling.runs import describe, evaluate
-from mixling.runs.description import summary
+from mixling.runs import evaluate
 from mixling.runs.evaluation import evaluate_out_of_scope
-from mixling.runtime import open_model
+from mixling.runtime.onnx import open_model
 
 
 def examples(number: int, seed: int, wrong: float) -> Dataset:

@@ -25,10 +25,11 @@ from mixling import (
     fit,
     pretrain,
 )
+from mixling.artifacts import is_finished, load_model
+from mixling.artifacts.artifact import PRETRAINING
 from mixling.config import merge, parse
 from mixling.errors import Interrupted, StorageError
-from mixling.runs import FINE_TUNING, is_finished, load_model, pretrained_config
-from mixling.runs.artifact import PRETRAINING
+from mixling.runs import FINE_TUNING, pretrained_config
 from mixling.runs.pretrained import load_pretrained
 from mixling.training import CHECKPOINT, Callback
 
@@ -46,7 +47,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def config(name: str, text: Path, **training: Any) -> PretrainConfig:
-    from mixling.runs import MASKED_LM, resolve
+    from mixling.runs.resolve import MASKED_LM, resolve
 
     small = {"dim": 16, "num_layers": 2, "text": {"max_len": 12, "vocabulary_size": 150}}
     values: dict[str, Any] = {

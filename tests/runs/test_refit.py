@@ -11,12 +11,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit
+from mixling.answers import LabelSet
 from mixling.config import merge
 from mixling.data import TextSet
-from mixling.runs import LABELS, resolve
 from mixling.runs.refit import with_validation
+from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import Classification, Tagging
-from mixling.text import LabelSet, MinHash, train_vocabulary
+from mixling.text import MinHash, train_vocabulary
 from mixling.training import Callback, LabeledData, Step
 
 COLORS = ("red", "green", "blue")

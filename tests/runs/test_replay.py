@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, build_model, fit, read_data
-from mixling.runs import LABELS, load_model, resolve
+from mixling.answers import LabelSet
+from mixling.artifacts import load_model
 from mixling.runs.replay import _sample, load_head, replayed_run
-from mixling.text import LabelSet
+from mixling.runs.resolve import LABELS, resolve
 
 WORDS = {"a": "alpha", "b": "beta", "c": "gamma", "d": "delta"}
 

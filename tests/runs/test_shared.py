@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mixling import Dataset, Example, RunConfig, fit
-from mixling.runs import LABELS, initialization, labeled, labeled_data, resolve
+from mixling.runs import initialization, labeled, labeled_data
+from mixling.runs.resolve import LABELS, resolve
 from mixling.runs.shared import Shared
 
 COLORS = ("red", "green", "blue")

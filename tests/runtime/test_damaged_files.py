@@ -19,10 +19,10 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
 from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_model  # noqa: E402
+from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.models import pnlp_mixer  # noqa: E402
-from mixling.runtime import read_metadata, seal  # noqa: E402
-from mixling.text import LabelSet  # noqa: E402
+from mixling.runtime.onnx import read_metadata, seal  # noqa: E402
 
 SEAL_LENGTH = 84
 
@@ -360,7 +360,7 @@ def test_many_tiny_fields_are_not_walked_to_the_end(content: bytes, tmp_path: Pa
 FUZZ = """
 import random, sys
 from mixling.errors import ModelFileError
-from mixling.runtime.onnx_file import seal
+from mixling.runtime.onnx.file import seal
 from mixling.runtime.predictor import Predictor
 
 content = open(sys.argv[1], "rb").read()

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("torch")
 
 from mixling import PRESETS, ConfigError, DataError, Dataset, Example, ModelConfig, Predictor, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.data import TextSet
 from mixling.export import export_onnx
 from mixling.models import Model
-from mixling.text import LabelSet
 from mixling.training import predict_logits
 from mixling.training.long_texts import find_long_texts
 

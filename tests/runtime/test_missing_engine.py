@@ -9,7 +9,7 @@ import pytest
 
 from mixling import Predictor
 from mixling.errors import MissingPackage
-from mixling.runtime import engine
+from mixling.runtime.onnx import engine
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 

@@ -16,12 +16,13 @@ onnx = pytest.importorskip("onnx")
 from onnx import helper, numpy_helper  # noqa: E402
 
 from mixling import Predictor, TextEncoder, Vocabulary, build_model  # noqa: E402
+from mixling.answers import LabelSet  # noqa: E402
 from mixling.errors import ModelFileError  # noqa: E402
 from mixling.export import amend, export_onnx  # noqa: E402
 from mixling.models import pnlp_mixer  # noqa: E402
-from mixling.runtime import open_model, seal  # noqa: E402
+from mixling.runtime.onnx import open_model, seal  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
-from mixling.text import Distinct, LabelSet, NgramBranch, NgramMetadata, Words  # noqa: E402
+from mixling.text import Distinct, NgramBranch, NgramMetadata, Words  # noqa: E402
 
 TEXTS = ["a b a", "", "c", "the cat sat", "b a, c d e f"] * 3
 SEAL_LENGTH = 84

@@ -24,10 +24,11 @@ from mixling import (  # noqa: E402
     TextEncoder,
     build_model,
 )
+from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.mixers import TokenMLPConfig  # noqa: E402
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, Model  # noqa: E402
-from mixling.runtime import seal  # noqa: E402
+from mixling.runtime.onnx import seal  # noqa: E402
 from mixling.tasks import (  # noqa: E402
     ANSWER_ENDS,
     Classification,
@@ -35,7 +36,7 @@ from mixling.tasks import (  # noqa: E402
     Tagging,
     Task,
 )
-from mixling.text import LabelSet, MinHash, ReadingConfig, SimHash, train_vocabulary  # noqa: E402
+from mixling.text import MinHash, ReadingConfig, SimHash, train_vocabulary  # noqa: E402
 
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"
 WORDS = SENTENCE.split()

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file
 
 from mixling import ConfigError, DataError, ModelFileError, TextGenerator
+from mixling.artifacts import is_finished
 from mixling.config import merge, parse
 from mixling.data import OnBadRow
 from mixling.errors import Interrupted, TrainingError
-from mixling.runs import is_finished
 from mixling.seq2seq import (
     SEQ2SEQ_DEFAULTS,
     GenerationConfig,

@@ -13,7 +13,7 @@ def write_generator(folder: Path, *, seed: int, tasks: list[dict[str, Any]]) -> 
     """Write a run folder with random weights."""
     import torch
 
-    from mixling.runs import write_model
+    from mixling.artifacts import write_model
     from mixling.seq2seq import GenerationConfig, Shape, build_encoder_decoder, hypermixer
     from mixling.text import SubwordTokenizer
 

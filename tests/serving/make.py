@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from mixling import ModelConfig, TextConfig, build_model
+from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.mixers import TokenMLPConfig
 from mixling.models import BlockConfig, FeedForwardConfig
 from mixling.tasks import ANSWER_ENDS, task_type
-from mixling.text import LabelSet, MinHash, ReadingConfig, train_vocabulary
+from mixling.text import MinHash, ReadingConfig, train_vocabulary
 
 FOLDER = Path(__file__).parent / "models"
 SENTENCE = "play some music by the beatles what is the weather in paris tomorrow book a table for two"

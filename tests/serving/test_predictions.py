@@ -13,9 +13,9 @@ from starlette.routing import Match
 from starlette.testclient import TestClient
 
 from mixling import Predictor
+from mixling.answers import Method, conformal_scores
 from mixling.export import amend
 from mixling.serving import Service
-from mixling.text import Method, conformal_scores
 
 TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
 CONTEXT = "The beatles play in paris tomorrow. " * 30

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixling import DataError, ModelFileError, Prediction
+from mixling.answers import LabelSet
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
-from mixling.text import Encoded, LabelSet
+from mixling.text import Encoded
 
 SINGLE = Classification(LabelSet(("bad", "fair", "good"), "single"))
 MULTI = MultiLabel(LabelSet(("comedy", "drama", "war"), "multi"))

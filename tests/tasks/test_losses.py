@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mixling.answers import LabelSet
 from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging, Task
-from mixling.text import LabelSet
 
 SINGLE, TAGS = ("a", "b", "c"), ("O", "B-x", "I-x", "B-y", "I-y")
 COUNTS = {"single": np.array([6, 3, 0]), "multi": np.array([6, 3, 0]), "iob": np.array([90, 6, 0, 4, 1])}

@@ -30,11 +30,12 @@ from mixling import (
     TextRegressor,
     read_examples,
 )
+from mixling.answers import LabelSet
 from mixling.data import ColumnsConfig, OnBadRow
 from mixling.data.in_memory import checked_weights, numbered_rows
 from mixling.tasks import LossConfig, Regression, infer_task
 from mixling.tasks.regression import NumberReader, regression_report
-from mixling.text import Encoded, LabelSet
+from mixling.text import Encoded
 
 TASK = Regression(LabelSet(("value",), "number", {"mean": 10.0, "deviation": 4.0}))
 TINY = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mixling.answers import LabelSet
 from mixling.tasks import Tagging
-from mixling.text import Encoded, LabelSet
+from mixling.text import Encoded
 
 TASK = Tagging(Tagging.tags(["B-city", "B-time"]))
 NAMES = TASK.labels.names  # O, B-city, B-time, I-city, I-time

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from mixling.answers import LabelSet
 from mixling.tasks import NO_TARGET, Classification, MultiLabel, Regression, Tagging, Task
-from mixling.text import LabelSet
 from mixling.training.dataset_adapter import mean_loss
 
 RNG = np.random.default_rng(0)

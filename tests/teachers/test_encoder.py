@@ -12,11 +12,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from mixling import ConfigError, Dataset, Example, ModelFileError
-from mixling.runs import DistillConfig, check_distill
+from mixling.answers import LabelSet
+from mixling.runs.distillation import DistillConfig, check_distill
 from mixling.tasks import Classification, MultiLabel, Tagging
 from mixling.teachers import EncoderTeacher, SentenceEncoder
 from mixling.teachers import encoder as module
-from mixling.text import LabelSet, Text
+from mixling.text import Text
 
 transformers = pytest.importorskip("transformers")
 MakeModel = Callable[..., Path]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from mixling import DataError, ModelFileError, Predictor
+from mixling.answers import LabelSet
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.teachers import FunctionTeacher, collect_predictions
 from mixling.teachers.base import EnsembleTeacher, Teacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
-from mixling.text import LabelSet, Text
+from mixling.text import Text
 
 LABELS, TAGS = Classification(LabelSet(("a", "b", "c"), "single")), Tagging(LabelSet(("O", "B-x", "I-x"), "iob"))
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from mixling import DataError, Dataset, Example, ModelFileError
+from mixling.answers import LabelSet
 from mixling.data import ColumnsConfig
-from mixling.runs import DistillConfig, open_teacher
+from mixling.runs.distillation import DistillConfig, open_teacher
 from mixling.tasks import Classification, MultiLabel, Tagging
 from mixling.teachers import FineTuneConfig, Teacher, TransformerTeacher, fine_tune
 from mixling.teachers.transformer import is_transformer
-from mixling.text import LabelSet, Text
+from mixling.text import Text
 
 transformers = pytest.importorskip("transformers")
 MakeModel = Callable[..., Path]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling import ConfigError, ModelFileError, TextConfig, TextEncoder, Vocabulary
+from mixling.answers.questions import find_answer
 from mixling.text import SEPARATOR, MinHash, ReadingConfig, WindowEncoder, train_vocabulary
-from mixling.text.answers import find_answer
 from mixling.text.windows import EncodedWindows, subword_spans
 
 CONTEXT = "The Panthers  gave up just 308½ points, ranking 6th. Ivan's İstanbul; 他们失了308分。ชนะสี่ครั้ง end"

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from mixling import Dataset, Example, ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
+from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.mixers import MixerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
 from mixling.tasks import Classification, Tagging, Task
-from mixling.text import LabelSet, MinHash, Text, train_vocabulary
+from mixling.text import MinHash, Text, train_vocabulary
 from mixling.training import Augmenter, LabeledData, Trainer
 
 LABELS = ("down", "left", "up")

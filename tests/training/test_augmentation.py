@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from mixling import Dataset, Example, TextConfig, TextEncoder, TrainConfig
+from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.errors import ConfigError
-from mixling.runs import LABELS, MASKED_LM, resolve
+from mixling.runs.resolve import LABELS, MASKED_LM, resolve
 from mixling.tasks import Classification, Tagging, Task
-from mixling.text import LabelSet, MinHash, Text, train_vocabulary
+from mixling.text import MinHash, Text, train_vocabulary
 from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, LabeledData, augmentation
 from mixling.training.augmentation import MILD_AUGMENTATION
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from mixling import PRESETS, build_model
+from mixling.answers import LabelSet
 from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging
-from mixling.text import LabelSet
 from mixling.training.calibration import Calibration, fit_calibration, report_calibration
 
 ABC = LabelSet(("a", "b", "c"), "single")

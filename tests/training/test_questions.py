@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model
+from mixling.answers import Answers, Found
 from mixling.tasks import ANSWER_ENDS, LossConfig, QuestionAnswering
-from mixling.text import Answers, Found, ReadingConfig, train_vocabulary
+from mixling.text import ReadingConfig, train_vocabulary
 from mixling.training import OptimConfig, Trainer, WindowSet
 from mixling.training.questions import QuestionData, question_data
 

@@ -11,10 +11,11 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ConfigError, ModelConfig, Predictor, TextConfig, build_model
+from mixling.answers import LabelSet
+from mixling.artifacts import write_model
 from mixling.models import BlockConfig, FeedForwardConfig
-from mixling.runs import write_model
 from mixling.tasks import task_type
-from mixling.text import CharNgrams, LabelSet, MinHash, train_vocabulary
+from mixling.text import CharNgrams, MinHash, train_vocabulary
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'mixling[hf]'")
 
@@ -178,7 +179,7 @@ def test_a_run_becomes_a_model_and_a_model_file(task: str, projection: Any, run_
 
 def test_a_run_gives_the_numbers_of_its_own_network(run_folder: Any) -> None:
     """A regression's network predicts standardized numbers."""
-    from mixling.runs import load_model
+    from mixling.artifacts import load_model
 
     folder = run_folder("regression")
     model, features = mt.from_run(folder)

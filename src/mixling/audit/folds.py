@@ -18,8 +18,8 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
 from mixling.errors import DataError
-from mixling.runs.config import RunConfig
-from mixling.runs.spec import LABELS, resolve
+from mixling.runs.resolve.config import RunConfig
+from mixling.runs.resolve.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.native import load_native
-from mixling.runtime.onnx_file import read_metadata
-from mixling.runtime.session import Metadata, open_model
+from mixling.runtime.onnx.file import read_metadata
+from mixling.runtime.onnx.session import Metadata, open_model
 from mixling.storage import write_atomic, write_json
 from mixling.tasks.base import Task
 

@@ -18,8 +18,8 @@ from mixling.errors import ConfigError, DataError, near_miss
 from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
 
 if TYPE_CHECKING:
+    from mixling.answers.predictions import Prediction
     from mixling.runtime.predictor import Predictor
-    from mixling.text.predictions import Prediction
 
 TABLE_FORMATS = ("parquet", "jsonl", "csv")
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 16 << 20  # of Parquet, in memory until they are written

@@ -16,7 +16,7 @@ from mixling.cli.output import bad_rows_line
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
-    from mixling.cli.predict import PredictOptions
+    from mixling.cli.commands.predict import PredictOptions
 
 
 @dataclass(frozen=True, kw_only=True)

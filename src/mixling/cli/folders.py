@@ -24,7 +24,7 @@ def interruptible(folder: Path) -> Iterator[None]:
         with terminations():
             yield
     except KeyboardInterrupt as error:
-        from mixling.runs.resume import unfinished_run
+        from mixling.artifacts.resume import unfinished_run
 
         run = unfinished_run(folder)
         hint = "nothing was changed" if run is None else f"resume with: {run.command}"
@@ -61,8 +61,8 @@ def refuse_unfinished(model: str) -> None:
     Raises:
         ModelFileError: it is one; the message has the commands to finish the run or export its best model so far.
     """
-    from mixling.runs.artifact import TRAINING
-    from mixling.runs.resume import kind_of_run, unfinished_run
+    from mixling.artifacts.artifact import TRAINING
+    from mixling.artifacts.resume import kind_of_run, unfinished_run
     from mixling.runtime.quick import ONNX_FILE
 
     if not Path(model).is_dir() or (Path(model) / ONNX_FILE).exists() or (run := unfinished_run(model)) is None:
@@ -92,8 +92,8 @@ def refuse_old_run(folder: Path) -> None:
     Raises:
         ConfigError: the folder holds some; the message states what to do.
     """
-    from mixling.runs.files import RUN_FILE, WRITTEN, is_finished
-    from mixling.runs.resume import unfinished_run
+    from mixling.artifacts.files import RUN_FILE, WRITTEN, is_finished
+    from mixling.artifacts.resume import unfinished_run
 
     if not (folder / RUN_FILE).exists():
         if existing := [name for name in WRITTEN if (folder / name).exists()]:

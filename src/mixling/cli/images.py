@@ -22,10 +22,10 @@ from mixling.cli.training_options import TrainerOptions
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from mixling.answers.predictions import Prediction
     from mixling.data.readers.rows import OnBadRow
     from mixling.metrics.base import ClassificationMetrics
     from mixling.runs.run import Run
-    from mixling.text.predictions import Prediction
     from mixling.training.progress import TrainingProgress
     from mixling.vision.config import ImageRunConfig
 
@@ -45,7 +45,7 @@ def train_images(options: TrainerOptions, values: Mapping[str, Any], started: St
 
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
-        from mixling.runs.artifact import IMAGES
+        from mixling.artifacts.artifact import IMAGES
         from mixling.vision.config import IMAGE_RUNS
         from mixling.vision.run import fit_images
 

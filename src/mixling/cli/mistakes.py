@@ -15,8 +15,8 @@ from mixling.cli.command import OUTPUT
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mixling.audit.mistakes import Mistake, Slice
     from mixling.data.examples import Example
-    from mixling.runs.mistakes import Mistake, Slice
     from mixling.runtime.predictor import Predictor
 
 _COLUMNS = ["path", "line", "text", "target", "predicted", "severity", "words", "nearest"]
@@ -58,10 +58,10 @@ def report_mistakes(
         ConfigError: the model has no such answers.
         StorageError: the file cannot be written.
     """
+    from mixling.audit.mistakes import find_mistakes, slices
+    from mixling.audit.neighbors import training_or_reason
     from mixling.cli.predictions import open_output
     from mixling.metrics.robustness import format_columns
-    from mixling.runs.mistakes import find_mistakes, slices
-    from mixling.runs.neighbors import training_or_reason
 
     predictions = list(predictor.predict_stream(example.text for example in examples))
     if options.errors is not None:

@@ -18,11 +18,11 @@ def local_model(model: str) -> str:
     """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
 
     Raises:
-        UserError: see `mixling.runs.artifact.fetch_run`.
+        UserError: see `mixling.artifacts.artifact.fetch_run`.
     """
     if not model.startswith("hf:"):
         return model
-    from mixling.runs.artifact import fetch_run
+    from mixling.artifacts.artifact import fetch_run
 
     return str(fetch_run(model))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mixling.answers.predictions import Prediction
 from mixling.cli.output import put
 from mixling.data.csv_lines import cell_of, csv_line, json_of
 from mixling.errors import ConfigError, near_miss, printable
@@ -15,7 +16,6 @@ from mixling.storage import atomic_file
 from mixling.tasks.base import Task
 from mixling.tasks.presentation import DEFAULT_SHOWN, Shown, probable
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
 
 FORMATS = ("jsonl", "csv", "text")
 

@@ -16,11 +16,11 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
-    from mixling.runs.config import RunConfig
     from mixling.runs.parts import RunArguments
     from mixling.runs.pretrain import PretrainConfig
+    from mixling.runs.resolve.config import RunConfig
+    from mixling.runs.resolve.spec import Resolved, Spec
     from mixling.runs.run import Run
-    from mixling.runs.spec import Resolved, Spec
     from mixling.seq2seq.config import PairRunConfig
     from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
@@ -61,9 +61,9 @@ def session(
     Raises:
         ConfigError: an option is given with --resume, the folder is not free, or see `resolve` and `check`.
     """
-    from mixling.runs.config import read_record
     from mixling.runs.record import conclude, held
-    from mixling.runs.spec import resolve
+    from mixling.runs.resolve.config import read_record
+    from mixling.runs.resolve.spec import resolve
     from mixling.training.distributed import distributed_context
     from mixling.training.progress import TrainingProgress
 
@@ -123,9 +123,9 @@ def train_labels(
     out = options.out
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
-        from mixling.runs.artifact import TRAINING
+        from mixling.artifacts.artifact import TRAINING
         from mixling.runs.data import read_data
-        from mixling.runs.spec import LABELS
+        from mixling.runs.resolve.spec import LABELS
         from mixling.runs.training import fit
         from mixling.tasks import task_type
 
@@ -157,7 +157,7 @@ def _report_labels(
     run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch, baseline: str
 ) -> None:
     """Print the metrics to standard output, and the closing panel to standard error."""
-    from mixling.runs.seen_rows import describe_seen
+    from mixling.artifacts.seen_rows import describe_seen
     from mixling.tasks import task_type
 
     put(f"validation: {run.metrics.summary()}\n")
@@ -213,7 +213,7 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
 
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
-        from mixling.runs.artifact import TEXT_TO_TEXT
+        from mixling.artifacts.artifact import TEXT_TO_TEXT
         from mixling.seq2seq.config import PAIRS
         from mixling.seq2seq.run import fit_pairs
 

@@ -213,7 +213,7 @@ class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
     """The options that `train` and `distill` share."""
 
     def values(self) -> dict[str, Any]:
-        """Return the options in the layout of `RunConfig`, for `mixling.runs.spec.resolve`; None: not given."""
+        """Return the options in the layout of `RunConfig`, for `mixling.runs.resolve.spec.resolve`; None: not given."""
         return {
             **self.data_values(),
             "init": {"vectors": self.init_embeddings},

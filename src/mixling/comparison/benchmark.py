@@ -17,10 +17,10 @@ from mixling.comparison.speed import Answerer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, TrainingError, near_miss
-from mixling.runs.config import RunConfig
+from mixling.runs.resolve.config import RunConfig
+from mixling.runs.resolve.spec import Resolved
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
-from mixling.runs.spec import Resolved
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE

@@ -14,7 +14,7 @@ from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
 from mixling.models.model import ModelConfig, count_parameters
 from mixling.models.presets import PRESETS, model_config
-from mixling.runs.config import RunConfig
+from mixling.runs.resolve.config import RunConfig
 from mixling.training.initialization import check_projection
 
 ALWAYS = ("pnlp-mixer-x-small",)  # beside the default

@@ -25,10 +25,10 @@ from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import describe_unseen, few_per_label, report_duplicates, split_validation
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
-from mixling.runs.config import RunConfig
 from mixling.runs.data import check_split, load_rows, split_rows
 from mixling.runs.initialization import init_texts
-from mixling.runs.spec import Resolved
+from mixling.runs.resolve.config import RunConfig
+from mixling.runs.resolve.spec import Resolved
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.teachers.encoder import SentenceEncoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mixling.answers.spans import Span
 from mixling.data.cells import read_cell
-from mixling.text.spans import Span
 from mixling.text.words import word_spans
 
 SPAN_COLUMNS = ("spans", "entities", "ents", "annotations", "annotation", "label", "labels")

@@ -19,9 +19,9 @@ from typing import Any, Literal, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.questions import Answers
 from mixling.data.examples import Example, ExampleBlock, Target
 from mixling.errors import DataError, StorageError
-from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 RowIndices = range | npt.NDArray[np.int64]

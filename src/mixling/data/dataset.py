@@ -10,9 +10,9 @@ from typing import Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.questions import Answers
 from mixling.data.columns import ExampleColumns, RowIndices, Schema, hash_of, utf8
 from mixling.data.examples import Example, ExampleBlock, Target
-from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 _T = TypeVar("_T")

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mixling.answers.questions import Answers
 from mixling.data.config import ColumnsConfig
 from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.text.answers import Answers
 from mixling.text.encoder import Text
 
 Target = str | tuple[str, ...] | float | None

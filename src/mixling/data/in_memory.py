@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mixling.answers.labels import LABEL_TYPES
 from mixling.data.cells import read_cell
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
@@ -28,7 +29,6 @@ from mixling.data.values import (
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
 from mixling.text.encoder import Text
-from mixling.text.labels import LABEL_TYPES
 
 LabeledTexts = tuple[list[Any], list[Target]]
 """Texts, and their targets."""

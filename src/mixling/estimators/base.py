@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
+from mixling.artifacts.files import run_files
 from mixling.config import merge
 from mixling.data.dataset import Dataset
 from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, store_rows, unlabeled_texts
@@ -18,9 +19,8 @@ from mixling.data.label_remarks import label_remarks
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
 from mixling.hub import on_hub
-from mixling.runs.config import RunConfig
-from mixling.runs.files import run_files
-from mixling.runs.spec import LABELS, resolve
+from mixling.runs.resolve.config import RunConfig
+from mixling.runs.resolve.spec import LABELS, resolve
 from mixling.runs.training import fit
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.predictor import Predictor

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from mixling.answers.predictions import Prediction
 from mixling.data.examples import names_of
 from mixling.data.in_memory import listed, score_weights, tagged_rows, unpacked
 from mixling.errors import DataError
 from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.tasks.tagging import Tagging
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
 
 
 class TokenClassifier(Estimator):

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import not_finite
 from mixling.arrays import Float64
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.explain.explanation import Explanation, WordEffect
@@ -17,7 +18,6 @@ from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Encoded, Text, fit_pair
-from mixling.text.labels import not_finite
 from mixling.text.long_texts import TextWindow
 from mixling.text.words import word_spans
 

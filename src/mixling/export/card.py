@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mixling.answers.labels import LabelSet
 from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures, weakest_labels
 from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
 from mixling.metrics.base import titled
 from mixling.tasks.base import Task
-from mixling.text.labels import LabelSet
 
 
 def model_card(

@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mixling.answers.labels import LabelSet
 from mixling.errors import UserError
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
@@ -30,11 +31,10 @@ from mixling.export.write import write_graph
 from mixling.installation import install_command
 from mixling.models.heads import TokenHead
 from mixling.models.model import Model, count_parameters
-from mixling.runtime.extra_arrays import BRANCH, TRANSITIONS
-from mixling.runtime.onnx_file import OPSET, seal
-from mixling.runtime.session import MODEL_FORMAT, Metadata
+from mixling.runtime.onnx.extra_arrays import BRANCH, TRANSITIONS
+from mixling.runtime.onnx.file import OPSET, seal
+from mixling.runtime.onnx.session import MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
-from mixling.text.labels import LabelSet
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig

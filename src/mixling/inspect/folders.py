@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mixling.artifacts.artifact import load_object, read_artifact
+from mixling.artifacts.weights import load_model
 from mixling.data.batches import Batch, collate
 from mixling.inspect.weights import Inspected, of_model
-from mixling.runs.artifact import load_object, read_artifact
 from mixling.runs.pretrained import load_pretraining
-from mixling.runs.weights import load_model
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.table import SPECIAL
 

@@ -4,7 +4,7 @@
 
 log Z is the logarithm of the sum over all C^W sequences, computed from left to right: O(W C^2) (Lafferty, McCallum and
 Pereira, ICML 2001). Decided beyond the paper: Z includes the sequences that IOB2 excludes, whose transitions become
-improbable in training, and which `mixling.text.tag_sequences` excludes in predictions.
+improbable in training, and which `mixling.answers.tag_sequences` excludes in predictions.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixling.answers.conformal import ConformalSets
+from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
-from mixling.text.conformal import ConformalSets
-from mixling.text.labels import LabelSet, iob_spans
 
 
 def classification_report(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mixling.answers.questions import Answers, Found
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics
-from mixling.text.answers import Answers, Found
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

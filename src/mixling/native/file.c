@@ -7,7 +7,7 @@
 
 #include "mixling.h"
 
-/* The last metadata entry: field 14 of 82 bytes, key of 14 and value of 64 (see mixling/runtime/onnx_file.py). */
+/* The last metadata entry: field 14 of 82 bytes, key of 14 and value of 64 (see mixling/runtime/onnx/file.py). */
 static const char SEAL[] = "\x72\x52\x0a\x0emixling_sha256\x12\x40";
 enum { SEAL_SIZE = sizeof SEAL - 1, SEAL_LENGTH = SEAL_SIZE + 64, MAX_FIELDS = 500000 };
 

@@ -1,4 +1,4 @@
-/* Tags of words: the most probable IOB2 sequence and its probabilities, as mixling/text/tag_sequences.py. */
+/* Tags of words: the most probable IOB2 sequence and its probabilities, as mixling/answers/tag_sequences.py. */
 
 #include <math.h>
 #include <stdlib.h>

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.answers.conformal import ConformalSets, Method, fit_conformal
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.export.onnx import amend
@@ -23,13 +24,12 @@ from mixling.metrics.abstention import Abstention, choose_abstention, risk_cover
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.models.model import Model
-from mixling.runs.ngram_data import LinearData
-from mixling.runs.ngrams import Fitted, budget, fit_ngrams
+from mixling.ngrams.choose import Fitted, budget, fit_ngrams
+from mixling.ngrams.data import LinearData
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.predictor import Predictor
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
-from mixling.text.conformal import ConformalSets, Method, fit_conformal
 from mixling.text.encoder import Text
 from mixling.training.calibration import Calibration, CalibrationReport, fit_calibration, report_calibration
 from mixling.training.callbacks import Log

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mixling.answers.conformal import min_examples
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_blocks
@@ -18,10 +19,9 @@ from mixling.data.splits import check_labels, describe_unseen, report_duplicates
 from mixling.data.unlabeled import read_unlabeled
 from mixling.data.values import words_with_blanks
 from mixling.errors import ConfigError, DataError, shown
-from mixling.runs.config import RunConfig
 from mixling.runs.replay import with_replay
+from mixling.runs.resolve.config import RunConfig
 from mixling.tasks import task_type
-from mixling.text.conformal import min_examples
 from mixling.text.encoder import Text
 
 

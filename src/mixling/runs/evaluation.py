@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import Example, names_of
@@ -21,7 +22,6 @@ from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
-from mixling.runs.files import RUN_FILE, read_run
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.windows import TooLong, too_long_for
 from mixling.text.noise import NoiseLevel, noisy_texts

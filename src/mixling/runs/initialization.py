@@ -9,7 +9,7 @@ from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import DataError
-from mixling.runs.config import RunConfig
+from mixling.runs.resolve.config import RunConfig
 from mixling.runs.shared import Shared
 from mixling.tasks import task_type
 from mixling.text.encoder import Text

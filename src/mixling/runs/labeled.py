@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.artifacts.files import CONFUSION_FILE, DESCRIPTIONS
+from mixling.artifacts.seen_rows import count_seen, read_seen, write_seen
+from mixling.artifacts.unfinished import write_setup
 from mixling.data.batches import TextSet
 from mixling.data.splits import unseen
 from mixling.export.card import model_card
@@ -21,20 +24,17 @@ from mixling.export.plots import plot_confusion
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.ngrams.cross_fitting import OutOfFold, Predict, predict_out_of_fold
+from mixling.ngrams.data import LinearData, TeacherLabels
 from mixling.runs.adjustments import Adjustments
-from mixling.runs.config import RunConfig
-from mixling.runs.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.runs.data import read_out_of_scope
-from mixling.runs.files import CONFUSION_FILE, DESCRIPTIONS
 from mixling.runs.labeled_data import LabeledExamples, training_data
-from mixling.runs.ngram_data import LinearData, TeacherLabels
 from mixling.runs.parts import Parts, Stage
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.refit import with_validation, without_unseen
 from mixling.runs.replay import load_head, replayed_run
-from mixling.runs.seen_rows import count_seen, read_seen, write_seen
+from mixling.runs.resolve.config import RunConfig
 from mixling.runs.shared import Shared
-from mixling.runs.unfinished import write_setup
 from mixling.runs.validation import Outputs
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE

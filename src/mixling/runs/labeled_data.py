@@ -8,26 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import Targets
+from mixling.artifacts.files import TEACHER_FOLDER
+from mixling.artifacts.replacement import link_folder
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.metrics.base import Metrics
-from mixling.runs.config import RunConfig
-from mixling.runs.cross_fitting import choose_folds
+from mixling.ngrams.cross_fitting import choose_folds
 from mixling.runs.data import check_abstention_data, hold_out, log_truncated
-from mixling.runs.distill import DistillationData, Member, make_distillation_data
-from mixling.runs.files import TEACHER_FOLDER
+from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data
+from mixling.runs.distillation.teacher import SELF, check_distill
 from mixling.runs.initialization import make_vectors
 from mixling.runs.parts import Stage
-from mixling.runs.replacement import link_folder
+from mixling.runs.resolve.config import RunConfig
 from mixling.runs.run import Run
 from mixling.runs.shared import Shared
-from mixling.runs.teacher import SELF, check_distill
 from mixling.runs.validation import LabeledValidation, QuestionValidation, Validation
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder
-from mixling.text.labels import Targets
 from mixling.text.vectors import WordVectors
 from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
 from mixling.training.callbacks import Log

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mixling.artifacts.files import CURVES_FILE
 from mixling.errors import MissingPackage
 from mixling.export.plots import training_curves
-from mixling.runs.files import CURVES_FILE
 from mixling.training.callbacks import Callback
 from mixling.training.files import HISTORY
 

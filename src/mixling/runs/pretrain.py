@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
+from mixling.artifacts.artifact import PRETRAINING, Artifact
+from mixling.artifacts.files import CONFIG_FILE, read_config
 from mixling.config import Config
 from mixling.data.documents import WordReader
 from mixling.data.prepared import CorpusConfig, Prepared, check_length, sample_documents
@@ -14,8 +16,6 @@ from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.artifact import PRETRAINING, Artifact
-from mixling.runs.files import CONFIG_FILE, read_config
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, execute
@@ -57,7 +57,7 @@ def pretrain(config: PretrainConfig, **arguments: Unpack[RunArguments]) -> Run[d
     other file.
 
     Args:
-        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        config: resolved (`mixling.runs.resolve.spec`); to resume a run, the configuration of its record.
         folder, resume, distributed, callback, log: as for `fit`.
 
     Returns:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, cast
 
 from torch import Tensor
 
+from mixling.artifacts.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
+from mixling.artifacts.files import read_run
+from mixling.artifacts.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.documents import WordReader
@@ -15,9 +18,6 @@ from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.runs.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
-from mixling.runs.files import read_run
-from mixling.runs.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary

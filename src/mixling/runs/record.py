@@ -8,12 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mixling.config import Config
-from mixling.data.documents import DocumentReader
-from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
-from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
-from mixling.runs.config import run_provenance
-from mixling.runs.files import (
+from mixling.artifacts.files import (
     CORPUS_FOLDER,
     NEXT,
     REFIT_FOLDER,
@@ -23,7 +18,12 @@ from mixling.runs.files import (
     folder_to_resume,
     is_complete,
 )
-from mixling.runs.replacement import commit, complete, holds_model
+from mixling.artifacts.replacement import commit, complete, holds_model
+from mixling.config import Config
+from mixling.data.documents import DocumentReader
+from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
+from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
+from mixling.runs.resolve.config import run_provenance
 from mixling.storage import locked, refuse_linked_folders, remove, remove_leftovers, write_sealed
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT

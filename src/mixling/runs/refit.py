@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from mixling.answers.labels import Targets
+from mixling.artifacts.files import REFIT_FOLDER
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
-from mixling.runs.files import REFIT_FOLDER
 from mixling.runs.parts import Parts
 from mixling.tasks.base import Task
-from mixling.text.labels import Targets
 from mixling.training.callbacks import Callback, Log
 from mixling.training.dataset_adapter import LabeledData, TrainingData
 from mixling.training.distributed import DistributedContext

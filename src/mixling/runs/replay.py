@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mixling.answers.labels import LabelSet
+from mixling.artifacts.artifact import TRAINING, Artifact, read_artifact
+from mixling.artifacts.files import RUN_FILE, read_run
+from mixling.artifacts.weights import read_weights
 from mixling.config import parse
 from mixling.data.dataset import Dataset
 from mixling.data.examples import names_of
 from mixling.data.splits import few_per_label
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.models.model import Model
-from mixling.runs.artifact import TRAINING, Artifact, read_artifact
-from mixling.runs.config import InitConfig, RunConfig
-from mixling.runs.files import RUN_FILE, read_run
-from mixling.runs.weights import read_weights
+from mixling.runs.resolve.config import InitConfig, RunConfig
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
 
 _LEAST = 50  # examples of each label
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack
 
+from mixling.artifacts.artifact import KINDS, resume_command
+from mixling.artifacts.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
+from mixling.artifacts.weights import write_model
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.export.plots import training_curves
-from mixling.runs.artifact import KINDS, resume_command
-from mixling.runs.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.runs.refit import refit
-from mixling.runs.weights import write_model
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
@@ -69,7 +69,7 @@ def execute(
     """Begin or resume a run in a folder, train, save, evaluate and finish it.
 
     Args:
-        kind: a key of `mixling.runs.artifact.KINDS`.
+        kind: a key of `mixling.artifacts.artifact.KINDS`.
         config: resolved; to resume a run, the configuration of its record.
         prepare: makes the parts.
 

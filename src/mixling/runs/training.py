@@ -8,14 +8,14 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
+from mixling.artifacts.artifact import TRAINING
 from mixling.data.dataset import Dataset
 from mixling.metrics.base import Metrics
 from mixling.runs.adjustments import check_abstention
-from mixling.runs.artifact import TRAINING
-from mixling.runs.config import RunConfig
 from mixling.runs.labeled import LabeledParts
 from mixling.runs.labeled_data import prepare_examples
 from mixling.runs.parts import RunArguments, Stage
+from mixling.runs.resolve.config import RunConfig
 from mixling.runs.run import Run, execute
 from mixling.runs.shared import Shared
 from mixling.teachers.base import Teacher
@@ -38,7 +38,7 @@ def fit(
     """Train, choose the best epoch on validation data, export, evaluate the exported model, and write the run folder.
 
     Args:
-        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        config: resolved (`mixling.runs.resolve.spec`); to resume a run, the configuration of its record.
         weights: one for each training example.
         teacher, unlabeled: for distillation, see `make_distillation_data`; by default those that the configuration
             names.

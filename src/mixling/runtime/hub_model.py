@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mixling.errors import ModelFileError
 from mixling.hub import discard, fetch_file
-from mixling.runtime.onnx_file import is_intact
+from mixling.runtime.onnx.file import is_intact
 from mixling.runtime.quick import ONNX_FILE
 
 

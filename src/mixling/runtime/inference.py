@@ -14,12 +14,12 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     import numpy as np
     import numpy.typing as npt
 
+    from mixling.answers.decoding import LabelDecoder
+    from mixling.answers.questions import Found
     from mixling.arrays import Float32
     from mixling.runtime.native import NativeEngine
-    from mixling.runtime.network import Network
+    from mixling.runtime.onnx.network import Network
     from mixling.tasks.base import Task
-    from mixling.text.answers import Found
-    from mixling.text.decoding import LabelDecoder
     from mixling.text.encoder import Encoded, Text, TextEncoder
 
 
@@ -73,7 +73,7 @@ class Inference:
     def network(self) -> Network:
         """The model with all that it has, for ONNX Runtime and every kind of text."""
         if self._network is None:
-            from mixling.runtime.network import ENCODING
+            from mixling.runtime.onnx.network import ENCODING
 
             with ENCODING:
                 if self._network is None:
@@ -81,8 +81,8 @@ class Inference:
         return self._network
 
     def _open(self, path: str | Path | bytes, encoder: TextEncoder | None) -> Network:
-        from mixling.runtime.network import Network
-        from mixling.runtime.session import open_model, set_threshold
+        from mixling.runtime.onnx.network import Network
+        from mixling.runtime.onnx.session import open_model, set_threshold
 
         if (quick := self._quick) is None:
             model = open_model(path, num_threads=self._num_threads)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 
+from mixling.answers.decoding import parts_of_json
+from mixling.answers.predictions import Prediction
 from mixling.errors import ConfigError, shown
 from mixling.lazy import TYPE_CHECKING
-from mixling.text.decoding import parts_of_json
-from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from mixling.answers.questions import Found
     from mixling.native._core import Model
-    from mixling.text.answers import Found
     from mixling.text.encoder import Text
 
 VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
@@ -125,7 +125,7 @@ class NativeEngine:
             self._json = parts_of_json(self.labels)
         lines = self._model.lines(texts, to_end, *self._json)
         if lines is None:
-            from mixling.text.labels import not_finite
+            from mixling.answers.labels import not_finite
 
             raise not_finite()
         return lines
@@ -152,8 +152,8 @@ class NativeEngine:
         Raises:
             ModelFileError: a logit is not finite.
         """
-        from mixling.text.answers import Found
-        from mixling.text.labels import not_finite
+        from mixling.answers.labels import not_finite
+        from mixling.answers.questions import Found
 
         flags, start, end, margin, probability, no_answer = self._model.answer(pair)
         if math.isnan(probability):

@@ -18,15 +18,15 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     import numpy as np
     import numpy.typing as npt
 
+    from mixling.answers.labels import LabelSet
+    from mixling.answers.predictions import Prediction
     from mixling.arrays import Float32
     from mixling.explain.explanation import Explanation
-    from mixling.runtime.session import Metadata, OpenModel
+    from mixling.runtime.onnx.session import Metadata, OpenModel
     from mixling.tasks.base import Task
     from mixling.text.config import TextConfig
     from mixling.text.encoder import Encoded, Text, TextEncoder
-    from mixling.text.labels import LabelSet
     from mixling.text.long_texts import TextWindow
-    from mixling.text.predictions import Prediction
 
 _QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 _SHOWN_LABELS = 5  # by `repr`
@@ -359,7 +359,7 @@ class Predictor:
 
     def _answers(self, pairs: Sequence[Text], batch_size: int) -> list[Prediction]:
         """Return the answers to questions; a long context is read in several windows."""
-        from mixling.text.predictions import Prediction
+        from mixling.answers.predictions import Prediction
 
         found = self._inference.find_answers(pairs, batch_size)
         assert self.metadata.reading is not None

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import stat
 
+from mixling.answers.decoding import LabelDecoder
 from mixling.lazy import TYPE_CHECKING
 from mixling.runtime.native import ENGINES, VARIABLE, load_native
-from mixling.text.decoding import LabelDecoder
 
 if TYPE_CHECKING:
     from pathlib import Path

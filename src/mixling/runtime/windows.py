@@ -11,11 +11,11 @@ import numpy.typing as npt
 from mixling.errors import ConfigError, DataError, near_miss
 
 if TYPE_CHECKING:
+    from mixling.answers.predictions import Read
     from mixling.arrays import Float32
     from mixling.tasks.base import Task
     from mixling.text.encoder import Text, TextEncoder
     from mixling.text.long_texts import TextWindow, TextWindows
-    from mixling.text.predictions import Read
 
 TOO_LONG = ("windows", "truncate", "error")
 _TOGETHER = 256  # windows in memory at a time

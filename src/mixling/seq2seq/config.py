@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from mixling.artifacts.artifact import TEXT_TO_TEXT, read_artifact
 from mixling.config import Config, merge
 from mixling.data.prepared import CorpusConfig
 from mixling.errors import ConfigError
-from mixling.runs.artifact import TEXT_TO_TEXT, read_artifact
-from mixling.runs.recipes import Recipe
-from mixling.runs.spec import Spec
+from mixling.runs.resolve.recipes import Recipe
+from mixling.runs.resolve.spec import Spec
 from mixling.seq2seq.generation import GenerationConfig
 from mixling.seq2seq.mixture import MixingConfig
 from mixling.seq2seq.model import EncoderDecoderConfig

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mixling.answers.labels import not_finite
+from mixling.artifacts.artifact import TEXT_TO_TEXT, Artifact, read_artifact
 from mixling.data.batches import length_batches
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.runs.artifact import TEXT_TO_TEXT, Artifact, read_artifact
 from mixling.seq2seq.batches import SubwordIds, pad_sources
 from mixling.seq2seq.config import PairTaskConfig
 from mixling.seq2seq.generation import GenerationConfig, generate
 from mixling.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.seq2seq.templates import find_template
-from mixling.text.labels import not_finite
 from mixling.text.subwords import SubwordTokenizer
 
 HINT = "`mixling train --task text2text` makes one that generates text"

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from mixling.answers.questions import Answers
 from mixling.errors import DataError, MissingPackage
 from mixling.installation import install_command
 from mixling.metrics.base import Metrics
 from mixling.metrics.squad import score_answer
 from mixling.seq2seq.pair import Pair
 from mixling.seq2seq.templates import HIGHEST, Metric, Template, find_template
-from mixling.text.answers import Answers
 
 
 @dataclass(frozen=True)

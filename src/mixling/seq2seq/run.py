@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from mixling.artifacts.artifact import TEXT_TO_TEXT, read_artifact
+from mixling.artifacts.weights import load_weights, read_weights
 from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
-from mixling.runs.artifact import TEXT_TO_TEXT, read_artifact
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, execute
-from mixling.runs.weights import load_weights, read_weights
 from mixling.seq2seq.config import SPANS, PairRunConfig
 from mixling.seq2seq.evaluation import evaluate_task
 from mixling.seq2seq.generator import HINT, TextGenerator, read_coder
@@ -37,7 +37,7 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
     """Train an encoder-decoder and write its folder.
 
     Args:
-        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        config: resolved (`mixling.runs.resolve.spec`); to resume a run, the configuration of its record.
         options: as of `fit`; to resume a run, pairs are read again, unlabeled text is not.
 
     Returns:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from mixling.answers.predictions import Prediction
+from mixling.answers.spans import Answer, Span
 from mixling.errors import shown
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
-from mixling.text.spans import Answer, Span
 
 
 class WrongAnswer(Exception):

@@ -16,14 +16,14 @@ from email.message import Message
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from mixling.answers.labels import LabelSet
+from mixling.answers.predictions import Prediction
 from mixling.errors import ConfigError, DataError, UserError, near_miss, shown
 from mixling.serving.answers import WrongAnswer, parse_answer, read_models, read_predictions
 from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
 
 REQUEST_HEADER = "Mixling-Request"  # an answer repeats its value
 _TRIES = 6

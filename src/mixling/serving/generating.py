@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from mixling.artifacts.artifact import TEXT_TO_TEXT, kind_of_model
 from mixling.errors import DataError, MissingPackage, near_miss
 from mixling.installation import install_command
-from mixling.runs.artifact import TEXT_TO_TEXT, kind_of_model
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
 from mixling.serving.schemas import WHOLE, RequestType, input_fields, optional, request_model

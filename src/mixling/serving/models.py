@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import DataError, UserError
-from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.generating import LoadedGenerator, generates_text, open_generator

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.responses import Response
 from starlette.types import Scope
 
+from mixling.answers.predictions import Prediction, most_probable
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.generating import LoadedGenerator
 from mixling.serving.models import AnyLoaded, Loaded, ModelStore
@@ -15,7 +16,6 @@ from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, Options
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction, most_probable
 
 if TYPE_CHECKING:
     from mixling.serving.app import Handler, Service

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import TypeVar
 
+from mixling.answers.predictions import Prediction
 from mixling.runtime.predictor import Predictor
 from mixling.serving.problems import Problem, overloaded
 from mixling.text.encoder import Text
-from mixling.text.predictions import Prediction
 
 LOOP_TEXTS = 64
 LOOP_CHARS = 16_384

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixling.artifacts.artifact import fetch_run
+from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import ConfigError
 from mixling.hub import fetch_folder, on_hub
-from mixling.runs.artifact import fetch_run
-from mixling.runs.files import CONFIG_FILE
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
 

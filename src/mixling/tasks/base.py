@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.decoding import softmax
+from mixling.answers.labels import LabelSet, Targets, not_finite
+from mixling.answers.predictions import Prediction
 from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, Target, names_of
 from mixling.errors import ConfigError
@@ -22,16 +25,13 @@ from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks.baselines import Baselines
 from mixling.tasks.objective import LossConfig, Objective
 from mixling.tasks.presentation import Presentation
-from mixling.text.decoding import softmax
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, Targets, not_finite
-from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mixling.answers.conformal import ConformalSets
     from mixling.tasks.sample import Sample
-    from mixling.text.conformal import ConformalSets
 
 _Floats = npt.NDArray[np.floating]
 

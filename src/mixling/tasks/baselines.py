@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet
+from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.examples import Target
 from mixling.metrics.base import Score
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
 
 
 @dataclass(frozen=True)

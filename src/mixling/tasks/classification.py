@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.decoding import LabelDecoder
+from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.cells import read_cell
 from mixling.data.character_spans import is_spans
@@ -24,15 +26,13 @@ from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
-from mixling.text.decoding import LabelDecoder
 from mixling.text.encoder import Encoded, Text
-from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from mixling.answers.predictions import Read
     from mixling.models.model import Output
-    from mixling.text.predictions import Read
 
 
 class LabelReader(TextReader):

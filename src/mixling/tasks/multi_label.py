@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet, not_finite
+from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.cells import read_cell
 from mixling.data.character_spans import is_spans
@@ -29,8 +31,6 @@ from mixling.tasks.classification import LabelReader, fit_logistic
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, not_finite
-from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.predictions import JSON_DIGITS, Prediction, most_probable
 from mixling.errors import ConfigError, printable
 from mixling.metrics.base import Metrics
-from mixling.text.predictions import JSON_DIGITS, Prediction, most_probable
 
 if TYPE_CHECKING:
-    from mixling.text.predictions import Read
+    from mixling.answers.predictions import Read
 
 
 _SHOWN = 5  # labels with their probabilities, on a terminal

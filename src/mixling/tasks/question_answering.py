@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet
+from mixling.answers.predictions import Prediction
 from mixling.data.cells import read_cell
 from mixling.data.config import ColumnsConfig
 from mixling.data.dataset import Dataset
@@ -21,8 +23,6 @@ from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
 from mixling.tasks.base import Choice, Task
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
 from mixling.text.words import split_words, word_spans
 
 if TYPE_CHECKING:

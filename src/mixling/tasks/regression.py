@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet, Targets, not_finite
+from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, TextReader
@@ -23,8 +25,6 @@ from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, Targets, not_finite
-from mixling.text.predictions import Prediction
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet, Targets, iob_spans, not_finite
+from mixling.answers.predictions import Prediction
+from mixling.answers.spans import Span
+from mixling.answers.tag_sequences import TagSequences
 from mixling.data.character_spans import is_spans, span_column
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
@@ -22,10 +26,6 @@ from mixling.tasks.base import Task
 from mixling.tasks.objective import NO_TARGET
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
-from mixling.text.labels import LabelSet, Targets, iob_spans, not_finite
-from mixling.text.predictions import Prediction
-from mixling.text.spans import Span
-from mixling.text.tag_sequences import TagSequences
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.labels import LabelSet
 from mixling.errors import DataError
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 
 Probabilities = npt.NDArray[np.floating] | None
 """Probabilities of a text, (C,), or of its words, (words, C); None without a prediction.

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from mixling.answers.labels import LabelSet
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 
 _CHUNK = 1024  # texts per file
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 
+from mixling.answers.labels import LabelSet
 from mixling.errors import DataError, ModelFileError, UserError
 from mixling.hub import split_revision
 from mixling.installation import install_command
@@ -21,7 +22,6 @@ from mixling.layers.precision import has_bfloat16
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher, label_columns
 from mixling.text.encoder import Text
-from mixling.text.labels import LabelSet
 
 _BATCHES = {"cpu": 32, "cuda": 256}  # texts per pass; a GPU needs more of them to be busy
 

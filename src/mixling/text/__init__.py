@@ -3,10 +3,7 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.text.answers import Answers, Found
     from mixling.text.clean import normalize
-    from mixling.text.conformal import Method, conformal_scores, fit_conformal
-    from mixling.text.decoding import softmax
     from mixling.text.encoder import Encoded, Text, train_vocabulary
     from mixling.text.fingerprint import (
         AveragedEmbedding,
@@ -20,14 +17,12 @@ if TYPE_CHECKING:
         Ternary,
         Tsp,
     )
-    from mixling.text.labels import LabelSet
     from mixling.text.ngram_branch import NgramBranch, NgramMetadata
     from mixling.text.ngrams import Distinct, Words, pair_hashes
     from mixling.text.noise import NOISES, NoiseLevel, WordNumbers, blend, blendable, mixed_noise, noisy_texts
     from mixling.text.splitting import StringSplitter
     from mixling.text.subwords import SubwordTokenizer
     from mixling.text.table import FIRST, SEPARATOR
-    from mixling.text.tag_sequences import TagSequences
     from mixling.text.tsp import tsp_features
     from mixling.text.unicode import tables
     from mixling.text.vectors import VectorConfig, WordVectors, train_vectors

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mixling.answers.labels import Targets
 from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
 from mixling.errors import TrainingError
 from mixling.models.heads import TokenHead
@@ -20,7 +21,6 @@ from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.tasks.objective import Objective
 from mixling.text.encoder import TextEncoder
-from mixling.text.labels import Targets
 from mixling.training.augmentation import Augmenter, BatchPart
 from mixling.training.long_texts import LongTexts, find_long_texts
 from mixling.training.memory import Heap

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mixling.answers.questions import Answers, Found, find_answer
 from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
 from mixling.data.dataset import Dataset
 from mixling.errors import TrainingError
 from mixling.metrics.squad import answer_report, choose_threshold
 from mixling.models.model import Model
 from mixling.tasks.base import Task
-from mixling.text.answers import Answers, Found, find_answer
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
 from mixling.text.windows import EncodedWindows, ReadingConfig, WindowEncoder

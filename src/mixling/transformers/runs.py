@@ -7,13 +7,13 @@ from typing import Any, Literal, cast
 
 import torch
 
+from mixling.answers.labels import LabelSet
+from mixling.artifacts.weights import load_model
 from mixling.errors import ConfigError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import build_model
-from mixling.runs.weights import load_model
 from mixling.storage import write_atomic
 from mixling.tasks import task_type
-from mixling.text.labels import LabelSet
 from mixling.transformers.features import MixlingFeatureExtractor
 from mixling.transformers.modeling import (
     MixlingConfig,

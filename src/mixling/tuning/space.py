@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from mixling.config import Config, parse, read_toml
 from mixling.errors import ConfigError
-from mixling.runs.config import RunConfig
+from mixling.runs.resolve.config import RunConfig
 from mixling.tasks import task_type
 
 Value = bool | int | float | str

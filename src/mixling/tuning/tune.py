@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import Field
 
+from mixling.artifacts.files import RUN_FILE, folder_to_resume
 from mixling.config import Config, nested, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
 from mixling.metrics.base import Metrics
-from mixling.runs.config import RunConfig, resumed_config
-from mixling.runs.files import RUN_FILE, folder_to_resume
+from mixling.runs.resolve.config import RunConfig, resumed_config
 from mixling.runs.run import Run
 from mixling.runs.training import fit
 from mixling.storage import read_json, write_sealed

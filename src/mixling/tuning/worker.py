@@ -104,8 +104,8 @@ def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
 
 
 def _work(connection: Connection, config: dict[str, Any]) -> None:
-    from mixling.runs.config import RunConfig
     from mixling.runs.data import read_data
+    from mixling.runs.resolve.config import RunConfig
 
     data = None
     while (job := connection.recv()) is not None:
@@ -135,8 +135,8 @@ def _failure(folder: Path, message: str, text: str) -> Failed:
 
 def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tuple[float, float]:
     """Train a trial, or continue it, or read its result if it was already finished."""
-    from mixling.runs.config import RunConfig, resumed_config
-    from mixling.runs.files import RUN_FILE, read_metrics
+    from mixling.artifacts.files import RUN_FILE, read_metrics
+    from mixling.runs.resolve.config import RunConfig, resumed_config
     from mixling.runs.training import fit
     from mixling.tasks import task_type
     from mixling.training.files import CHECKPOINT

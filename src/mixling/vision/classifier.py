@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mixling.answers.labels import LabelSet
+from mixling.answers.predictions import Prediction
+from mixling.artifacts.artifact import IMAGES, Artifact, read_artifact
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
 from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
-from mixling.runs.artifact import IMAGES, Artifact, read_artifact
 from mixling.tasks.classification import Classification
-from mixling.text.labels import LabelSet
-from mixling.text.predictions import Prediction
 from mixling.vision.images import ImageShape, LabeledImages, Pixels, image_pixels, read_image, read_labeled
 from mixling.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.vision.training import image_logits

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, Field
 from mixling.config import Config, merge
 from mixling.errors import near_miss
 from mixling.models.presets import resolve_preset
-from mixling.runs.kinds import IMAGE_CLASSIFICATION
-from mixling.runs.recipes import Recipe
-from mixling.runs.spec import Spec
+from mixling.runs.resolve.kinds import IMAGE_CLASSIFICATION
+from mixling.runs.resolve.recipes import Recipe
+from mixling.runs.resolve.spec import Spec
 from mixling.training.config import TrainConfig
 from mixling.training.optim import OptimConfig
 from mixling.vision.augmentation import ImageAugmentationConfig

@@ -9,15 +9,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from mixling.answers.labels import LabelSet
+from mixling.artifacts.artifact import IMAGES
+from mixling.artifacts.files import CONFUSION_FILE, WEIGHTS_FILE
 from mixling.errors import DataError
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics
-from mixling.runs.artifact import IMAGES
-from mixling.runs.files import CONFUSION_FILE, WEIGHTS_FILE
 from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.run import Run, execute
 from mixling.tasks.classification import Classification
-from mixling.text.labels import LabelSet
 from mixling.training.callbacks import Log
 from mixling.vision.classifier import ImageClassifier, image_card
 from mixling.vision.config import ImageRunConfig
@@ -30,7 +30,7 @@ def fit_images(config: ImageRunConfig, **arguments: Unpack[RunArguments]) -> Run
     """Train an image classifier and write its folder.
 
     Args:
-        config: resolved (`mixling.runs.spec`); to resume a run, the configuration of its record.
+        config: resolved (`mixling.runs.resolve.spec`); to resume a run, the configuration of its record.
         options: as of `fit`; to resume a run, the images are read again.
 
     Returns:

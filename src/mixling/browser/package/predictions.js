@@ -91,7 +91,7 @@ export function sigmoid(value) {
   return (value >= 0 ? 1 : small) / (1 + small);
 }
 
-/** The labels of a conformal set, the most probable first; see mixling/text/conformal.py. */
+/** The labels of a conformal set, the most probable first; see mixling/answers/conformal.py. */
 function labelSet(probabilities, { method, quantile }) {
   const order = probabilities.map((_, i) => i).sort((a, b) => probabilities[b] - probabilities[a]); // a stable sort
   let before = 0; // the probability of the labels that are more probable

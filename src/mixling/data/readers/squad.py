@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
+from mixling.answers.questions import Answers
 from mixling.data.readers.files import describe_error
 from mixling.data.readers.jsonl import refuse_constant
 from mixling.data.readers.lines import CONVERT
 from mixling.data.readers.rows import OnBadRow, Row
 from mixling.errors import DataError
-from mixling.text.answers import Answers
 
 MAX_SQUAD_BYTES = 1 << 29  # decompressed; Python objects take several times as much
 _HEAD = re.compile(

@@ -1,0 +1,12 @@
+"""What a model answers with: labels, predictions, spans, decoding and sets."""
+
+from mixling.lazy import TYPE_CHECKING, lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.answers.conformal import Method, conformal_scores, fit_conformal
+    from mixling.answers.decoding import softmax
+    from mixling.answers.labels import LabelSet
+    from mixling.answers.questions import Answers, Found
+    from mixling.answers.tag_sequences import TagSequences
+
+__getattr__, __dir__ = lazy_imports(__name__)

@@ -1,0 +1,164 @@
+"""From logits to labels: the part of tasks that a predictor needs before anything else, and so imports little."""
+
+from __future__ import annotations
+
+import math
+
+from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label
+from mixling.lazy import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from mixling.answers.conformal import ConformalSets
+    from mixling.answers.predictions import Read
+
+
+def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the probabilities (..., C) of logits (..., C)."""
+    import numpy as np
+
+    exponentials = np.exp(values - values.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+class LabelDecoder:
+    """Makes predictions of one label each.
+
+    Args:
+        names: of the labels (C,).
+        threshold: the top probability below which predictions abstain; None: they never do.
+        conformal: makes sets of labels; None: predictions have none.
+    """
+
+    per_word = False
+    has_probabilities = True
+    json_of_texts = True
+
+    def __init__(
+        self, names: Sequence[str], *, threshold: float | None = None, conformal: ConformalSets | None = None
+    ) -> None:
+        self.names, self.threshold, self.conformal = names, threshold, conformal
+
+    def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
+        """Return the probabilities (..., C) of logits (..., C).
+
+        Raises:
+            ModelFileError: a logit is not finite.
+        """
+        import numpy as np
+
+        values = np.asarray(logits, dtype=np.float64)
+        assert values.shape[-1] == len(self.names), f"{values.shape[-1]} logits for {len(self.names)} labels"
+        if not np.isfinite(values).all():
+            raise _not_finite()
+        return softmax(values)
+
+    def decode(self, logits: npt.NDArray, read: Read, text: object = None) -> Prediction:
+        """Return the prediction of logits (C,); raises like `probabilities`."""
+        if self.conformal is not None:
+            return self.decode_many([logits], [read])[0]
+        values = logits.tolist()  # for one text, plain Python is faster than NumPy
+        assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
+        if not math.isfinite(sum(values)):
+            raise _not_finite()
+        top = max(values)
+        abstained = None
+        if self.threshold is not None:
+            abstained = 1 / sum(math.exp(value - top) for value in values) < self.threshold
+        return prediction_of_label(self.names[values.index(top)], self._normalized_by_name, values, read, abstained)
+
+    def decode_many(
+        self, logits: Sequence[npt.NDArray], read: Sequence[Read], texts: object = None
+    ) -> list[Prediction]:
+        """Return the predictions of logits (B, C); raises like `probabilities`."""
+        if not len(logits):
+            return []
+        import numpy as np
+
+        stacked, names, make = np.asarray(logits), self.names, self._by_name
+        rows = self.probabilities(stacked)
+        return [
+            prediction_of_label(names[index], make, row, item, abstained, label_set)
+            for index, row, item, abstained, label_set in zip(
+                stacked.argmax(-1).tolist(), rows, read, self._abstained(rows), self._label_sets(rows), strict=True
+            )
+        ]
+
+    def _label_sets(self, probabilities: npt.NDArray[np.float64]) -> Sequence[tuple[str, ...] | None]:
+        if self.conformal is None:
+            return [None] * len(probabilities)
+        import numpy as np
+
+        members = self.conformal.members(probabilities)
+        order = np.argsort(-probabilities, axis=1, kind="stable").tolist()
+        return [tuple(self.names[i] for i in row if of[i]) for row, of in zip(order, members, strict=True)]
+
+    def _abstained(self, probabilities: npt.NDArray[np.float64]) -> Sequence[bool | None]:
+        if self.threshold is None:
+            return [None] * len(probabilities)
+        return (probabilities.max(-1) < self.threshold).tolist()
+
+    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+        """Return the predictions of logits (B, C) as JSON, with line ends; raises like `probabilities`."""
+        import json
+
+        names = [json.dumps(name, ensure_ascii=False) for name in self.names]
+        rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
+        ends = _json_ends()
+        templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
+        marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
+        best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
+        sets = [
+            "" if found is None else f'"label_set": {json.dumps(found, ensure_ascii=False)}, '
+            for found in self._label_sets(probabilities)
+        ]
+        return [
+            templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], sets[number], *row)
+            for number, (index, row, item, abstained) in enumerate(
+                zip(best, probabilities.tolist(), read, self._abstained(probabilities), strict=True)
+            )
+        ]
+
+    def _by_name(self, probabilities: npt.NDArray[np.float64]) -> dict[str, float]:
+        return dict(zip(self.names, probabilities.tolist(), strict=True))
+
+    def _normalized_by_name(self, logits: list[float]) -> dict[str, float]:
+        top = max(logits)
+        exponentials = [math.exp(value - top) for value in logits]
+        total = sum(exponentials)
+        return dict(zip(self.names, [value / total for value in exponentials], strict=True))
+
+
+def parts_of_json(names: Sequence[str]) -> tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return what the lines of `LabelDecoder.json_lines`, without a threshold, have besides probabilities.
+
+    Returns:
+        the beginning of a line for each label; what is before each probability; and the end for each of the flags.
+    """
+    import json
+
+    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+    starts = [f'{{"label": {name}, "probabilities": {{' for name in quoted]
+    before = [f"{', ' * (number > 0)}{name}: " for number, name in enumerate(quoted)]
+    ends = [f"}}, {end}\n" for end in _json_ends()]
+    return _encoded(starts), _encoded(before), _encoded(ends)
+
+
+def _encoded(parts: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(part.encode() for part in parts)
+
+
+def _json_ends() -> list[str]:
+    import json
+
+    return [json.dumps(Prediction(truncated=bool(flags & 1), empty=flags > 1).to_dict())[1:] for flags in range(4)]
+
+
+def _not_finite() -> Exception:
+    from mixling.answers.labels import not_finite
+
+    return not_finite()

@@ -1,0 +1,269 @@
+"""Saved models: the kinds of runs, and reading the folder of a finished one consistently; without torch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mixling.artifacts.files import CONFIG_FILE, NEXT, RUN_FILE, WRITTEN, is_complete, read_config
+from mixling.errors import ConfigError, ModelFileError, command_line
+from mixling.hub import fetch_folder, on_hub
+from mixling.runtime.hub_model import check_copy
+from mixling.runtime.quick import ONNX_FILE
+from mixling.storage import MAX_JSON, check_sha256, sha256_of
+from mixling.training.files import CHECKPOINT
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mixling.config import Config
+
+_C = TypeVar("_C", bound="Config")
+_M = TypeVar("_M", bound="nn.Module")
+_T = TypeVar("_T")
+
+# Values of `kind` in run.json and config.json.
+TRAINING, PRETRAINING, TEXT_TO_TEXT, IMAGES = "training", "pretraining", "text to text", "images"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactKind:
+    """A kind of run.
+
+    Attributes:
+        command: the subcommand that starts such runs.
+        data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
+        model: what the model does, for messages.
+        load: MODULE:NAME of the loader, which takes the path of a folder.
+        inspect: MODULE:NAME of the function that prepares model and texts for `mixling.inspect.weights`.
+    """
+
+    command: str
+    data_keys: frozenset[str]
+    model: str
+    load: str
+    inspect: str
+
+
+KINDS = {
+    TRAINING: ArtifactKind(
+        command="train",
+        data_keys=frozenset({"data"}),
+        model="predicts labels or answers",
+        load="mixling.runtime.predictor:Predictor",
+        inspect="mixling.inspect.folders:of_trained",
+    ),
+    PRETRAINING: ArtifactKind(
+        command="pretrain",
+        data_keys=frozenset({"corpus"}),
+        model="is pretrained, for `mixling train --from`",
+        load="mixling.runs.pretrained:load_pretraining",
+        inspect="mixling.inspect.folders:of_pretrained",
+    ),
+    TEXT_TO_TEXT: ArtifactKind(
+        command="train",
+        data_keys=frozenset({"tasks", "corpus", "pretrained"}),
+        model="generates text",
+        load="mixling.seq2seq.generator:TextGenerator",
+        inspect="mixling.seq2seq.inspection:of_generator",
+    ),
+    IMAGES: ArtifactKind(
+        command="train",
+        data_keys=frozenset({"data"}),
+        model="classifies images",
+        load="mixling.vision.classifier:ImageClassifier",
+        inspect="mixling.vision.inspection:of_classifier",
+    ),
+}
+
+
+def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
+    """Read a saved model consistently, even while another run is replacing it.
+
+    Args:
+        path: the folder of a run, also one on the hub (`hf:NAME[@REVISION]`); or a file, which is passed on unchanged.
+        read: receives the folder that holds the files; called again if they were replaced meanwhile.
+
+    Returns:
+        The result of `read`, with all files from one run.
+    """
+    folder = fetch_run(str(path)) if on_hub(path) else Path(path)
+
+    def state() -> tuple[Any, ...]:
+        return is_complete(folder), *(_identity(folder / name) for name in (RUN_FILE, CONFIG_FILE, ONNX_FILE))
+
+    while True:
+        before = state()
+        try:
+            result = read(folder / NEXT if before[0] else folder)
+        except Exception:
+            if state() == before:
+                raise
+        else:
+            if state() == before:
+                return result
+
+
+def fetch_run(name: str) -> Path:
+    """Return a folder with local copies of the files of a run on the hub.
+
+    Raises:
+        UserError: see `mixling.hub.fetch_folder`.
+        ModelFileError: it holds no model, or its model.onnx is damaged.
+    """
+    folder = fetch_folder(name, [RUN_FILE, *(file for file in WRITTEN if file != CHECKPOINT)])
+    if (folder / ONNX_FILE).exists():
+        check_copy(folder / ONNX_FILE, name)
+    elif not (folder / CONFIG_FILE).exists():
+        raise ModelFileError(f"{name}: holds no model of mixling: neither {ONNX_FILE} nor {CONFIG_FILE}")
+    return folder
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns
+
+
+def kind_of(saved: Mapping[str, Any], *, where: Path) -> ArtifactKind:
+    """Return the kind of run from the content of config.json or run.json.
+
+    Args:
+        where: the file, for error messages.
+
+    Raises:
+        ModelFileError: this version does not know the kind.
+    """
+    name = saved.get("kind", TRAINING)
+    if name not in KINDS:
+        raise ModelFileError(f"{where}: got kind {name!r}; this version reads {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def resume_command(kind: ArtifactKind, config: Mapping[str, Any], folder: str | Path) -> str:
+    """Return the command line that resumes a run with this configuration in a folder."""
+    return command_line("mixling", "distill" if config.get("distill") else kind.command, "--resume", "-o", folder)
+
+
+def load_object(name: str) -> Any:
+    """Import and return the object MODULE:NAME."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The folder of a finished run; `saved` is the content of its config.json."""
+
+    folder: Path
+    saved: Mapping[str, Any]
+
+    @property
+    def kind(self) -> ArtifactKind:
+        """The kind of run that wrote the folder; raises as `kind_of`."""
+        return kind_of(self.saved, where=self.folder / CONFIG_FILE)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of config.json, which has the checksums of the other files."""
+        return sha256_of(self.folder / CONFIG_FILE)
+
+    def parse(self, schema: type[_C], values: Any) -> _C:
+        """Return `values` of config.json as a configuration.
+
+        Raises:
+            ConfigError: they do not fit the schema.
+        """
+        from mixling.config import parse
+
+        return parse(schema, values, where=str(self.folder / CONFIG_FILE))
+
+    def vocabulary(self) -> Path:
+        """Return the path of the vocabulary that the model was trained with.
+
+        Raises:
+            ModelFileError: it is missing, too large or has another checksum.
+        """
+        name = self.saved.get("vocabulary")
+        if not isinstance(name, str) or not Path(name).name:
+            raise ModelFileError(f"{self.folder / CONFIG_FILE}: is damaged: it names no vocabulary")
+        path = self.folder / Path(name).name
+        if path.is_file() and path.stat().st_size > MAX_JSON:
+            raise ModelFileError(f"{path}: has {path.stat().st_size:,} bytes; allowed: up to {MAX_JSON:,}")
+        check_sha256(path, self.saved.get("vocabulary_sha256"))
+        return path
+
+    def model(self, build: Callable[[], _M]) -> _M:
+        """Return the model that `build` creates, with the weights of the folder; raises as `read_model`."""
+        from mixling.artifacts.weights import read_model
+
+        return read_model(self.folder, self.saved, build)
+
+
+def read_artifact(
+    path: str | Path, read: Callable[[Artifact], _T], *, hint: str, kinds: Collection[str] = KINDS.keys()
+) -> _T:
+    """Read the folder of a finished run consistently, as `read_folder`.
+
+    Args:
+        read: receives the artifact; its result is returned.
+        hint: which command makes such a folder, for error messages.
+        kinds: the accepted names of `KINDS`.
+
+    Raises:
+        ConfigError: the folder holds no finished run, or one of another kind.
+        ModelFileError: a file is missing or damaged.
+    """
+
+    def attempt(folder: Path) -> _T:
+        try:
+            artifact = Artifact(folder, read_config(folder))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: is not the folder of a finished run; {hint}") from None
+        if artifact.kind not in [KINDS[name] for name in kinds]:
+            raise ConfigError(f"{path}: its model {artifact.kind.model}; {hint}")
+        try:
+            return read(artifact)
+        except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError) as error:
+            missing = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            reason = missing.splitlines()[0] if missing else type(error).__name__
+            raise ModelFileError(f"{path}: is not a complete run folder: {reason}") from None
+
+    return read_folder(path, attempt)
+
+
+def load(path: str | Path) -> Any:
+    """Load the model of a run folder or a `model.onnx`.
+
+    Returns:
+        A `Predictor` for models that predict labels or answers, a `TextGenerator` for models that generate text, an
+        `ImageClassifier` for models of images, or a `PretrainedModel` for models of `mixling pretrain`.
+
+    Raises:
+        ModelFileError: there is no model, or a file is damaged.
+    """
+    return load_object(KINDS[kind_of_model(path)].load)(path)
+
+
+def kind_of_model(path: str | Path) -> str:
+    """Return the kind of the finished run in a folder; TRAINING for a model.onnx and if there is no config.json.
+
+    Raises:
+        ModelFileError: config.json is damaged or has a kind that this version does not know.
+    """
+
+    def read(folder: Path) -> str:
+        if (folder / ONNX_FILE).exists():
+            return TRAINING
+        try:
+            artifact = Artifact(folder, read_config(folder))
+        except FileNotFoundError:
+            return TRAINING
+        return next(name for name, kind in KINDS.items() if kind is artifact.kind)
+
+    return read_folder(path, read)

@@ -1,0 +1,77 @@
+"""Which unfinished run is in a folder, and how to resume it; without torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from mixling.artifacts.artifact import TRAINING, kind_of, resume_command
+from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
+from mixling.errors import ModelFileError
+from mixling.training.files import CHECKPOINT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """An unfinished run.
+
+    Attributes:
+        folder: where its files are.
+        step: the last step of `total_steps` with a checkpoint; 0 before the first checkpoint.
+        total_steps: None before the first checkpoint.
+        best: the evaluation whose weights the checkpoint keeps, a record of metrics.jsonl: the best so far, or the
+            latest if the run keeps the last one.
+        command: the command line that resumes the run.
+    """
+
+    folder: Path
+    step: int
+    total_steps: int | None
+    best: dict[str, Any] | None
+    command: str
+
+
+def unfinished_run(path: str | Path) -> Unfinished | None:
+    """Return the unfinished run of a folder, which may be replacing a finished one; None if there is none.
+
+    Raises:
+        ModelFileError: the record or checkpoint is damaged.
+    """
+    folder = Path(path)
+    location = folder_to_resume(folder)
+    try:
+        record = read_run(location)
+    except FileNotFoundError:
+        return None
+    if record["finished"]:
+        return None
+    state: dict[str, Any] = {}
+    try:
+        with safe_open(location / CHECKPOINT, framework="np") as file:
+            state = json.loads(file.metadata()["state"])
+        # None is marked where the last evaluation will be kept: the latest is what there is.
+        best = [item for item in state["history"] if item["best"]] or state["history"][-1:]
+        step, total_steps = int(state["step"]), int(state["total_steps"])
+    except FileNotFoundError:
+        best, step, total_steps = [], 0, None
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{location / CHECKPOINT}: is damaged: {error}") from None
+    return Unfinished(
+        folder=location,
+        step=step,
+        total_steps=total_steps,
+        best=best[-1] if best else None,
+        command=resume_command(kind_of(record, where=location / RUN_FILE), record["config"], folder),
+    )
+
+
+def kind_of_run(folder: Path) -> str | None:
+    """Return the kind of the run that --resume continues; None if there is none or its record is damaged."""
+    try:
+        return str(read_run(folder_to_resume(folder)).get("kind", TRAINING))
+    except (FileNotFoundError, ModelFileError):
+        return None

@@ -1,0 +1,195 @@
+"""`mixling demo`: train on the sample data, look at the result, and write a page with the model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mixling.cli.output import announce, format_seconds, put
+from mixling.errors import command_line, printable
+
+if TYPE_CHECKING:
+    from mixling.data.examples import Example, Target
+    from mixling.runtime.predictor import Predictor
+
+TEXTS = (
+    "my parcel says delivered but I never got it",
+    "The lamp is too big for our shelf, how do I send it back?",
+    "you have charged my card twice for one order!!",
+    "Nach zwei Jahren geht der Wasserkocher nicht mehr. Gibt es Ersatzteile?",
+    "hello, are you there?",
+)
+_ACCURACY = 0.9  # of what is answered on validation; else the model abstains
+_STRENGTH = 10.0  # of the logistic regressions, the inverse of the regularization
+_SHOWN = 3  # suspicious labels
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of data, model and page.")] = Path(
+        "mixling-demo"
+    ),
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training texts.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of split and training.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model of an earlier demo.")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
+) -> None:
+    """Train on sample data, and try the model.
+
+    The data are 2,700 messages to the support of an invented shop (`mixling sample`); the training takes seconds of one
+    core. Then the demo prints how good the model is on 300 other messages, what it answers and why, and labels that
+    look wrong, and writes a page that answers in a browser.
+    """
+    model, page = out / "model", out / "page.html"
+    train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
+    from mixling.browser.site import write_page
+    from mixling.runtime.latency import time_for_a_text
+    from mixling.runtime.predictor import Predictor
+
+    predictor = Predictor(model)
+    rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
+    put("\n".join(["", *_accuracies(predictor, rows, test, seed), ""]) + "\n")
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
+    put("\n".join([*_suspicious(out / "messages.csv", rows), ""]) + "\n")
+    content = (model / "model.onnx").read_bytes()
+    write_page(content, page, name="demo")
+    took = time_for_a_text(predictor)
+    engine = took["engine"].partition(" (")[0]
+    put(
+        f"model  {model / 'model.onnx'}, {len(content) / 1e6:.2f} MB, {took['milliseconds']:.3f} ms for an answer "
+        f"({engine} engine)\npage   {page}: open it in a browser, it works offline\n"
+        f"next   {command_line('mixling', 'predict', model, 'where is my parcel?')}\n"
+    )
+    if not no_open and _has_display():
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) -> None:
+    """Write the sample data to a folder, and train the model in the folder `model` of it.
+
+    Raises:
+        ConfigError: the folder has another run, or other files of these names.
+    """
+    from mixling.cli.folders import interruptible, refuse_file, refuse_old_run
+    from mixling.samples.sets import write_sample
+
+    model = out / "model"
+    refuse_file(out)
+    if not overwrite:
+        refuse_old_run(model)
+    for name in ("messages", "no-topic"):
+        write_sample(name, out, overwrite=overwrite)
+    started = announce("demo")
+    import torch
+
+    from mixling.runs.data import read_data
+    from mixling.runs.resolve.spec import LABELS, resolve
+    from mixling.runs.training import fit
+    from mixling.training.progress import TrainingProgress
+
+    torch.set_num_threads(1)  # such small steps gain little from a second thread, and lose much if cores are shared
+    values = {
+        "task": "classification",
+        "data": {"train": [str(out / "messages.csv")], "columns": {"text": "message", "label": "topic"}},
+        "abstain_at": _ACCURACY,
+        "out_of_scope": [str(out / "no_topic.csv")],
+        "train": {"epochs": epochs, "seed": seed},
+    }
+    terminal = TrainingProgress()
+    with interruptible(model):
+        resolved = resolve(values, spec=LABELS, where="demo")
+        train, validation = read_data(resolved.config, spool_dir=None, log=lambda message: None)
+        terminal.log(f"{out / 'messages.csv'}: {len(train):,} messages to train on, {len(validation):,} to choose by")
+        config = resolved.for_examples(train).config
+        fit(config, train, validation, folder=model, callback=terminal, log=lambda message: None)
+    terminal.log(f"trained in {started.elapsed()}")
+
+
+def _rows(path: Path) -> list[Example]:
+    from mixling.data.config import ColumnsConfig
+    from mixling.data.examples import read_examples
+    from mixling.data.readers.rows import OnBadRow
+    from mixling.tasks.classification import Classification
+
+    columns = ColumnsConfig(text="message", label="topic")
+    return list(read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error")))
+
+
+def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int) -> Iterator[str]:
+    """Yield lines with the accuracies on the test rows."""
+    import time
+
+    from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
+    from mixling.metrics.intervals import wilson
+    from mixling.tasks.classification import Classification
+
+    begin = time.monotonic()
+    topics, texts = [row.target for row in rows], [row.text for row in test]
+    encode = TfidfFeatures("word+char")
+    features = encode.fit_transform([row.text for row in rows])
+    linear = LinearBaseline(Classification, encode, features, topics, {"C": _STRENGTH}, seed)
+    seconds = format_seconds(time.monotonic() - begin)
+    found = list(predictor.predict_stream(texts))
+    common = Counter(topics).most_common(1)[0][0]
+    systems: dict[str, tuple[Sequence[Target], str]] = {
+        "mixling": ([one.label for one in found], "this model"),
+        "TF-IDF": (linear.predict(texts), f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"),
+        "majority": ([common] * len(test), f"always {common!r}"),
+    }
+    yield f"accuracy on {len(test)} test messages, with its 95% interval (TF-IDF was trained in {seconds})"
+    for name, (answers, about) in systems.items():
+        right = sum(answer == row.target for answer, row in zip(answers, test, strict=True)) / len(test)
+        interval = wilson(right, len(test))
+        yield f"  {name:<8}  {right:.3f} [{interval.low:.3f}, {interval.high:.3f}]  {about}"
+    answered = [one.label == row.target for one, row in zip(found, test, strict=True) if not one.abstained]
+    if answered:
+        yield f"it is sure of {len(answered) / len(test):.0%}, of these {sum(answered) / len(answered):.0%} are right"
+
+
+def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
+    """Yield the answers to new texts, with the words that matter."""
+    from mixling.explain.render import explanation_lines
+
+    yield f"five more messages, and the words that speak for the topic{' (red) or against it (blue)' if color else ''}"
+    for text in TEXTS:
+        answer, explanation = predictor.predict_one(text), predictor.explain(text)
+        words = ", ".join(printable(word.word) for word in explanation.top(3) if word.effect > 0)
+        sure = "not sure; perhaps " if answer.abstained else ""
+        yield f"  {sure}{answer.label} ({explanation.probability:.0%})" + ("" if color else f": {words}")
+        yield f"    {explanation_lines(explanation, color=color)[1]}"
+
+
+def _suspicious(path: Path, rows: Sequence[Example]) -> Iterator[str]:
+    """Yield the labels that a linear model, trained on the other rows, finds the least probable."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    from mixling.audit.label_errors import likely_errors, self_confidence
+    from mixling.comparison.baselines import TfidfFeatures
+
+    names, given = np.unique([str(row.target) for row in rows], return_inverse=True)
+    features = TfidfFeatures("word").fit_transform([row.text for row in rows])
+    model = LogisticRegression(C=_STRENGTH, tol=1e-3, max_iter=500)
+    probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
+    found = np.flatnonzero(likely_errors(given, probabilities))
+    yield f"labels that look wrong in {path} (`mixling audit` finds more, with the network)"
+    for index in found[np.argsort(self_confidence(given, probabilities)[found])][:_SHOWN].tolist():
+        row = rows[index]
+        better = names[probabilities[index].argmax()]
+        text = printable(str(row.text).replace("\n", " "))
+        yield f"  line {row.line}: {row.target}, rather {better}: {text if len(text) < 80 else text[:77] + '...'}"
+
+
+def _has_display() -> bool:
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,218 @@
+"""`mixling evaluate`: the metrics of a saved model on labeled data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from mixling.cli.command import OUTPUT, given_options
+from mixling.cli.mistakes import MistakeOptions, report_mistakes
+from mixling.cli.noise import NoiseOptions
+from mixling.cli.options import (
+    LabeledColumns,
+    ModelArgument,
+    OnBadRowOption,
+    PairColumnOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+    read_threshold,
+)
+from mixling.cli.output import put
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.data.readers.rows import OnBadRow
+    from mixling.metrics.base import ClassificationMetrics
+
+    Report = tuple[str, dict[str, Any], ClassificationMetrics | None]
+    """The text to print, the values to write, and the metrics that have a confusion matrix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
+    """The data to evaluate on."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`; for images a folder."),
+    ]
+    task_name: Annotated[
+        str | None,
+        typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
+    ] = None
+    on_bad_row: OnBadRowOption = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(MistakeOptions):
+    """How the metrics are reported."""
+
+    panel: ClassVar[str] = OUTPUT
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all metrics to this file.")
+    ] = None
+    confusion: Annotated[
+        Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")
+    ] = None
+    reliability: Annotated[
+        bool, typer.Option("--reliability", help="Print the reliability diagram: probabilities against accuracy.")
+    ] = False
+    reliability_plot: Annotated[
+        Path | None,
+        typer.Option("--reliability-plot", metavar="FILE.png", help="Draw the reliability diagram to this file."),
+    ] = None
+    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
+    out_of_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Also report AUROC and false-accept rate on texts that no label fits.",
+        ),
+    ] = None
+    threshold: ThresholdOption = None
+    too_long: TooLongOption = "windows"
+    threads: ThreadsOption = 1
+
+
+def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
+    """Evaluate a saved model on labeled data.
+
+    A label that the model does not know counts as an error. Torch is not needed, except for models that generate
+    text, for models of images, and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
+    """
+    from mixling.artifacts.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model
+    from mixling.artifacts.files import read_config
+    from mixling.data.readers.rows import OnBadRow
+    from mixling.storage import write_json
+
+    files = options.files
+    if "-" in files:
+        raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
+    report.check()
+    kind = kind_of_model(model)
+    spans = kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
+    _refuse_others(PRETRAINING if spans else kind, [*given_options(options), *given_options(report)])
+    plots = [path for path in (report.confusion, report.reliability_plot) if path is not None]
+    if plots:
+        from mixling.export.figures import check_plot
+
+        for path in plots:
+            check_plot(path)
+    if kind == PRETRAINING or spans:
+        text, values, metrics = _pretrained_report(model, options, masked=not spans)
+    elif kind == TEXT_TO_TEXT:
+        text, values, metrics = _text_report(model, options, bleu=report.bleu, bad=bad)
+    elif kind == IMAGES:
+        from mixling.cli.images import image_report
+
+        text, values, metrics = image_report(model, files, bad=bad)
+    else:
+        text, values, metrics = _label_report(model, options, report, bad=bad)
+    put(text + "\n")
+    for line in bad.lines():
+        print(line, file=sys.stderr)
+    if report.out is not None:
+        write_json(report.out, {"model": model, "files": files, **values})
+    if report.confusion is not None and metrics is not None:
+        from mixling.export.plots import plot_confusion
+
+        plot_confusion(metrics, report.confusion)
+
+
+def _refuse_others(kind: str, given: Sequence[str]) -> None:
+    """Refuse options that have no effect on the evaluation of a kind of model.
+
+    Raises:
+        ConfigError: one is given.
+    """
+    from mixling.artifacts.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT
+
+    pairs = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
+    own = {
+        PRETRAINING: ("models of unlabeled text", {"--text"}),
+        TEXT_TO_TEXT: ("models that generate text", {*pairs, "--on-bad-row"}),
+        IMAGES: ("models of images", {"--on-bad-row", "--confusion"}),
+    }
+    what, allowed = own.get(kind, ("models that predict labels", set(given) - pairs))
+    if others := [name for name in given if name not in {*allowed, "FILES", "--out"}]:
+        raise ConfigError(f"{others[0]}: does not apply to {what}; leave it out")
+
+
+def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
+    from mixling.runs.pretrained import evaluate_text
+    from mixling.seq2seq.evaluation import evaluate_spans
+
+    values = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
+    accuracy = f"accuracy {values['accuracy']:.4f} on hidden tokens"
+    return f"perplexity {values['perplexity']:.3f}, {accuracy}, {values['tokens']:,.0f} tokens", values, None
+
+
+def _text_report(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
+    from mixling.seq2seq.evaluation import evaluate_files
+
+    columns = {"source": options.source, "target": options.target, "group": options.group_by}
+    metrics, answers = evaluate_files(
+        model, options.files, task=options.task_name, columns=columns, on_bad_row=bad, bleu=bleu
+    )
+    return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
+
+
+def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
+    from mixling.artifacts.seen_rows import SeenCounter, read_seen
+    from mixling.cli.folders import refuse_unfinished
+    from mixling.data.examples import read_examples
+    from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
+    from mixling.metrics.reliability import format_reliability
+    from mixling.metrics.robustness import format_columns, noise_cells, noise_values
+    from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
+    from mixling.runtime.predictor import Predictor
+
+    refuse_unfinished(model)
+    noise = options.levels()
+    predictor = Predictor(
+        model, num_threads=report.threads, threshold=read_threshold(report.threshold), too_long=report.too_long
+    )
+    if report.confusion is not None and not predictor.task.has_classes:
+        raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
+    columns = columns_of(model, options.columns())
+    examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
+    seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)
+    examples = examples if seen is None else seen.watch(examples)
+    kept = list(examples) if report.errors is not None or report.slices else None
+    evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
+    metrics, text = evaluation.metrics, format_table(evaluation.metrics)
+    if evaluation.unseen:
+        print(evaluation.unseen, file=sys.stderr)
+    values = {"skipped": bad.skipped, **metrics.to_dict()}
+    if seen is not None:
+        text, values["trained_on"] = f"{seen.line()}\n{text}".lstrip(), seen.seen
+    if report.reliability or report.reliability_plot is not None:
+        if not isinstance(metrics, ProbabilityMetrics):
+            raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")
+        if report.reliability_plot is not None:
+            from mixling.export.plots import reliability_diagram
+
+            reliability_diagram(metrics.reliability, report.reliability_plot)
+    if report.reliability:
+        assert isinstance(metrics, ProbabilityMetrics)
+        text += "\n\n" + format_reliability(metrics.reliability)
+    if noise:
+        name = predictor.task.headline.replace("_", " ")
+        clean = {name: metrics.numbers()[predictor.task.headline]}
+        text += "\n\n" + format_columns(noise_cells(clean, {name: evaluation.robustness}))
+        values["noise"] = noise_values(evaluation.robustness)
+    if report.out_of_scope:
+        outside = evaluate_out_of_scope(predictor, report.out_of_scope, evaluation.confidence, columns=columns)
+        text, values["out_of_scope"] = f"{text}\n\n{outside.summary()}", asdict(outside)
+    if kept is not None:
+        table, found = report_mistakes(model, predictor, kept, report)
+        text, values = f"{text}\n\n{table}".rstrip(), values | found
+    return text, values, metrics if isinstance(metrics, ClassificationMetrics) else None

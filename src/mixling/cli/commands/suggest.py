@@ -1,0 +1,97 @@
+"""`mixling suggest`: which unlabeled texts to label next."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from mixling.cli.command import OUTPUT
+from mixling.cli.options import EscapeOption, InputColumns, ModelArgument, ThreadsOption
+from mixling.cli.output import no_collections
+from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.audit.suggestions import Suggestion
+    from mixling.text.encoder import Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool(InputColumns):
+    """The texts to choose from."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES...", help="Unlabeled texts, in any format of `predict`; labels are ignored."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuggestOutput:
+    """How many are chosen, and where they are written."""
+
+    panel: ClassVar[str] = OUTPUT
+    count: Annotated[int, typer.Option("-n", "--count", min=1, metavar="N", help="Texts to choose.")] = 100
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Write to this file (.csv or .jsonl) [standard output, CSV]."),
+    ] = None
+    escape: EscapeOption = False
+    threads: ThreadsOption = 1
+
+
+def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> None:
+    """Choose the unlabeled texts to label next.
+
+    The model is unsure about these texts, and they differ from one another. The most useful ones are first, each with
+    the label that the model suggests and its margin (0: undecided, 1: sure). Torch is not needed.
+    """
+    with no_collections():
+        from mixling.audit.suggestions import suggest
+        from mixling.cli.folders import refuse_unfinished
+        from mixling.cli.inputs import format_of, keep_inputs
+        from mixling.cli.predictions import open_output
+        from mixling.data.csv_lines import csv_line
+        from mixling.data.inputs import file_items
+        from mixling.runs.evaluation import columns_of
+        from mixling.runtime.predictor import Predictor
+
+    if "-" in pool.files:
+        raise ConfigError("-: suggest reads files, not standard input; write the texts to a file, such as texts.txt")
+    name = "csv" if output.out is None else format_of(output.out, readable=False)
+    if output.out is not None:
+        keep_inputs(pool.files, output.out)
+    refuse_unfinished(model)
+    predictor = Predictor(model, num_threads=output.threads)
+    columns = columns_of(model, pool.columns())
+    items = file_items(pool.files, reader=predictor.task.reader, columns=columns, skip=False)
+    texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
+    found = suggest(predictor, texts, output.count)
+    pairs = bool(texts) and isinstance(texts[0], tuple)
+
+    def line(item: Suggestion) -> str:
+        row = {**_columns(texts[item.index]), "suggested": item.label, "margin": round(item.margin, 6)}
+        if name == "jsonl":
+            return json.dumps(row, ensure_ascii=False) + "\n"
+        return csv_line([value if isinstance(value, str | float) else " ".join(value) for value in row.values()],
+                        escape=output.escape)  # fmt: skip
+
+    with open_output(output.out) as write:
+        if name == "csv":
+            write(csv_line(["text", *["text_pair"] * pairs, "suggested", "margin"]))
+        write("".join(map(line, found)))
+    if len(found) < output.count:
+        print(f"only {len(found):,} of {len(texts):,} texts differ from each other", file=sys.stderr)
+    if output.out is not None:
+        print(f"{output.out}: {len(found):,} of {len(texts):,} texts", file=sys.stderr)
+
+
+def _columns(text: Text) -> dict[str, str | list[str]]:
+    if isinstance(text, tuple):
+        return {"text": text[0], "text_pair": text[1]}
+    return {"text": text}

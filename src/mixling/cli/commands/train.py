@@ -1,0 +1,256 @@
+"""`mixling train`: training on labeled data, on pairs of texts, or on images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from mixling.cli.command import MODEL
+from mixling.cli.completion import TASK_NAMES
+from mixling.cli.folders import refuse_file
+from mixling.cli.options import PairColumnOptions
+from mixling.cli.output import announce
+from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions, UnlabeledOption
+from mixling.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions(PairColumnOptions):
+    """Pairs of texts to train on."""
+
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template", metavar="NAME", help="Text to text: template of a benchmark task, such as rte or boolq."
+        ),
+    ] = None
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: prepended to each source.")
+    ] = None
+
+    def has_pair_options(self) -> bool:
+        """Return whether an option of text to text is given."""
+        return any(value is not None for value in (self.source, self.target, self.group_by, self.template, self.prefix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions:
+    """How a model is initialized."""
+
+    panel: ClassVar[str] = MODEL
+    unlabeled: UnlabeledOption = None
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Fine-tune a model of `mixling pretrain`, or of `mixling train`, whose labels are kept.",
+        ),
+    ] = None
+    replay: Annotated[
+        int | None,
+        typer.Option(
+            "--replay",
+            metavar="N",
+            help="With --from: train again on N examples of each of its labels [50 or more]; 0: forget its labels.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, SplittingOptions):
+    """Options of `mixling train`."""
+
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="|".join(TASK_NAMES), help="By default inferred from the data."),
+    ] = None
+
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", help="Train again on training and validation data, for the best number of epochs."),
+    ] = False
+
+    abstain_at: Annotated[
+        float | None,
+        typer.Option(
+            "--abstain-at",
+            metavar="ACCURACY",
+            help="Abstain where uncertain, so that this fraction of the answers is right, such as 0.95.",
+        ),
+    ] = None
+
+    out_of_scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out-of-scope",
+            metavar="FILE",
+            help="Texts that no label fits, to choose the threshold of abstaining by; repeatable.",
+        ),
+    ] = None
+
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            "--conformal",
+            metavar="COVERAGE",
+            help="Predict sets of labels that have the right one this often, such as 0.95; half of the validation data "
+            "is kept apart for them.",
+        ),
+    ] = None
+
+    label_thresholds: Annotated[
+        str | None,
+        typer.Option(
+            "--label-thresholds",
+            metavar="f1|PRECISION",
+            help="Several labels per text: choose each label's threshold on validation, by F1 or for a precision.",
+        ),
+    ] = None
+
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Also fit TF-IDF with logistic regression, or the task's other baseline, to compare with.",
+        ),
+    ] = False
+
+    def values(self) -> dict[str, Any]:
+        init = {
+            "vectors": self.init_embeddings,
+            "texts": self.unlabeled,
+            "pretrained": self.pretrained,
+            "replay": self.replay,
+        }
+        return {**super().values(), "init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
+
+    def _choices(self) -> dict[str, Any]:
+        """Return what is chosen on validation after the training."""
+        return {
+            "abstain_at": self.abstain_at,
+            "out_of_scope": self.out_of_scope,
+            "conformal": self.conformal,
+            "label_thresholds": _number_or_name(self.label_thresholds),
+        }
+
+    def pair_values(self) -> dict[str, Any]:
+        """Return the options in the layout of `PairRunConfig`.
+
+        Raises:
+            ConfigError: an option is given that text to text does not have.
+        """
+        if also := self._label_option():
+            raise ConfigError(f"--{also}: does not apply to --task text2text; its columns are --source and --target")
+        task = {
+            "name": self.template,
+            "train": self.files,
+            "validation": self.validation,
+            "validation_fraction": self.validation_fraction,
+            "template": self.template,
+            "prefix": self.prefix,
+            "on_bad_row": self.on_bad_row,
+            "columns": {"source": self.source, "target": self.target, "group": self.group_by},
+        }
+        return {
+            "pretrained": self.pretrained,
+            "model": self.model,
+            "vocabulary": self.vocabulary,
+            "train": self.training_values(),
+            "recipe": self.recipe,
+            "tasks": [task],
+        }
+
+    def image_values(self) -> dict[str, Any]:
+        """Return the options in the layout of `ImageRunConfig`.
+
+        Raises:
+            ConfigError: an option is given that images do not have.
+        """
+        others = {"vocabulary": self.vocabulary, "from": self.pretrained, "source": self.has_pair_options()}
+        also = self._label_option() or next((name for name, value in others.items() if value), None)
+        if also is not None:
+            raise ConfigError(f"--{also}: applies to texts, not to images; leave it out")
+        data = {
+            "train": self.files,
+            "validation": self.validation,
+            "validation_fraction": self.validation_fraction,
+            "on_bad_row": self.on_bad_row,
+        }
+        return {"data": data, "model": self.model, "train": self.training_values(), "recipe": self.recipe}
+
+    def _label_option(self) -> str | None:
+        """Return an option, as given, that only tasks with labeled texts have; None: there is none."""
+        options: dict[str, Any] = {
+            **self.columns(),
+            "group": self.group,
+            "init_embeddings": self.init_embeddings,
+            "unlabeled": self.unlabeled,
+            "replay": self.replay,
+            "refit": self.refit,
+            "baseline": self.baseline,
+            **self._choices(),
+        }
+        return next((name.replace("_", "-") for name, value in options.items() if value), None)
+
+
+def _number_or_name(value: str | None) -> float | str | None:
+    try:
+        return value if value is None else float(value)
+    except ValueError:
+        return value
+
+
+def train_command(options: TrainOptions) -> None:
+    """Train a model on labeled data.
+
+    `mixling train --resume -o DIR` continues an unfinished run; it needs no other options.
+    """
+    refuse_file(options.out)
+    started = announce("train")
+    from mixling.artifacts.artifact import IMAGES, TEXT_TO_TEXT
+    from mixling.cli.training import train_labels, train_pairs
+    from mixling.workers import use_workers
+
+    kind = _kind(options)
+    if kind == IMAGES:
+        if options.workers != 1:
+            raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
+        from mixling.cli.images import train_images
+
+        train_images(options, {} if options.resume else options.image_values(), started)
+        return
+    with use_workers(options.workers):
+        if kind == TEXT_TO_TEXT:
+            train_pairs(options, options.pair_values(), started)
+        else:
+            train_labels(options, started, baseline=options.baseline)
+
+
+def _kind(options: TrainOptions) -> str | None:
+    """Return the kind of run that the options ask for, or that is resumed."""
+    from mixling.artifacts.artifact import IMAGES
+    from mixling.artifacts.resume import kind_of_run
+    from mixling.runs.resolve.kinds import infer_kind
+
+    if options.resume:
+        return kind_of_run(options.out)
+    pairs = options.has_pair_options()
+    if options.model is not None:
+        from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
+        from mixling.vision.model import IMAGE_PRESETS
+
+        if options.task is None and options.model in IMAGE_PRESETS:
+            return IMAGES
+        pairs = pairs or options.model in SEQ2SEQ_PRESETS
+    return infer_kind(
+        task=options.task,
+        toml=options.config,
+        overrides=options.overrides or (),
+        pairs=pairs,
+        pretrained=options.pretrained,
+        files=options.files or (),
+        columns_named=any(options.columns().values()),
+    )

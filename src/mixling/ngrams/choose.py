@@ -1,0 +1,307 @@
+"""Choose the linear n-gram branch of a run on validation data, beside the finished network, and fit it on all examples.
+
+Where the network was trained on misspelled words, so is the branch: each example has a copy with misspelled words, in
+training and in validation, unless the texts are very many. A branch that knows correct words only would be preferred to
+a network that knows typos as well.
+
+The network's logits for the validation examples are fixed. A first fit shows which terms a branch has room for; all
+others are fits of these alone. For each regularization - its strength, and how much less it is for terms that are more
+frequent with one label than with others - a branch is fitted on the training examples, stored in 8 bits, and added to
+the network with the weights and biases that minimize the validation loss; the best of these sums is compared with the
+network alone, whose logits are scaled and shifted as well. If the validation examples were split off the training
+files, the exported branch is fitted on both together, with the regularization, the weights and the biases kept. Until
+then, terms and their frequencies are counted in the training texts alone, and the features are the same in all fits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.arrays import Float32, Int32, UInt32
+from mixling.data.splits import unseen
+from mixling.ngrams.cross_fitting import OutOfFold
+from mixling.ngrams.data import (
+    MAX_COPIED_VALIDATION_WORDS,
+    TYPOS,
+    LinearData,
+    copied_texts,
+    encode_rows,
+    sample,
+    to_the_end,
+    training_texts,
+)
+from mixling.ngrams.features import Features, make_features
+from mixling.ngrams.fit import fit_branch, prune
+from mixling.ngrams.mixture import fit_mixture
+from mixling.ngrams.search import FEW_STRENGTHS, FIRST_STRENGTH, Attempt, climb, search
+from mixling.tasks.base import Task
+from mixling.text.encoder import TextEncoder
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+from mixling.text.ngrams import Distinct, Words
+from mixling.text.noise import mixed_noise
+from mixling.training.config import NgramConfig
+from mixling.training.memory import release
+
+FILE_BYTES = 1_000_000  # intended size of a model file
+MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
+_OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
+_MAX_VALIDATION = 10_000  # texts that it is chosen on
+# Features of all texts that are not zero, and these times outputs, in each fit of a search: some seconds.
+_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS = 1 << 23, 500_000_000
+# Features that are not zero times outputs that all fits of a search take in a second, where there are many; and the
+# longest search, in seconds, unless the user has planned more.
+_CELLS_PER_SECOND, _MOST_SECONDS = 5_000_000, 600.0
+_MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
+# Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
+_MIN_PROOF = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fitted branch.
+
+    Attributes:
+        branch: with its weight in the sum multiplied in.
+        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
+            None: this one was not.
+        report: the entry of metrics.json.
+    """
+
+    branch: NgramBranch
+    metadata: NgramMetadata
+    held_out: npt.NDArray[np.float32] | None
+    report: dict[str, Any]
+
+    def combine(self, network: Sequence[npt.NDArray]) -> list[npt.NDArray[np.float32]] | None:
+        """Return the logits for the validation examples, given the network's; None: they are those of the file."""
+        if self.held_out is None:
+            return None
+        return list((self.metadata.network * np.stack(network) + self.held_out).astype(np.float32))
+
+
+def budget(config: NgramConfig, file_bytes: int) -> int:
+    """Return how many bytes a branch may have, given the size of the network's file."""
+    if config.max_bytes is not None:
+        return config.max_bytes
+    return max(min(FILE_BYTES - _OVERHEAD - file_bytes, MAX_BRANCH_BYTES), MIN_BRANCH_BYTES)
+
+
+def fit_ngrams(
+    config: NgramConfig, data: LinearData, *, max_bytes: int, log: Callable[[str], None] = lambda message: None
+) -> Fitted | None:
+    """Return the branch; None if it does not pay, or if there is nothing to fit or to choose it on.
+
+    With few validation examples it is kept without proof, and the mixture stays close to its usual weights. Validation
+    examples with labels that training does not know are left out of the fit and of the choice.
+
+    Raises:
+        DataError: as `Task.targets`.
+    """
+    if data.out_of_fold is not None:
+        return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
+    task, judged = data.task, sample(data.validation, _MAX_VALIDATION)
+    known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
+    if not len(known):
+        return None
+    encoder, rows, targets, weights = training_texts(data)
+    texts = [data.validation.texts[int(i)] for i in judged]
+    encoded = encode_rows(encoder, texts)
+    copied = copied_texts(encoded, data.augmentation, most=MAX_COPIED_VALIDATION_WORDS)
+    # As texts, since the network reads them, too.
+    copies = mixed_noise((texts[int(i)] for i in copied), data.augmentation.typo_kinds, TYPOS, seed=1)
+    encoded += encode_rows(encoder, copies)
+    examples = np.concatenate([judged, judged[copied]])
+    fitted = np.flatnonzero(np.isin(examples, known))
+    gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
+    counted = len(rows)
+    rows += [encoded[int(i)] for i in fitted]
+    targets = np.concatenate([targets, gold])
+    network = data.network[judged]
+    if copies:
+        network = np.concatenate([network, np.stack(data.predict(copies))])
+    read = to_the_end(encoder, [*texts, *copies])
+    others = np.setdiff1d(np.arange(len(data.validation)), judged)
+    read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    features = make_features(rows, words, outputs=task.num_scores, counted=counted)
+    if not len(features.hashes):
+        return None
+    seconds, most = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND, data.time_budget or _MOST_SECONDS
+    if seconds > most:
+        log(
+            f"n-gram branch: left out, {len(task.labels):,} labels times {len(features.hashes):,} terms would take "
+            f"about {seconds / 60:,.0f} minutes (--time-budget {math.ceil(seconds / 60)}m allows it)"
+        )
+        return None
+    if not data.refit:
+        rows = []
+    # The validation examples have features, but no weight until the strength is chosen.
+    weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
+    duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
+    # Which terms a branch has room for hardly depends on the regularization; all later fits have these alone.
+    strength, ratio_power = config.strength or FIRST_STRENGTH, config.ratio_power or 0.0
+    features = prune(
+        task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
+    )
+    release()  # the features before
+    reader = _Reader(task, words, read, terms=features.hashes)
+
+    def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
+        return fit_branch(
+            task, part, targets, weights,
+            strength=strength, ratio_power=ratio_power, max_bytes=None, duals=duals,
+        )  # fmt: skip
+
+    def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> Attempt:
+        branch = fit(strength, ratio_power, part, duals)
+        logits = reader.logits(branch)
+        mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
+        return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
+
+    searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
+    powers = task.ratio_powers if config.ratio_power is None else ()
+    found = None
+    if features.matrix.nnz > searched and (config.strength is None or powers):
+        log("n-gram branch: choosing its regularization on a part of the texts, then on all")
+        part = features.sample(searched)
+        zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
+        found = search(partial(attempt, part=part, duals=zeros), config, powers)
+        del part
+    best = search(attempt, config, powers, found=found)
+    scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
+    change = (
+        f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
+        f"{best.mixture.loss:.4f} with it"
+    )
+    gain = (scaled.loss - best.mixture.loss) * len(known)
+    # Without a branch nothing is shifted either; a network that overfits may need it more than the n-grams.
+    gain_of_all = (scaled.alone - best.mixture.loss) * len(known) - task.num_scores
+    if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
+        log(f"n-gram branch: left out, it does not pay ({change})")
+        return None
+    branch = best.branches[0]
+    if data.refit:
+        weights[-len(gold) :] = 1
+        features = make_features(rows, words, outputs=task.num_scores)  # with the terms that only validation texts have
+        duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
+        features = prune(
+            task, features, targets, weights,
+            strength=best.strength, ratio_power=best.ratio_power, max_bytes=max_bytes, duals=duals,
+        )  # fmt: skip
+        branch = fit(best.strength, best.ratio_power, features, duals)
+    branch = branch.scaled(best.mixture.branch, best.mixture.bias)
+    report = _report(best, branch, scaled.loss)
+    log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
+    held_out = None
+    if data.refit:
+        logits = np.empty(data.network.shape, np.float32)
+        logits[judged] = best.logits
+        if len(others):
+            unrefitted = best.branches[0]
+            logits[others] = _Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
+        held_out = best.mixture.addition(task, logits)
+    return Fitted(
+        branch=branch,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
+        held_out=held_out,
+        report=report,
+    )
+
+
+def _fit_across_folds(
+    config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
+) -> Fitted | None:
+    """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
+    task, encoder, power = data.task, TextEncoder(data.text, data.vocabulary, keep=True), config.ratio_power or 0.0
+    parts = [data.train, data.validation] if data.refit else [data.train]
+    texts, targets = ([one for part in parts for one in getattr(part, name)] for name in ("texts", "targets"))
+    known = np.arange(len(texts))
+    if task.has_labels and data.refit:
+        known = np.setdiff1d(known, unseen(data.validation, task.labels.names) + len(data.train))
+    gold = np.asarray(task.targets([targets[int(i)] for i in known]))
+    weights = None
+    if data.weights is not None:
+        weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
+    rows, read = encode_rows(encoder, texts), to_the_end(encoder, texts)
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    reader = _Reader(task, words, read)
+
+    def features(chosen: npt.NDArray[np.int64]) -> Features:
+        return make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
+
+    def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
+        given = None if weights is None else weights[chosen]
+        return fit_branch(
+            task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
+        )
+
+    everything = np.arange(len(known))
+    whole = features(everything)
+    if not len(whole.hashes):
+        return None
+    rest = [np.flatnonzero(held.folds[known] != fold) for fold in range(int(held.folds.max()) + 1)]
+    of_folds = [features(chosen) for chosen in rest]
+
+    def attempt(strength: float) -> Attempt:
+        logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
+        branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
+        for fold, fitted in enumerate(branches):
+            logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
+        return Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+
+    best = attempt(3.0 if config.strength is None else config.strength)
+    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS)
+    mixture = best.mixture
+    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
+    loss_scaled = fit_mixture(task, held.logits[known], None, gold).loss
+    report = _report(best, chosen, loss_scaled) | {"folds": len(rest)}
+    log(
+        f"n-gram branch: {len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; loss on the {len(known):,} "
+        f"examples by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
+    )
+    return Fitted(
+        branch=chosen,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
+        held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
+        report=report,
+    )
+
+
+class _Reader:
+    """Gives the logits that branches have for texts.
+
+    Args:
+        words: of all rows of the table.
+        texts: the windows of each, as rows of the table.
+        terms: all that the branches have; None: any.
+    """
+
+    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]], terms: UInt32 | None = None) -> None:
+        found = Distinct.of_texts([window for windows in texts for window in windows], words.hashes)
+        used, rows = np.unique(found.rows, return_inverse=True)
+        self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
+        if terms is not None:  # without the others, each branch has less to look up
+            self._words, self._found = self._words.only(terms), self._found.only(terms)
+        self._ends = np.cumsum([len(windows) for windows in texts])
+
+    def logits(self, branch: NgramBranch) -> Float32:
+        """Return the logits (B, C) of a branch."""
+        scores = branch.logits(self._found, branch.row_sums(self._words))
+        of_windows = self._task.logits_of_scores(scores)
+        if len(of_windows) == len(self._ends):
+            return of_windows
+        return np.stack([self._task.pool_windows(part) for part in np.split(of_windows, self._ends[:-1])])
+
+
+def _report(best: Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
+    num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
+    out = {"strength": best.strength, "ratio_power": best.ratio_power, "terms": len(branch.terms), "bytes": num_bytes}
+    parts = {f"mixture_{key}": getattr(best.mixture, key) for key in ("network", "branch", "loss", "alone")}
+    return out | {"loss_scaled": loss_scaled} | parts

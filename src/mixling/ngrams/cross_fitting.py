@@ -1,0 +1,127 @@
+"""Choose the mixture of a network and its n-gram branch by cross-fitting, where labeled examples are few.
+
+A tenth of a few examples cannot show how much each of the two should count, and a network that was trained on the rest
+cannot be judged on it. So networks are trained that each leave out one fold of all labeled examples, in the same way as
+the one that is exported, and branches are fitted that leave out the same fold; the mixture and the strength of the
+regularization minimize the loss of what these predict for the examples that they left out (out-of-fold predictions, as
+in D. Wolpert, "Stacked generalization", 1992). The exported network and branch are trained on all examples.
+
+The branch has no misspelled copies here, which made it worse (experiments/README.md), and its n-grams may weigh more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.answers.labels import Targets
+from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
+from mixling.data.splits import assign_folds
+from mixling.models.model import Model
+from mixling.tasks.base import Task
+from mixling.text.encoder import Text
+from mixling.training.config import NgramConfig, TrainConfig
+from mixling.training.dataset_adapter import LabeledData
+from mixling.training.loop import Trainer
+
+# Networks that are trained on a half of more than FEW_EXAMPLES show as much as those of three quarters.
+FOLDS, FOLDS_OF_MORE = 4, 2
+# With more single texts, a tenth of them shows as much, and the trainings would take minutes. A pair shows less.
+FEW_EXAMPLES, FEW_PAIRS = 2_000, 5_000
+
+Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfFold:
+    """Predictions of networks for the examples that they were not trained on.
+
+    Attributes:
+        folds: (R,) of the training examples and then, if what is exported is fitted on them, those of validation.
+        logits: (R, C).
+    """
+
+    folds: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.floating]
+
+
+def choose_folds(
+    fitted: Sequence[Dataset],
+    *,
+    task: type[Task],
+    ngrams: NgramConfig,
+    training: TrainConfig,
+    usual: bool,
+    distilled: bool,
+    world: int,
+) -> npt.NDArray[np.int64] | None:
+    """Return the folds (R,) of the examples, where equal texts and groups are in one; None: there is no cross-fitting.
+
+    Args:
+        fitted: what the exported model is fitted on: the training examples, and perhaps those of validation.
+        usual: whether nothing else is chosen that cross-fitting was not tried with, such as weights of examples.
+        distilled: whether a teacher is distilled.
+        world: number of processes that train.
+    """
+    chosen, number, pairs = ngrams.cross_fit, sum(map(len, fitted)), fitted[0].schema.pairs
+    possible = task.has_scores and ngrams.use != "never" and not distilled and world == 1
+    if chosen is False or not possible:
+        return None
+    if chosen is None:
+        planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
+        if number > (FEW_PAIRS if pairs else FEW_EXAMPLES) or planned or not usual:
+            return None
+    groups = np.concatenate([part.group_hashes() for part in fitted])
+    if len(np.unique(groups)) < 2 * FOLDS:
+        return None
+    joined = Dataset.from_examples((one for part in fitted for one in part), pairs=pairs)
+    folds = FOLDS if number <= FEW_EXAMPLES else FOLDS_OF_MORE
+    return assign_folds(joined, folds, training.seed, groups=groups)
+
+
+def predict_out_of_fold(
+    folds: npt.NDArray[np.int64],
+    data: LabeledData,
+    known: npt.NDArray[np.int64],
+    texts: Sequence[Text],
+    training: TrainConfig,
+    *,
+    build: Callable[[], Model],
+    finish: Callable[[Model], Predict],
+) -> OutOfFold:
+    """Train a network for each fold on the others.
+
+    Args:
+        folds: (R,) of all examples, whose texts are `texts`.
+        data: the examples with known labels.
+        known: (R',) the indices of these among all.
+        build: returns the model with its initial weights.
+        finish: returns what predicts with a trained model.
+    """
+    logits: list[npt.NDArray[np.floating]] = [np.empty(0)] * len(folds)
+    for fold in range(int(folds.max()) + 1):
+        part = _part(data, np.flatnonzero(folds[known] != fold))
+        model, epochs = build(), training.epochs or 1
+        changes = {"steps": None, "time_budget": None, "patience": None, "track": ()}
+        total = epochs * math.ceil(len(part) / training.batch_size)
+        Trainer(model, part, training.model_copy(update=changes), last_step=total).fit()
+        held = np.flatnonzero(folds == fold)
+        for index, row in zip(held, finish(model.cpu())([texts[int(i)] for i in held]), strict=True):
+            logits[index] = row
+    return OutOfFold(folds=folds, logits=np.stack(logits))
+
+
+def _part(data: LabeledData, chosen: npt.NDArray[np.int64]) -> LabeledData:
+    """Return some of the training examples."""
+    targets: Targets = data.train_targets
+    return replace(
+        data,
+        train=TextSet(data.train.dataset.subset(chosen), data.train.encoder),
+        train_targets=targets[chosen] if isinstance(targets, np.ndarray) else [targets[int(i)] for i in chosen],
+        weights=None if data.weights is None else data.weights[chosen],
+    )

@@ -1,0 +1,154 @@
+"""What an n-gram branch is fitted on: labeled texts, copies with misspelled words, and texts that a teacher labeled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.arrays import Int32
+from mixling.data.batches import TextSet
+from mixling.data.dataset import Dataset
+from mixling.ngrams.cross_fitting import OutOfFold
+from mixling.tasks.base import Task
+from mixling.text.config import TextConfig
+from mixling.text.encoder import Encoded, Text, TextEncoder
+from mixling.text.long_texts import text_windows
+from mixling.text.noise import mixed_noise
+from mixling.text.vocabulary import Vocabulary
+from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, TypoKind
+
+TYPOS = 0.2  # of the words of copies; 0.3 was no better
+_SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
+MAX_COPIED_WORDS, MAX_COPIED_VALIDATION_WORDS = 500_000, 200_000
+_LABELED_WEIGHT = 5.0  # of an example that people labeled, beside those of a teacher; 3, 10 and 20 were no better
+_MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
+_TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
+
+
+class TeacherLabels(NamedTuple):
+    """Texts that a teacher has labeled.
+
+    Attributes:
+        labels: (U,) the ids of their most probable labels.
+        weights: (U,) how much more probable these are than the next ones.
+    """
+
+    texts: Sequence[Text]
+    labels: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> TeacherLabels:
+        """Return texts with the labels that a teacher's probabilities (C,) give them."""
+        chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TEACHER_LABELS), 1))
+        probabilities = np.stack([answers[i] for i in chosen]).astype(np.float32)
+        second, first = np.sort(probabilities, axis=1)[:, -2:].T
+        return cls([texts[i] for i in chosen], probabilities.argmax(1), first - second)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearData:
+    """The data for fitting and choosing a branch.
+
+    Attributes:
+        network: (V, C), the network's logits for the validation examples.
+        predict: returns the network's logits for other texts.
+        weights: (T,) of the training examples; None: all are 1.
+        augmentation: what the network was trained with.
+        teacher_labels: what the branch is fitted on in addition to the labeled examples.
+        encoded: the training texts as the network reads them; None: they are encoded for the branch.
+        out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
+        refit: whether the exported branch is fitted on the validation examples, too.
+        time_budget: seconds that the choice of a branch may take; None: `mixling.ngrams.choose` has a limit.
+    """
+
+    task: Task
+    train: Dataset
+    validation: Dataset
+    network: npt.NDArray[np.floating]
+    predict: Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
+    weights: npt.NDArray[np.float32] | None
+    text: TextConfig
+    vocabulary: Vocabulary
+    augmentation: AugmentationConfig = NO_AUGMENTATION
+    teacher_labels: TeacherLabels | None = None
+    encoded: TextSet | None = None
+    out_of_fold: OutOfFold | None = None
+    refit: bool = True
+    time_budget: float | None = None
+
+
+def sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
+    """Return the indices of all examples, or of evenly spaced ones of more than `most`."""
+    return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), most)).astype(np.int64))
+
+
+def training_texts(
+    data: LinearData,
+) -> tuple[TextEncoder, list[Int32], npt.NDArray, npt.NDArray[np.float32]]:
+    """Return texts to fit a branch on: examples, copies with misspelled words, and what a teacher labeled.
+
+    Returns:
+        An encoder, texts as rows of its word table, their targets and weights.
+    """
+    task, chosen = data.task, sample(data.train, _MAX_TEXTS)
+    if data.encoded is not None and data.encoded.is_kept:
+        encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
+    else:
+        encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+        rows = encode_rows(encoder, [data.train.texts[int(i)] for i in chosen])
+    if len(copied := copied_texts(rows, data.augmentation, most=MAX_COPIED_WORDS)):
+        texts = [data.train.texts[int(i)] for i in chosen[copied]]
+        encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
+        rows, chosen = [*rows, *copies], np.concatenate([chosen, chosen[copied]])
+    targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
+    weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
+    if (teacher_labels := data.teacher_labels) is not None:
+        rows = [*rows, *encode_rows(encoder, teacher_labels.texts)]
+        targets = np.concatenate([targets, teacher_labels.labels])
+        weights = np.concatenate([_LABELED_WEIGHT * weights, teacher_labels.weights])
+    return encoder, rows, targets, weights
+
+
+def copied_texts(rows: Sequence[Int32], changes: AugmentationConfig, *, most: int) -> npt.NDArray[np.int64]:
+    """Return the indices of the texts that have a copy with misspelled words: all, or of more than `most` words evenly
+    spaced ones."""
+    if not changes.typos or not rows:
+        return np.zeros(0, np.int64)
+    number = min(len(rows), len(rows) * most // max(sum(map(len, rows)), 1))
+    return np.linspace(0, len(rows) - 1, number).astype(np.int64)
+
+
+def _misspell(
+    encoder: TextEncoder, texts: Sequence[Text], rows: Sequence[Int32], kinds: Sequence[TypoKind]
+) -> tuple[TextEncoder, Sequence[Int32]]:
+    """Return the rows of texts with misspelled words, given theirs, and the encoder that has them and all others."""
+    if encoder.config.tokens == "subwords" or any(isinstance(text, tuple) for text in texts):
+        return encoder, encode_rows(encoder, mixed_noise(texts, kinds, TYPOS))
+    config = AugmentationConfig(pseudo_words=0, typos=TYPOS, typo_kinds=tuple(kinds))
+    augmenter = Augmenter(config, encoder, (), spellings=_SPELLINGS)
+    changed = augmenter.change(rows, encoder, BatchPart(np.arange(len(rows)), len(rows), seed=0, step=0))
+    return augmenter.encoder.copy(max_table=_TABLE_WORDS, keep=True), changed
+
+
+def to_the_end(encoder: TextEncoder, texts: Sequence[Text]) -> list[list[Int32]]:
+    """Return for each text the windows that predictors read it in, as rows of the encoder's word table."""
+    out: list[list[Int32]] = []
+    for text, item in zip(texts, _encoded(encoder, texts), strict=True):
+        windows = text_windows(text, encoder.config, encoder.vocabulary, per_word=False)[0] if item.truncated else ()
+        out.append(encode_rows(encoder, [window.text for window in windows]) if len(windows) > 1 else [item.words])
+    return out
+
+
+def encode_rows(encoder: TextEncoder, texts: Sequence[Text]) -> list[Int32]:
+    return [item.words for item in _encoded(encoder, texts)]
+
+
+def _encoded(encoder: TextEncoder, texts: Sequence[Text]) -> Iterator[Encoded]:
+    parts = (texts[first : first + 4096] for first in range(0, len(texts), 4096))
+    return itertools.chain.from_iterable(encoder.encode_stream(parts))

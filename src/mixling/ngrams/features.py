@@ -1,0 +1,241 @@
+"""Features of texts for fitting a linear n-gram branch, see `mixling.ngrams.fit`.
+
+A feature of a text is the number of its distinct words that have the term, over the root of the number of its distinct
+words, times the term's inverse document frequency as scikit-learn has it. Words with their pairs, and character
+n-grams, are two blocks; a constant for each gives the texts features of length about one. The constants and the
+frequencies are multiplied into the weights afterwards, so that the branch needs neither, and its features do not depend
+on the terms that pruning leaves.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, hstack
+
+from mixling.arrays import Int32, UInt32
+from mixling.text.ngram_branch import MAX_CELLS
+from mixling.text.ngrams import Distinct, Words, parts_of
+from mixling.training.memory import release
+
+MAX_NONZEROS = 3 << 24  # features of all texts that are not zero; of more texts a sample is taken
+_MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
+_MANY_TEXTS = 10_000  # of so many, a word or pair of words that only one has is left out as well
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """The features of training texts.
+
+    Attributes:
+        hashes: (F,) of the terms of the counted texts, the most frequent first: the fit reads their weights from fewer
+            lines of the cache.
+        factors: (F,) the factor of a term's frequency in a text.
+        spread: (F,) the root mean square of those frequencies.
+        matrix: (B, F) frequencies times factors.
+        chosen: (B,) the indices of the texts.
+        kept: (F, K), the weights that a fit has; None: all.
+    """
+
+    hashes: UInt32
+    factors: npt.NDArray[np.float32]
+    spread: npt.NDArray[np.float32]
+    matrix: csr_array
+    chosen: npt.NDArray[np.int64]
+    kept: npt.NDArray[np.bool_] | None = None
+
+    def keep(self, columns: npt.NDArray[np.int64]) -> Features:
+        """Return some of the features, in this order; they take the memory of these, which are no longer of use."""
+        located = np.full(len(self.hashes), -1, np.int32)
+        located[columns] = np.arange(len(columns))
+        matrix, end = self.matrix, 0
+        starts = np.zeros_like(matrix.indptr)
+        for first, last in parts_of(np.diff(matrix.indptr)):
+            part = slice(*matrix.indptr[[first, last]])
+            found = located[matrix.indices[part]]
+            mine = found >= 0
+            rows = matrix.indptr[first : last + 1] - part.start
+            starts[first + 1 : last + 1] = [np.count_nonzero(mine[a:b]) for a, b in itertools.pairwise(rows)]
+            kept = slice(end, end := end + int(np.count_nonzero(mine)))
+            matrix.data[kept] = matrix.data[part][mine]
+            matrix.indices[kept] = found[mine]
+        np.cumsum(starts, out=starts)
+        # One after the other, so that only one is there twice.
+        matrix.data = matrix.data[:end].copy()
+        matrix.indices = matrix.indices[:end].copy()
+        return replace(
+            self,
+            hashes=self.hashes[columns],
+            factors=self.factors[columns],
+            spread=self.spread[columns],
+            matrix=csr_array((matrix.data, matrix.indices, starts), (len(starts) - 1, len(columns))),
+            kept=None if self.kept is None else self.kept[columns],
+        )
+
+    def sample(self, nonzeros: int) -> Features:
+        """Return the features of evenly spaced texts, about so many that are not zero."""
+        number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
+        rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
+        return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
+
+
+def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None) -> Features:
+    """Return the features of texts, given as rows of a word table; of very many, those of a sample.
+
+    With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
+
+    Args:
+        counted: number of first texts that give the terms and their frequencies; None: all do.
+    """
+    release()  # what encoding the texts took
+    chosen, found = _sampled(texts, words)
+    number = len(chosen) if counted is None else int(np.searchsorted(chosen, counted))
+    of_words, sizes = _whole_words(found, words, number), found.sizes
+    in_text = _in_text(found, len(words.hashes))
+    del found
+    blocks = [of_words, _characters(in_text, sizes, words, number)]
+    release()  # what finding them took
+    features = _join(blocks, sizes, chosen, number)
+    del blocks, of_words, in_text
+    release()
+    return _weightiest(features, MAX_CELLS // max(outputs, 1))
+
+
+def _sampled(texts: Sequence[Int32], words: Words) -> tuple[npt.NDArray[np.int64], Distinct]:
+    """Return the indices of all texts, or of as many as `MAX_NONZEROS` allows, with their words."""
+    of_word = np.diff(words.starts) + 1
+    parts: list[Distinct] = []
+    cells = 0
+    for part in Distinct.parts(texts, words.hashes):
+        cells += int(of_word[part.rows].sum()) + len(part.pairs)
+        parts.append(part)
+        if cells > MAX_NONZEROS:  # the others are counted only
+            parts.clear()
+    if cells <= MAX_NONZEROS:
+        return np.arange(len(texts)), Distinct.join(parts)
+    chosen = np.linspace(0, len(texts) - 1, max(len(texts) * MAX_NONZEROS // cells, 1)).astype(np.int64)
+    return chosen, Distinct.of_texts([texts[int(i)] for i in chosen], words.hashes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Terms, and how often each is in each text.
+
+    Attributes:
+        hashes: (F,) of the terms.
+        texts: (F,) number of counted texts that have each.
+        total: sum over all terms and counted texts of the numbers of times.
+        nonzeros: number of texts, counted or not, that have each, over all terms.
+        rows: returns the numbers for the texts from one up to another.
+    """
+
+    hashes: UInt32
+    texts: npt.NDArray[np.int64]
+    total: float
+    nonzeros: int
+    rows: Callable[[int, int], csr_array]
+
+
+def _whole_words(found: Distinct, words: Words, number: int) -> _Block:
+    """Return words and pairs of words, of many texts without those of a single one; the first `number` are counted."""
+    terms = np.concatenate([words.hashes[found.rows], found.pairs])
+    # As np.unique with the inverse, in half the memory: with long texts, no other part of a training takes more.
+    order = terms.argsort()
+    terms = terms[order]
+    is_first = np.concatenate([np.ones(min(len(terms), 1), bool), terms[1:] != terms[:-1]])
+    starts = np.flatnonzero(is_first)
+    hashes, counts = terms[is_first], np.diff(np.append(starts, len(terms)))
+    if number < len(found.sizes) and len(terms):
+        is_counted = np.concatenate([found.word_texts < number, found.pair_texts < number])[order]
+        counts = np.add.reduceat(is_counted, starts, dtype=np.int64)
+        del is_counted
+    kept = counts >= (1 if number < _MANY_TEXTS else _MIN_GRAM_TEXTS)
+    located = np.empty(len(terms), np.int32)
+    columns = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    located[order] = columns[np.cumsum(is_first, dtype=np.int32) - 1]
+    del terms, order, is_first, starts
+    of_words, of_pairs = np.split(located, [len(found.rows)])
+    # With numbers of another type, the search would copy all texts'.
+    edges = np.arange(len(found.sizes) + 1, dtype=found.word_texts.dtype)
+    word_starts, pair_starts = found.word_texts.searchsorted(edges), found.pair_texts.searchsorted(edges)
+
+    def rows(first: int, last: int) -> csr_array:
+        parts = [(of_words, word_starts[first : last + 1]), (of_pairs, pair_starts[first : last + 1])]
+        terms = np.concatenate([columns[starts[0] : starts[-1]] for columns, starts in parts])
+        owners = np.concatenate([np.repeat(np.arange(last - first), np.diff(starts)) for _, starts in parts])
+        owners, terms = owners[terms >= 0], terms[terms >= 0]
+        return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
+
+    nonzeros = int(np.count_nonzero(located >= 0))
+    return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), nonzeros, rows)
+
+
+def _in_text(found: Distinct, rows: int) -> csr_array:
+    """Return a matrix (B, R) with a one for each distinct word of a text."""
+    starts = np.append(np.int32(0), np.cumsum(found.sizes, dtype=np.int32))
+    return csr_array((np.ones(len(found.rows), np.float32), found.rows, starts), (len(found.sizes), rows))
+
+
+def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
+    """Return the n-grams of the distinct words of each text, without those of few texts; `number` are counted.
+
+    The numbers for all texts are not kept: computing them twice takes less time than so much memory.
+    """
+    hashes, columns = np.unique(words.grams, return_inverse=True)
+    of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
+    texts, others, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
+    for first, last in parts_of(sizes):
+        counts = in_text[first:last] @ of_word
+        end = int(counts.indptr[min(max(number - first, 0), last - first)])
+        texts += np.bincount(counts.indices[:end], minlength=len(hashes))
+        others += np.bincount(counts.indices[end:], minlength=len(hashes))
+        sums += np.bincount(counts.indices[:end], weights=counts.data[:end], minlength=len(hashes))
+    kept = texts >= _MIN_GRAM_TEXTS
+    of_word, nonzeros = of_word[:, kept], int((texts + others)[kept].sum())
+
+    def rows(first: int, last: int) -> csr_array:
+        return in_text[first:last] @ of_word
+
+    return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), nonzeros, rows)
+
+
+def _join(
+    blocks: Sequence[_Block], sizes: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64], number: int
+) -> Features:
+    factors = []
+    texts, hashes = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("texts", "hashes"))
+    order = np.argsort(-texts, kind="stable")
+    column = np.empty(len(order), np.int32)
+    column[order] = np.arange(len(order))
+    for block in blocks:
+        idf = np.log((1 + number) / (1 + block.texts)) + 1
+        of_word = block.total / max(int(sizes[:number].sum()), 1)
+        factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
+    factor = np.concatenate(factors).astype(np.float32)[order]
+    nonzeros = sum(block.nonzeros for block in blocks)
+    data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
+    starts, squares = np.zeros(len(sizes) + 1, np.int32), np.zeros(len(factor))
+    for first, last in parts_of(sizes):
+        part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
+        columns = column[part.indices]
+        part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
+        end = int(part.indptr[min(max(number - first, 0), last - first)])
+        squares += np.bincount(columns[:end], weights=part.data[:end].astype(np.float64) ** 2, minlength=len(factor))
+        begin = int(starts[first])
+        starts[first + 1 : last + 1] = begin + part.indptr[1:]
+        indices[begin : begin + part.nnz] = columns
+        np.multiply(part.data, factor[columns], out=data[begin : begin + part.nnz])
+    end = int(starts[-1])  # a text can have a word and a pair with equal hashes
+    matrix = csr_array((data[:end], indices[:end], starts), (len(sizes), len(order)))
+    return Features(hashes[order], factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
+
+
+def _weightiest(features: Features, number: int) -> Features:
+    """Return the features with at most so many terms: those with the largest mean square."""
+    if len(features.hashes) <= number:
+        return features
+    return features.keep(np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number]))

@@ -1,0 +1,88 @@
+"""Choosing, for the training examples, a model if the user names none, and the batches in which it is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixling.data.dataset import Dataset
+from mixling.runs.resolve.config import RunConfig
+from mixling.tasks import task_type
+from mixling.tasks.base import Choice
+from mixling.text.encoder import Text
+from mixling.text.words import split_words
+
+_SAMPLE = 1000  # texts whose words are counted
+_MANY_EXAMPLES, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
+# As accurate as batches of 64 at a rate of 0.002, in half to five sixths of the time (experiments/README.md).
+_LARGE_BATCHES = {"batch_size": 256, "optim": {"lr": 3e-3}}
+_TAGGERS_BATCHES = {"batch_size": 128, "optim": {"lr": 4e-3}}
+# Of fewer examples, longer texts and wider models nothing is known.
+_LARGE_BATCH_EXAMPLES, _LARGE_BATCH_WORDS, _LARGE_BATCH_DIM = 5_000, 64, 256
+
+
+def choose_model(train: Dataset, config: RunConfig) -> Choice:
+    """Return the preset, with changes, that fits the training examples.
+
+    Few examples with few labels get the small preset. More of them, unlabeled text or a teacher get the base preset;
+    token labels and many pairs get the mixer preset. The maximum length is the 95th percentile of the texts' lengths,
+    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). For pairs, words that occur in both
+    texts are marked. The rules were chosen by validation accuracy on several data sets (experiments/README.md).
+    """
+    task = task_type(config.task)
+    if chosen := task.choose_model(train):
+        return chosen
+    words = _words(train)
+    pairs = train.schema.pairs
+    mixing = task.per_word or (pairs and len(train) >= _MANY_PAIRS)
+    most = 256 if mixing else 1024  # a token-mixing MLP has weights for each position
+    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
+    batches = choose_batches(train, config, initialized=True)
+    if mixing:
+        why = f"{len(train):,} pairs of texts" if pairs else "words have labels"
+        return Choice("mixling-mixer", changes, why, batches)
+    if config.distill is not None:
+        return Choice("mixling-base", changes, "distillation from a teacher", batches)
+    if config.init.has_texts:
+        return Choice("mixling-base", changes, "initialized from text", batches)
+    labels = len(train.label_counts())
+    name = "mixling-base" if len(train) >= _MANY_EXAMPLES or labels >= _MANY_LABELS else "mixling-small"
+    why = f"{len(train):,} examples" + (f", {labels} labels" if task.has_labels else "")
+    return Choice(name, changes, why, batches)
+
+
+def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> dict[str, Any]:
+    """Return the batch size and the learning rate with which models of hashed words are trained on many short texts.
+
+    Nothing where they would be less accurate, or it was not measured: pairs, fewer or longer texts, wide models, other
+    mixers than MLPs, pretrained and (for taggers) distilled models, and classifiers whose embeddings begin at random.
+
+    Args:
+        initialized: whether the embeddings are initialized from the training texts.
+    """
+    task, model, distilled = task_type(config.task), config.model, config.distill is not None
+    own_rows = config.init.kind in ("random", "rows")  # initialized from no other texts or models
+    if task.per_word:
+        larger = own_rows and not distilled
+    else:
+        larger = task.has_classes and (distilled or (own_rows and initialized))
+    hashed = model.text.tokens == "words" and model.dim <= _LARGE_BATCH_DIM
+    mlps = {mixer.type for layer in model.layers for mixer in layer.mixers} <= {"token_mlp"}
+    if not larger or not hashed or not mlps or train.schema.pairs:
+        return {}
+    if len(train) < _LARGE_BATCH_EXAMPLES or _words(train) > _LARGE_BATCH_WORDS:
+        return {}
+    return _TAGGERS_BATCHES if task.per_word else _LARGE_BATCHES
+
+
+def _words(train: Dataset) -> int:
+    """Return the 95th percentile of the texts' lengths."""
+    lengths = list(map(_length, train.texts[:: max(1, len(train) // _SAMPLE)]))
+    return int(np.quantile(lengths, 0.95)) if lengths else 0
+
+
+def _length(text: Text) -> int:
+    if isinstance(text, str):
+        return len(split_words(text))
+    return len(text) if isinstance(text, list) else sum(map(_length, text)) + 1

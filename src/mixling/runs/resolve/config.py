@@ -1,0 +1,231 @@
+"""The configuration of a run: data, model and training."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from mixling.artifacts.artifact import KINDS, TRAINING, kind_of
+from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
+from mixling.config import Config, parse
+from mixling.data.config import DataConfig
+from mixling.errors import ConfigError, TrainingError, command_line, shown
+from mixling.models.model import ModelConfig
+from mixling.models.presets import DEFAULT_PRESET, PRESETS
+from mixling.runs.distillation.teacher import DistillConfig
+from mixling.tasks import DEFAULT_TASK, task_type
+from mixling.text.windows import ReadingConfig
+from mixling.training.config import Initialization, NgramConfig, TrainConfig
+from mixling.version import __version__
+
+_C = TypeVar("_C", bound=Config)
+
+
+class InitConfig(Config):
+    """Initial weights, where they are not random."""
+
+    vectors: str | None = Field(None, description="folder of word vectors written by `mixling vectors`")
+    texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
+    training_texts: bool = Field(False, description="also count word vectors in the training texts")
+    pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")
+    replay: int | None = Field(
+        None,
+        ge=0,
+        description="examples of each label of a trained model of the same task, to train on again, so that its labels "
+        "stay; 0: they are forgotten; None: half as many as the new ones have on average, at least 50",
+    )
+    resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
+
+    @property
+    def kind(self) -> Initialization:
+        """How the model is initialized: at random, from vectors of the training texts or more text, or from a model."""
+        if self.pretrained is not None:
+            return "model"
+        if self.has_texts:
+            return "text"
+        return "rows" if self.training_texts else "random"
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether words have vectors of more text than the training rows'."""
+        return self.vectors is not None or bool(self.texts)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> InitConfig:
+        if self.vectors is not None and (self.texts or self.training_texts):
+            raise ValueError("vectors cannot be combined with texts to count vectors in: leave one out")
+        if self.pretrained is not None and (self.vectors is not None or self.texts or self.training_texts):
+            raise ValueError("a pretrained model has its own embeddings: leave out vectors, and texts to count them in")
+        if self.replay is not None and self.pretrained is None:
+            raise ValueError("replay requires a pretrained model; name one, or leave replay out")
+        if self.resize and self.pretrained is None:
+            raise ValueError("resize requires a pretrained model; name one, or leave resize out")
+        return self
+
+
+def _known_task(name: str) -> str:
+    try:
+        return task_type(name).name
+    except ConfigError as error:
+        raise ValueError(error) from None
+
+
+class RunConfig(Config):
+    """The complete configuration of a run, recorded in its run.json."""
+
+    task: Annotated[str, AfterValidator(_known_task)] = Field(
+        DEFAULT_TASK, description="what is predicted; a name of `mixling.tasks`"
+    )
+    data: DataConfig = DataConfig()
+    model: ModelConfig = PRESETS[DEFAULT_PRESET].config
+    init: InitConfig = InitConfig()
+    reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
+    train: TrainConfig = TrainConfig()
+    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
+    distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
+    refit: bool = Field(
+        False, description="train anew on training and validation examples, for as many epochs as were best"
+    )
+    abstain_at: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="accuracy of what is answered: less certain predictions abstain (one label a text)",
+    )
+    out_of_scope: tuple[str, ...] = Field(
+        (), description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)"
+    )
+    conformal: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="coverage of sets of labels, for which half of the validation examples are kept apart",
+    )
+    conformal_method: Literal["lac", "aps"] = Field(
+        "aps", description="lac: the smallest sets, may be empty; aps: always with the most probable label"
+    )
+    label_thresholds: Literal["f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description='probability from which each label is predicted, chosen on validation: by "f1", or for a precision '
+        "(several labels a text); None: 0.5",
+    )
+    precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
+
+    @property
+    def fits_validation(self) -> bool:
+        """Whether what is exported is fitted on the validation examples, too, after they chose everything.
+
+        By default it is if they were split off the training files. Those that the user names, or gives to `fit`, stay
+        unseen.
+        """
+        if self.refit or self.data.validation:
+            return self.refit
+        return bool(self.data.train) if self.ngrams.refit is None else self.ngrams.refit
+
+    @property
+    def initialization(self) -> InitConfig:
+        """`init`, or the text that the teacher labels if no other text is named."""
+        given = self.init
+        if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
+            return given
+        return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
+
+    @field_validator("label_thresholds", mode="before")
+    @classmethod
+    def _thresholds_have_a_criterion(cls, value: object) -> object:
+        if value in (None, "f1") or (isinstance(value, int | float) and 0 < value < 1):
+            return value
+        raise ValueError(f'got {shown(value)}; allowed: "f1", or a precision between 0 and 1')
+
+    @model_validator(mode="after")
+    def _augmentation_has_a_task(self) -> RunConfig:
+        if self.train.augmentation is not None and self.train.augmentation.rate and task_type(self.task).windows:
+            raise ValueError(
+                f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
+                "out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _abstention_has_one_label(self) -> RunConfig:
+        for name in ("abstain_at", "out_of_scope", "conformal"):
+            if getattr(self, name) and not task_type(self.task).abstains:
+                raise ValueError(f"{name}: {self.task} has no single answer for a text to abstain from; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _thresholds_have_labels(self) -> RunConfig:
+        if self.label_thresholds is not None and not task_type(self.task).has_label_thresholds:
+            raise ValueError(f"label_thresholds: {self.task} does not predict several labels a text; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _ratios_have_labels(self) -> RunConfig:
+        if self.ngrams.ratio_power and not task_type(self.task).has_labels:
+            raise ValueError(f"ngrams.ratio_power: {self.task} has no labels to distinguish; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _refit_has_labels(self) -> RunConfig:
+        if self.refit and (self.distill is not None or task_type(self.task).windows):
+            other = self.task if self.distill is None else "a run with a teacher"
+            raise ValueError(f"refit: {other} cannot be trained on its validation examples too; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _refit_is_of_both(self) -> RunConfig:
+        if self.refit and self.ngrams.refit is False:
+            raise ValueError(
+                "refit = true trains on the validation examples, ngrams.refit = false does not; leave one out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _teacher_has_a_task(self) -> RunConfig:
+        if self.distill is not None and not task_type(self.task).has_labels:
+            raise ValueError(f"{self.task} cannot be learned from a teacher; use `mixling train`, or another task")
+        return self
+
+
+def run_provenance() -> dict[str, Any]:
+    """Return the software versions and thread count to record in run.json."""
+    return {
+        "mixling": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def resumed_config(folder: Path) -> tuple[RunConfig, bool]:
+    """Return the configuration of a `mixling train` run to resume; see `read_record`."""
+    return read_record(folder, RunConfig, kind=TRAINING)
+
+
+def read_record(folder: Path, schema: type[_C], *, kind: str) -> tuple[_C, bool]:
+    """Return the configuration of the run that --resume continues, and whether that run is finished.
+
+    Args:
+        kind: a key of `mixling.artifacts.artifact.KINDS`.
+
+    Raises:
+        TrainingError: the folder holds no run, or one of another kind.
+        ModelFileError: the record is damaged.
+    """
+    path = folder_to_resume(folder) / RUN_FILE
+    try:
+        saved = read_run(path.parent)
+    except FileNotFoundError:
+        start = command_line("mixling", KINDS[kind].command, "FILE", "-o", folder)
+        raise TrainingError(f"{path}: there is no run to resume; start one with: {start}") from None
+    found = kind_of(saved, where=path)
+    if found != KINDS[kind]:
+        raise TrainingError(
+            f"{folder}: holds a {saved['kind']} run, not a {kind} run; give another folder, or use "
+            f"mixling {found.command}"
+        )
+    return parse(schema, saved["config"], where=str(path)), saved["finished"]
