@@ -22,9 +22,9 @@ import torch
 from mixling import Dataset, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.answers import LabelSet
 from mixling.config import merge, parse, read_overrides
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import Metrics
+from mixling.provenance import provenance
 from mixling.tasks import task_type
 
 SETS: dict[str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 ROOT = Path(__file__).parent.parent
 TASKS = {"classification", "multi_label", "tagging", "question_answering", "regression", "text2text"}
@@ -183,14 +183,17 @@ def deep_imports(*folders: Path) -> int:
     )
 
 
-def private_doors(*folders: Path) -> int:
+def private_doors(*folders: Path, source: Path = ROOT / "src" / "mixling") -> int:
     """As `deep_imports`, without the packages that declare what they export (`mixling.mixers` and the like)."""
+    packages = {"mixling"} | {
+        ".".join(("mixling", *path.parent.relative_to(source).parts)) for path in source.rglob("__init__.py")
+    }
     return sum(
         len(node.names)
         for folder in folders
         for _, tree in trees(folder)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") >= 2
+        if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") >= 2 and node.module not in packages
     )
 
 

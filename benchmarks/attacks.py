@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOW, BILLION = 400, 10**9

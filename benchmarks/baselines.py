@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from mixling.comparison import Baseline, choose, fit_tfidf
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.tasks import Classification
 
 Rows = tuple[list[str], list[str]]  # texts, labels

@@ -25,8 +25,8 @@ import torch
 from mixling import Predictor, TextGenerator, UserError
 from mixling.answers import LabelSet
 from mixling.artifacts import describe, load_model, read_run
-from mixling.cost import provenance
 from mixling.data import WordReader, open_prepared
+from mixling.provenance import provenance
 from mixling.runs import load_pretraining
 from mixling.runs.resolve import resumed_config
 from mixling.storage import read_json, write_json

@@ -37,7 +37,7 @@ import numpy as np
 
 from mixling import Predictor
 from mixling.browser.site import write_site
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from native import exported, read
 

@@ -47,7 +47,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 FORMATS = ("jsonl", "csv", "parquet", "one_row_group")

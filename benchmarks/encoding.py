@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling import TextConfig, TextEncoder, use_workers
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.text import MinHash, train_vocabulary
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from side_by_side import arguments, ratio
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import sha256_of, write_json
 
 FIRST, LAST = "teacher, model 1 of ", "teacher: validation "

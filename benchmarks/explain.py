@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mixling import Predictor
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runtime import VARIABLE
 from mixling.storage import write_json
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from mixling import Predictor
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 MODEL = Path(__file__).parents[1] / "tests" / "golden" / "model-v1.onnx"
 TEXT = "what a film"

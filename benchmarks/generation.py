@@ -27,9 +27,9 @@ from side_by_side import arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from transformers import T5Config, T5ForConditionalGeneration
 
-from mixling.cost import provenance
 from mixling.models import count_parameters
-from mixling.seq2seq import (
+from mixling.provenance import provenance
+from mixling.research.seq2seq import (
     CPU,
     SEQ2SEQ_PRESETS,
     SMALL,

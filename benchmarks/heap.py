@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 

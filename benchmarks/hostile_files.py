@@ -30,7 +30,7 @@ from typing import Any
 from mutations import KINDS, structure
 
 from mixling import ModelFileError, Prediction, Predictor, UserError
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runtime.onnx import seal
 
 SEAL_LENGTH = 84

@@ -28,9 +28,9 @@ from side_by_side import Calls, arguments, in_turn, on_one_core, ratio
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.cost import provenance
 from mixling.layers.precision import has_bfloat16
 from mixling.mixers import HyperMixing, HyperMixingConfig, hypermixing
+from mixling.provenance import provenance
 
 DIM, HIDDEN, TOKENS = 256, 512, 8192
 HEADS = (1, 4, 8)

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "tests" / "serving" / "models" / "intents.onnx"

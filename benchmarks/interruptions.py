@@ -51,7 +51,7 @@ import torch
 from mixling import Dataset, Example, UserError, fit
 from mixling.artifacts import NEXT, RUN_FILE, is_finished, read_folder
 from mixling.cli.main import build_app, run
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runtime import ONNX_FILE
 from mixling.training import Trainer
 

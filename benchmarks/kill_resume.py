@@ -35,7 +35,7 @@ from typing import Any
 
 import psutil
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import LOCK_FILE, OWNER_FILE
 
 # `python -m mixling`, with a handler in C that writes the stack on SIGUSR1; Python code never sees the signal. Each

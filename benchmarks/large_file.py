@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 
 def write(path: Path, source: Path, size: int, seed: int) -> int:

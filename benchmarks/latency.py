@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from mixling import Predictor
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 OURS = "from mixling import Predictor; print(Predictor({path!r}).predict({text!r}).label)"
 RIVAL = "import joblib; print(joblib.load({path!r}).predict([{text!r}])[0])"

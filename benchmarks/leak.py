@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from mixling import TextClassifier
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 LIMIT = 0.5  # MB a run

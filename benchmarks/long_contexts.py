@@ -71,7 +71,7 @@ def main() -> None:
     if options.evaluate:
         evaluate(options.evaluate[0], *map(int, options.evaluate[1:]))
         return
-    from mixling.cost import provenance
+    from mixling.provenance import provenance
 
     made, rows = provenance(seed=0), []
     with tempfile.TemporaryDirectory() as folder:

@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mixling.cost import provenance
 from mixling.data import OnBadRow
-from mixling.seq2seq import SEQ2SEQ_PRESETS, PairColumns, read_pairs
+from mixling.provenance import provenance
+from mixling.research.seq2seq import SEQ2SEQ_PRESETS, PairColumns, read_pairs
 from mixling.storage import write_json
 
 LIMIT = 4.0  # GB, of the models of 10 million parameters

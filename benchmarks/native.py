@@ -41,8 +41,8 @@ from threadpoolctl import threadpool_limits
 from mixling import Predictor, build_model, model_config
 from mixling.answers import LabelSet
 from mixling.comparison import as_line, is_installed
-from mixling.cost import provenance
 from mixling.export import export_onnx
+from mixling.provenance import provenance
 from mixling.runtime import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
 from mixling.text import train_vocabulary

@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runtime import ONNX_FILE
 from mixling.runtime.onnx import BRANCH, seal
 from mixling.storage import write_json

@@ -26,8 +26,8 @@ import numpy as np
 from mixling import PRESETS, ModelConfig, Predictor, Vocabulary, build_model
 from mixling.answers import LabelSet
 from mixling.config import merge, parse
-from mixling.cost import provenance
 from mixling.export import amend, export_onnx
+from mixling.provenance import provenance
 from mixling.runtime.onnx import Precision
 from mixling.storage import write_json
 from mixling.tasks import ANSWER_ENDS, task_type

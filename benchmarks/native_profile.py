@@ -18,7 +18,7 @@ from typing import Any
 
 from side_by_side import arguments, on_one_core
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runtime import ONNX_FILE
 from mixling.storage import write_json
 from native import CASES, prepared

@@ -23,10 +23,10 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
-from mixling.cost import provenance
 from mixling.data import Tokens
 from mixling.mixers import AttentionConfig
 from mixling.models import bert, count_parameters, gmlp
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.tasks import MaskedLM, MaskedLMConfig
 from mixling.text import FIRST

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
 from mixling.export import MAX_ACCURACY_DROP, MIN_AGREEMENT
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 

@@ -29,8 +29,8 @@ import torch
 from scipy.stats import binomtest
 
 from mixling.comparison import Comparison, benchmark, compare
-from mixling.cost import provenance
 from mixling.metrics import wilson
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.text import NoiseLevel

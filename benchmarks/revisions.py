@@ -25,8 +25,8 @@ from typing import Any
 
 from side_by_side import arguments
 
-from mixling.cost import provenance
 from mixling.data import split_validation
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from training import dataset, read, write
 

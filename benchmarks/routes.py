@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 MODELS = Path(__file__).resolve().parents[1] / "tests" / "serving"
 GENERATORS: dict[str, list[dict[str, str]]] = {

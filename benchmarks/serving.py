@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 
 LUA = """
 local bodies = {}

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 HERE = Path(__file__).resolve().parent

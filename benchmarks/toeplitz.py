@@ -26,8 +26,8 @@ import torch
 from side_by_side import Calls, arguments, in_turn, on_one_core
 from torch import Tensor
 
-from mixling.cost import provenance
 from mixling.layers import FFT_FROM, positions, toeplitz, toeplitz_product
+from mixling.provenance import provenance
 
 LENGTHS = (32, 48, 64, 96, 128, 192, 256, 320, 352, 384, 416, 448, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192)
 SHAPES = ((1, 256), (1, 1536), (16, 256), (16, 1536))  # batch, width

@@ -46,10 +46,10 @@ from torch.nn import functional as F
 
 from mixling import Dataset, Example, TextEncoder, TrainConfig, build_model, model_config
 from mixling.comparison import BASELINES
-from mixling.cost import provenance
 from mixling.data import TextSet, collate
 from mixling.layers import fused
 from mixling.models import Block
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.tasks import Classification, LossConfig
 from mixling.text import train_vocabulary

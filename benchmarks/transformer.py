@@ -22,7 +22,7 @@ import onnxruntime
 import torch
 from side_by_side import arguments, on_one_core
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from native import SINGLE, TIMED, read, seconds
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.tuning import TRIALS_FOLDER, read_plan
 

@@ -110,7 +110,7 @@ def main() -> None:
     if options.watch:
         print("\n" + json.dumps(watch(options.source, options.watch)))
         return
-    from mixling.cost import provenance  # not in the processes that are watched
+    from mixling.provenance import provenance  # not in the processes that are watched
 
     origin = provenance()
     found: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "mixling"
 
-WINGS = ("audit", "comparison", "cost", "inspect", "seq2seq", "tuning", "vision")
+WINGS = ("audit", "comparison", "research", "tuning")
 # Only these call the wings; every other package of the core must not know them.
 FRONT_DOORS = ("cli", "serving")
 

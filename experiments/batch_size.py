@@ -22,7 +22,7 @@ from text_sets import SETS, load
 
 from mixling import fit
 from mixling.config import read_overrides
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 

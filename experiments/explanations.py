@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from mixling import Predictor, read_examples
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow
 from mixling.explain.explanation import Explanation
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "explanations.json"

@@ -27,13 +27,13 @@ import numpy as np
 import torch
 
 from mixling.artifacts import is_finished, read_metrics
-from mixling.cost import provenance
 from mixling.errors import UserError
 from mixling.metrics import wilson
+from mixling.provenance import provenance
+from mixling.research.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled
 from mixling.runs.resolve import resolve
 from mixling.storage import read_json, write_json
 from mixling.tasks import fit_logistic
-from mixling.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled
 
 MODELS = ("gmlp-images", "vit-images", "mixer-images", "resmlp-images")
 LAYERS = 4  # of the presets

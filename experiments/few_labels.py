@@ -29,8 +29,8 @@ from text_sets import SETS, load
 
 from mixling import Dataset, Predictor, fit
 from mixling.comparison import choose, fit_tfidf
-from mixling.cost import provenance
 from mixling.data import Target, few_per_label, split_validation
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification

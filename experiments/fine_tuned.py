@@ -27,7 +27,7 @@ import torch
 from few_labels import encoder_folder
 from text_sets import SETS, load, rows_of
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.tasks import task_type
 from mixling.teachers import FineTuneConfig, TransformerTeacher, fine_tune

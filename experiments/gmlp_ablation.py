@@ -26,10 +26,11 @@ import torch
 
 from mixling import ModelConfig, PretrainConfig, pretrain
 from mixling.artifacts import RUN_FILE, is_finished
-from mixling.cost import count, provenance
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, FeedForwardConfig, bert, gmlp
+from mixling.provenance import provenance
+from mixling.research.cost import count
 from mixling.runs import PRETRAINING_DEFAULTS
 from mixling.storage import read_json, write_json
 

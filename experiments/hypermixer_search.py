@@ -36,7 +36,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from mixer_family import AS_IT_IS, matched, task_of
 
 from mixling.config import dotted
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runs.resolve import as_toml
 from mixling.storage import read_json, write_json
 from mixling.tuning import expected_best

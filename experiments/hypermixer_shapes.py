@@ -36,12 +36,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.cost import provenance
 from mixling.data import pairs_of_shapes
-from mixling.inspect import learning_curves, pseudo_attention, token_maps
 from mixling.layers import Positions
 from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, MixerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, Encoder, EncoderConfig, FeedForwardConfig, count_parameters
+from mixling.provenance import provenance
+from mixling.research.inspect import learning_curves, pseudo_attention, token_maps
 from mixling.storage import write_json
 
 LENGTH, WINDOW, DIM, LAYERS, FFN = 100, 5, 32, 2, 64

@@ -25,7 +25,7 @@ from text_sets import load
 
 from mixling import Dataset, Example
 from mixling.audit.audit import audit
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 OUT = Path(__file__).parent / "results" / "label_errors.json"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from mixling import Predictor, fit, read_data
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from mixling import Dataset, Predictor, read_examples
 from mixling.answers import softmax
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.export import amend
+from mixling.provenance import provenance
 
 OUT = Path(__file__).parent / "results" / "long_texts.json"
 

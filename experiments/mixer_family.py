@@ -39,10 +39,11 @@ import torch
 from mixling import PRESETS, Dataset, ModelConfig, Predictor, RunConfig, fit, model_config, read_examples
 from mixling.artifacts import RUN_FILE
 from mixling.config import parse
-from mixling.cost import count, provenance, time_model
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import resampled
 from mixling.models.presets import WORDS_AS_THEY_ARE
+from mixling.provenance import provenance
+from mixling.research.cost import count, time_model
 from mixling.runs.resolve import resumed_config
 from mixling.storage import write_json
 from mixling.tasks import Classification

@@ -40,11 +40,11 @@ from text_sets import Set, sentences
 
 from mixling import Dataset, Predictor, fit, read_examples
 from mixling.comparison import TFIDF_STRENGTHS, LinearBaseline, TfidfFeatures
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.export import amend
 from mixling.metrics import choose_abstention, resampled
 from mixling.ngrams import LinearData, budget, fit_ngrams
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import task_type

@@ -41,8 +41,8 @@ from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
 from mixling.comparison.baselines import Tried
 from mixling.comparison.embeddings import embeddings
 from mixling.config import read_overrides
-from mixling.cost import provenance
 from mixling.metrics import ProbabilityMetrics, calibration_error_by_chance, rate_interval, resampled
+from mixling.provenance import provenance
 from mixling.runs import evaluate
 from mixling.runs.resolve import LABELS, choose_model, resolve
 from mixling.storage import write_json

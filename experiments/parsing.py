@@ -49,10 +49,10 @@ import torch
 from mixling import TextGenerator
 from mixling.artifacts import RUN_FILE, is_finished
 from mixling.config import merge, parse
-from mixling.cost import provenance
 from mixling.data import OnBadRow
 from mixling.models import count_parameters
-from mixling.seq2seq import (
+from mixling.provenance import provenance
+from mixling.research.seq2seq import (
     SEQ2SEQ_DEFAULTS,
     EncoderDecoder,
     EncoderDecoderConfig,

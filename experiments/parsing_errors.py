@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from mixling import TextGenerator
-from mixling.cost import provenance
 from mixling.data import OnBadRow
-from mixling.seq2seq import PairColumns, read_pairs
+from mixling.provenance import provenance
+from mixling.research.seq2seq import PairColumns, read_pairs
 from mixling.storage import write_json
 
 _LABEL = re.compile(r"\[(?:IN|SL):\w+|\]")

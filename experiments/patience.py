@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.storage import write_json
 
 PATIENCES = (3, 4, 5, 6)

@@ -51,10 +51,10 @@ from text_sets import Rows
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
 from mixling.comparison import Baseline, tfidf
 from mixling.config import merge, parse
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
 from mixling.metrics import resampled
 from mixling.metrics.reports import classification_report
+from mixling.provenance import provenance
 from mixling.runs import evaluate
 from mixling.runs.resolve import RECIPES
 from mixling.storage import write_json

@@ -33,11 +33,11 @@ from mixling import Dataset, ModelConfig, Predictor, RunConfig, fit, read_exampl
 from mixling.artifacts import RUN_FILE, is_finished
 from mixling.comparison import choose, fit_tfidf
 from mixling.config import merge, parse
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, FeedForwardConfig, own
 from mixling.models.presets import WORDS_AS_THEY_ARE
+from mixling.provenance import provenance
 from mixling.runs import FINE_TUNING, evaluate_text, pretrained_config
 from mixling.storage import write_json
 from mixling.tasks import Classification

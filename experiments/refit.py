@@ -22,8 +22,8 @@ import torch
 from text_sets import SETS, load
 
 from mixling import Predictor, fit
-from mixling.cost import provenance
 from mixling.data import few_per_label, split_validation
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification

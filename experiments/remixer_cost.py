@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from mixling.cost import provenance
-from mixling.cost.flops import count_encoder_decoder
+from mixling.provenance import provenance
+from mixling.research.cost.flops import count_encoder_decoder
+from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.runs.resolve import RECIPES
-from mixling.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.storage import write_json
 from mixling.training import OptimConfig, build_optimizer
 

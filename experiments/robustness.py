@@ -31,8 +31,8 @@ from text_sets import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.comparison import LinearBaseline, TfidfFeatures
-from mixling.cost import provenance
 from mixling.data import Target
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 from mixling.tasks import Classification, Task

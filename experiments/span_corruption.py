@@ -28,9 +28,9 @@ from parsing import MODELS, SHAPE, matched, size
 from mixling import TextGenerator
 from mixling.artifacts import RUN_FILE, is_finished
 from mixling.config import merge
-from mixling.cost import provenance
 from mixling.data import OnBadRow
-from mixling.seq2seq import (
+from mixling.provenance import provenance
+from mixling.research.seq2seq import (
     SEQ2SEQ_DEFAULTS,
     EncoderDecoderConfig,
     PairColumns,

@@ -25,7 +25,7 @@ from text_sets import load
 
 from mixling import Dataset, Predictor, fit
 from mixling.audit import suggest
-from mixling.cost import provenance
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.storage import write_json
 

@@ -31,10 +31,10 @@ from tables.markdown import as_markdown, fraction
 
 from mixling import Dataset, Predictor, fit
 from mixling.answers import Method, fit_conformal
-from mixling.cost import provenance
 from mixling.data import ColumnsConfig, read_unlabeled
 from mixling.metrics import Metrics, calibration_error, out_of_scope_report
 from mixling.metrics.reliability import reliability
+from mixling.provenance import provenance
 from mixling.runs.resolve import LABELS, resolve
 from mixling.runs.run import Run
 from mixling.storage import write_json

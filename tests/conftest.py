@@ -37,7 +37,7 @@ DRAWN = pytest.StashKey[bool]()
 PLOTS = {
     "mixling.runs.run": "training_curves",
     "mixling.runs.labeled": "plot_confusion",
-    "mixling.vision.run": "plot_confusion",
+    "mixling.research.vision.run": "plot_confusion",
 }
 
 # Of the commands that tests start as processes, because pytest's own filters hold in this process only. Standard

@@ -15,11 +15,15 @@ import mixling
 from mixling.lazy import lazy_imports
 
 SOURCE = Path(mixling.__file__).parent
-PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py") if "lazy_imports(" in path.read_text())
+PACKAGES = sorted(
+    ".".join(path.parent.relative_to(SOURCE).parts)
+    for path in SOURCE.glob("*/**/__init__.py")
+    if "lazy_imports(" in path.read_text()
+)
 
 
 def test_most_packages_offer_names() -> None:
-    assert {"text", "data", "models", "tasks", "training", "runs", "runtime", "seq2seq", "vision"} <= set(PACKAGES)
+    assert {"text", "data", "models", "tasks", "training", "runs", "runtime", "research.seq2seq"} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -80,10 +84,11 @@ def test_a_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
     def absent(name: str) -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    get, _ = lazy_imports("mixling.cost")
+    get, _ = lazy_imports("mixling.research.cost")
     assert callable(get("count"))
     monkeypatch.setattr("mixling.lazy.importlib.import_module", absent)
-    with pytest.raises(ModuleNotFoundError, match=r'mixling\.cost\.count needs torch, .*\[train\]"') as caught:
+    said = r'mixling\.research\.cost\.count needs torch, .*\[train\]"'
+    with pytest.raises(ModuleNotFoundError, match=said) as caught:
         get("count")
     assert caught.value.name == "torch"
 

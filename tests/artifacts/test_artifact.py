@@ -23,11 +23,11 @@ from mixling import (
 )
 from mixling.artifacts import load_model
 from mixling.artifacts.artifact import KINDS, read_artifact
+from mixling.research.seq2seq import PAIRS, fit_pairs
+from mixling.research.vision import IMAGE_RUNS, ImageClassifier, fit_images
 from mixling.runs import load_pretraining
 from mixling.runs.pretrained import PretrainedModel
 from mixling.runs.resolve import MASKED_LM, resolve
-from mixling.seq2seq import PAIRS, fit_pairs
-from mixling.vision import IMAGE_RUNS, ImageClassifier, fit_images
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 TRAIN = {"steps": 2, "batch_size": 8}

@@ -127,8 +127,8 @@ def test_a_corpus_of_an_older_version_is_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("score", [float("nan"), float("-inf")])
 def test_a_score_that_is_not_finite_is_an_error(score: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mixling.seq2seq import GenerationConfig
-    from mixling.seq2seq import generator as module
+    from mixling.research.seq2seq import GenerationConfig
+    from mixling.research.seq2seq import generator as module
 
     class Probabilities:
         subwords, stopped = (), True

@@ -25,12 +25,12 @@ from typer.main import get_command
 import mixling
 from mixling.cli import EXTRAS, build_app
 from mixling.cli.command import _RENAMED
+from mixling.research.seq2seq.config import PairRunConfig
+from mixling.research.seq2seq.presets import Shape
+from mixling.research.vision import ImageRunConfig
 from mixling.runs import PretrainConfig
 from mixling.runs.resolve import RunConfig
-from mixling.seq2seq.config import PairRunConfig
-from mixling.seq2seq.presets import Shape
 from mixling.text import VectorConfig
-from mixling.vision import ImageRunConfig
 
 SOURCE = Path(mixling.__file__).parent
 CONFIGS = (RunConfig, PretrainConfig, PairRunConfig, ImageRunConfig, VectorConfig)
@@ -38,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 COMMAND = re.compile(r"\bmixling ([a-z]+)\b")
 SET_KEY = re.compile(r"--set ([a-z][a-z0-9_{}]*(?:\.[a-z0-9_{}]+)*\.?)(?=[=.A-Z])")
 DOTTED = re.compile(r"(?<![\w./-])(?:train|model|data|init|ngrams|reading)(?:\.[a-z_0-9]+)+(?![\w./({])")
-OF_OTHERS = {"cost.environment": "git", "artifacts.push": "changes the card's commands"}
+OF_OTHERS = {"provenance": "git", "artifacts.push": "changes the card's commands"}
 WRITTEN_AFTER = {"samples.sets": ("train",)}  # the strings of a module are written after `mixling COMMAND`
 FILES = {"model.onnx", "model.safetensors", "model.bin", "train.csv", "train.jsonl", "train.txt"}
 

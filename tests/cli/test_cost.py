@@ -9,9 +9,9 @@ import pytest
 from torch import Tensor
 
 from mixling import PRESETS
-from mixling.cost import printed, timing
-from mixling.seq2seq import SEQ2SEQ_PRESETS
-from mixling.vision import IMAGE_PRESETS
+from mixling.research.cost import printed, timing
+from mixling.research.seq2seq import SEQ2SEQ_PRESETS
+from mixling.research.vision import IMAGE_PRESETS
 
 from .conftest import Call
 

@@ -17,10 +17,7 @@ from mixling.answers import LabelSet
 from mixling.artifacts import read_metrics
 from mixling.artifacts.files import read_config
 from mixling.errors import ConfigError, DataError, Interrupted
-from mixling.runs.resolve import resolve
-from mixling.tasks import Classification, LossConfig
-from mixling.training import Callback, Step
-from mixling.vision import (
+from mixling.research.vision import (
     IMAGE_RUNS,
     ImageAugmentationConfig,
     ImageClassifier,
@@ -29,7 +26,10 @@ from mixling.vision import (
     fit_images,
     read_labeled,
 )
-from mixling.vision.training import ImageData, split_images
+from mixling.research.vision.training import ImageData, split_images
+from mixling.runs.resolve import resolve
+from mixling.tasks import Classification, LossConfig
+from mixling.training import Callback, Step
 
 from .conftest import Call
 

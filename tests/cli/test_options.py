@@ -18,8 +18,8 @@ from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
 from mixling.cli.commands.pretrain import PretrainOptions
 from mixling.cli.commands.train import TrainOptions
 from mixling.cli.completion import MODELS, TASK_NAMES
+from mixling.research.seq2seq import SEQ2SEQ_PRESETS
 from mixling.runs.resolve.kinds import IMAGE_CLASSIFICATION, WRITING
-from mixling.seq2seq import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names
 
 from .conftest import Call

@@ -15,7 +15,7 @@ import pytest
 
 from mixling import TextGenerator
 from mixling.data import OnBadRow
-from mixling.seq2seq import PairColumns, exact_matches, read_pairs
+from mixling.research.seq2seq import PairColumns, exact_matches, read_pairs
 
 Call = Callable[..., Any]
 WORDS = {"un": "one", "deux": "two", "trois": "three", "quatre": "four", "cinq": "five", "six": "six"}

@@ -42,8 +42,8 @@ SOUND = {
     "runs/__init__.py": '"""Runs."""\nfrom mixling import text, __version__',
     "runs/fit.py": "def fit():\n    import mixling.models.model",
     "models/__init__.py": '"""Models."""\nfrom mixling.text.encoder import TextEncoder',
-    "cost/__init__.py": '"""Cost."""\nfrom mixling.models import build_model',
-    "cli/__init__.py": '"""Commands."""\nfrom mixling import cost, runs, errors',
+    "audit/__init__.py": '"""Audit."""\nfrom mixling.models import build_model',
+    "cli/__init__.py": '"""Commands."""\nfrom mixling import audit, runs, errors',
 }
 
 
@@ -63,8 +63,8 @@ def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path
         "text": {"config"},
         "models": {"text"},
         "runs": {"text", "models"},
-        "cost": {"models"},
-        "cli": {"cost", "runs", "errors"},
+        "audit": {"models"},
+        "cli": {"audit", "runs", "errors"},
     }
     assert found.summaries["text"] == "Text | words."
     assert found.forbidden == []
@@ -72,13 +72,13 @@ def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path
 
 def test_rows_go_down_and_implied_arrows_are_left_out(script: ModuleType, tmp_path: Path) -> None:
     found = script.read(tree(tmp_path, SOUND))
-    assert script.layers(found) == [["cli"], ["cost", "runs"], ["models"], ["text"]]
+    assert script.layers(found) == [["cli"], ["audit", "runs"], ["models"], ["text"]]
     assert ("runs", "text") in found.arrows
     assert ("runs", "text") not in script.needed(found)
     assert set(script.needed(found)) == {
-        ("cli", "cost"),
+        ("cli", "audit"),
         ("cli", "runs"),
-        ("cost", "models"),
+        ("audit", "models"),
         ("runs", "models"),
         ("models", "text"),
     }
@@ -88,7 +88,7 @@ def test_rows_go_down_and_implied_arrows_are_left_out(script: ModuleType, tmp_pa
     ("file", "source", "forbidden"),
     [
         ("text/encoder.py", "import mixling.models", [("models", "text"), ("text", "models")]),
-        ("runs/report.py", "from mixling.cost import flops", [("runs", "cost")]),
+        ("runs/report.py", "from mixling.audit import report", [("runs", "audit")]),
     ],
     ids=["circle", "core to wing"],
 )

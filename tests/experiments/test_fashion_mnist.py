@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from mixling.cost import count
-from mixling.vision import IMAGE_PRESETS, ImageModelConfig
+from mixling.research.cost import count
+from mixling.research.vision import IMAGE_PRESETS, ImageModelConfig
 
 
 def write_idx(folder: Path, part: str, count: int) -> None:

@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 
 def test_pushed_models_and_what_encodes_their_texts_are_loaded_by_name(fake_hub: Any) -> None:
-    import mixling.transformers as mt
+    import mixling.research.transformers as mt
 
     transformers.utils.logging.disable_progress_bar()
     config = mt.MixlingConfig.from_preset("mixling-tiny", changes={"dim": 8}, num_labels=3)

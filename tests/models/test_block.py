@@ -15,7 +15,7 @@ from mixling.layers.norms import NormType, RMSNorm, build_norm
 from mixling.mixers import AttentionConfig, HyperMixingConfig
 from mixling.models import Block, BlockConfig, Encoder, FeedForward, FeedForwardConfig
 
-from ..seq2seq.small_models import drawn
+from ..research.seq2seq.small_models import drawn
 
 DIM = 6
 EXACT = {"rtol": 0.0, "atol": 1e-12}

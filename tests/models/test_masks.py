@@ -14,7 +14,7 @@ from mixling import ConfigError, build_model, model_config
 from mixling.data import Batch
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
 from mixling.models import Block, BlockConfig, Encoder, FeedForwardConfig, HeadConfig, PoolingHead, TokenHead
-from mixling.seq2seq import EncoderDecoderConfig, build_encoder_decoder
+from mixling.research.seq2seq import EncoderDecoderConfig, build_encoder_decoder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "mixer.md"
 DIM = 8

@@ -14,7 +14,7 @@ def write_generator(folder: Path, *, seed: int, tasks: list[dict[str, Any]]) -> 
     import torch
 
     from mixling.artifacts import write_model
-    from mixling.seq2seq import GenerationConfig, Shape, build_encoder_decoder, hypermixer
+    from mixling.research.seq2seq import GenerationConfig, Shape, build_encoder_decoder, hypermixer
     from mixling.text import SubwordTokenizer
 
     folder.mkdir(exist_ok=True)

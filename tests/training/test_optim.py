@@ -16,7 +16,7 @@ from torch import nn
 
 from mixling import ConfigError, TrainConfig
 from mixling.config import parse
-from mixling.seq2seq import build_encoder_decoder, seq2seq_config
+from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.training import OptimConfig, build_optimizer, learning_rate
 
 Floats = npt.NDArray[np.float64]

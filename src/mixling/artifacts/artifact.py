@@ -38,7 +38,7 @@ class ArtifactKind:
         data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
         model: what the model does, for messages.
         load: MODULE:NAME of the loader, which takes the path of a folder.
-        inspect: MODULE:NAME of the function that prepares model and texts for `mixling.inspect.weights`.
+        inspect: MODULE:NAME of the function that prepares model and texts for `mixling.research.inspect.weights`.
     """
 
     command: str
@@ -54,28 +54,28 @@ KINDS = {
         data_keys=frozenset({"data"}),
         model="predicts labels or answers",
         load="mixling.runtime.predictor:Predictor",
-        inspect="mixling.inspect.folders:of_trained",
+        inspect="mixling.research.inspect.folders:of_trained",
     ),
     PRETRAINING: ArtifactKind(
         command="pretrain",
         data_keys=frozenset({"corpus"}),
         model="is pretrained, for `mixling train --from`",
         load="mixling.runs.pretrained:load_pretraining",
-        inspect="mixling.inspect.folders:of_pretrained",
+        inspect="mixling.research.inspect.folders:of_pretrained",
     ),
     TEXT_TO_TEXT: ArtifactKind(
         command="train",
         data_keys=frozenset({"tasks", "corpus", "pretrained"}),
         model="generates text",
-        load="mixling.seq2seq.generator:TextGenerator",
-        inspect="mixling.seq2seq.inspection:of_generator",
+        load="mixling.research.seq2seq.generator:TextGenerator",
+        inspect="mixling.research.seq2seq.inspection:of_generator",
     ),
     IMAGES: ArtifactKind(
         command="train",
         data_keys=frozenset({"data"}),
         model="classifies images",
-        load="mixling.vision.classifier:ImageClassifier",
-        inspect="mixling.vision.inspection:of_classifier",
+        load="mixling.research.vision.classifier:ImageClassifier",
+        inspect="mixling.research.vision.inspection:of_classifier",
     ),
 }
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from mixling.answers.predictions import Prediction
     from mixling.data.readers.rows import OnBadRow
     from mixling.metrics.base import ClassificationMetrics
+    from mixling.research.vision.config import ImageRunConfig
     from mixling.runs.run import Run
     from mixling.training.progress import TrainingProgress
-    from mixling.vision.config import ImageRunConfig
 
 _PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas", "--batch-size")
 
@@ -46,8 +46,8 @@ def train_images(options: TrainerOptions, values: Mapping[str, Any], started: St
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
         from mixling.artifacts.artifact import IMAGES
-        from mixling.vision.config import IMAGE_RUNS
-        from mixling.vision.run import fit_images
+        from mixling.research.vision.config import IMAGE_RUNS
+        from mixling.research.vision.run import fit_images
 
         with session(options, values, spec=IMAGE_RUNS, kind=IMAGES, check=check) as opened:
             if opened is None:
@@ -91,7 +91,7 @@ def image_report(
         UserError: the images or the model cannot be read.
     """
     from mixling.metrics.base import format_table
-    from mixling.vision.classifier import ImageClassifier
+    from mixling.research.vision.classifier import ImageClassifier
 
     classifier = ImageClassifier(model)
     images = classifier.read(sources, on_bad_row=bad.mode)
@@ -110,8 +110,8 @@ def predict_images(model: str, options: PredictionOptions) -> None:
         UserError: an image or the model cannot be read, or an option is for texts.
     """
     from mixling.data.readers import OnBadRow
+    from mixling.research.vision.classifier import ImageClassifier
     from mixling.tasks.classification import Classification
-    from mixling.vision.classifier import ImageClassifier
 
     if also := [name for name in given_options(options) if name not in _PREDICTION_OPTIONS]:
         raise ConfigError(f"{also[0]}: applies to texts, not to images; leave it out")
@@ -144,7 +144,7 @@ def _files(inputs: Sequence[str]) -> Iterator[str]:
         ConfigError: nothing is named.
         DataError: a folder has no images, or a file does not exist.
     """
-    from mixling.vision.images import SUFFIXES
+    from mixling.research.vision.images import SUFFIXES
 
     if not inputs:
         raise ConfigError("no input; give image files, or folders of them")

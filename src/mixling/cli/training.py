@@ -16,15 +16,15 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.metrics.base import Metrics
+    from mixling.research.seq2seq.config import PairRunConfig
+    from mixling.research.seq2seq.metrics import TextMetrics
+    from mixling.research.vision.config import ImageRunConfig
     from mixling.runs.parts import RunArguments
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.resolve.config import RunConfig
     from mixling.runs.resolve.spec import Resolved, Spec
     from mixling.runs.run import Run
-    from mixling.seq2seq.config import PairRunConfig
-    from mixling.seq2seq.metrics import TextMetrics
     from mixling.training.progress import TrainingProgress
-    from mixling.vision.config import ImageRunConfig
 
 _C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig", "ImageRunConfig")
 
@@ -214,8 +214,8 @@ def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Sto
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
         from mixling.artifacts.artifact import TEXT_TO_TEXT
-        from mixling.seq2seq.config import PAIRS
-        from mixling.seq2seq.run import fit_pairs
+        from mixling.research.seq2seq.config import PAIRS
+        from mixling.research.seq2seq.run import fit_pairs
 
         with session(options, values, spec=PAIRS, kind=TEXT_TO_TEXT, check=check) as opened:
             if opened is None:

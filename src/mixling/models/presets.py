@@ -271,10 +271,10 @@ PRESETS: dict[str, Preset] = {
 }
 # The presets of other packages, imported only to name them in messages.
 _ELSEWHERE = {
-    "mixling.vision:IMAGE_PRESETS": "a model of images; `mixling train --task image_classification` trains it, and "
-    "`mixling models` lists those for text",
-    "mixling.seq2seq.presets:SEQ2SEQ_PRESETS": "a model from text to text; `mixling train --task text2text` trains it, "
-    "and `mixling models` lists those for labels",
+    "mixling.research.vision:IMAGE_PRESETS": "a model of images; `mixling train --task image_classification` trains "
+    "it, and `mixling models` lists those for text",
+    "mixling.research.seq2seq.presets:SEQ2SEQ_PRESETS": "a model from text to text; `mixling train --task text2text` "
+    "trains it, and `mixling models` lists those for labels",
 }
 DEFAULT_PRESET = "pnlp-mixer-x-small"
 

@@ -18,9 +18,9 @@ from mixling.serving.schemas import WHOLE, RequestType, input_fields, optional, 
 from mixling.serving.settings import GENERATION
 
 if TYPE_CHECKING:
-    from mixling.seq2seq.config import PairTaskConfig
-    from mixling.seq2seq.generation import GenerationConfig
-    from mixling.seq2seq.generator import Generation, TextGenerator
+    from mixling.research.seq2seq.config import PairTaskConfig
+    from mixling.research.seq2seq.generation import GenerationConfig
+    from mixling.research.seq2seq.generator import Generation, TextGenerator
 
 _PART = 8  # texts that are generated without a pause
 _MAX_BEAMS = 16
@@ -153,7 +153,7 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
         ModelFileError: a file is missing or damaged.
     """
     try:
-        from mixling.seq2seq.generator import TextGenerator
+        from mixling.research.seq2seq.generator import TextGenerator
     except ModuleNotFoundError as error:
         raise MissingPackage(
             f"{path}: the model generates text, which needs {error.name}; "

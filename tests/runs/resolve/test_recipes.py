@@ -9,9 +9,9 @@ import pytest
 
 from mixling import ConfigError
 from mixling.cli.completion import RECIPE_NAMES
+from mixling.research.seq2seq import PAIRS
+from mixling.research.vision import IMAGE_RUNS
 from mixling.runs.resolve import LABELS, MASKED_LM, RECIPES, Spec, resolve
-from mixling.seq2seq import PAIRS
-from mixling.vision import IMAGE_RUNS
 
 SPECS: dict[str, Spec[Any]] = {
     "train": LABELS,

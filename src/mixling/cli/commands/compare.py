@@ -130,7 +130,7 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.comparison.benchmark import check_folder
     from mixling.comparison.outcome import compare as run_benchmark
     from mixling.comparison.report import as_markdown, as_text, to_dict
-    from mixling.cost.environment import provenance
+    from mixling.provenance import provenance
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
     from mixling.tasks import task_type

@@ -28,12 +28,12 @@ def config_command(
     the data.
     """
     from mixling.models.presets import PRESETS
+    from mixling.research.seq2seq.config import PAIRS
+    from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
+    from mixling.research.vision.config import IMAGE_RUNS
+    from mixling.research.vision.model import IMAGE_PRESETS
     from mixling.runs.resolve.spec import LABELS, MASKED_LM, Spec
     from mixling.runs.resolve.toml import default_toml
-    from mixling.seq2seq.config import PAIRS
-    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-    from mixling.vision.config import IMAGE_RUNS
-    from mixling.vision.model import IMAGE_PRESETS
 
     kinds: dict[str, Spec[Any]] = {"train": LABELS, "pretrain": MASKED_LM, "text2text": PAIRS}
     kinds[IMAGE_RUNS.kind] = IMAGE_RUNS

@@ -47,12 +47,12 @@ def cost_command(
     """
     import torch
 
-    from mixling.cost.environment import provenance
-    from mixling.cost.report import FOOTNOTE, as_table, caption, to_file
-    from mixling.cost.timing import time_model
     from mixling.export.figures import check_plot
-    from mixling.inspect.plots import cost_curves
     from mixling.models.presets import model_config
+    from mixling.provenance import provenance
+    from mixling.research.cost.report import FOOTNOTE, as_table, caption, to_file
+    from mixling.research.cost.timing import time_model
+    from mixling.research.inspect.plots import cost_curves
 
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         here = "cpu or cuda" if torch.cuda.is_available() else "cpu only, there is no CUDA device"

@@ -147,8 +147,8 @@ def _refuse_others(kind: str, given: Sequence[str]) -> None:
 
 
 def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
+    from mixling.research.seq2seq.evaluation import evaluate_spans
     from mixling.runs.pretrained import evaluate_text
-    from mixling.seq2seq.evaluation import evaluate_spans
 
     values = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
     accuracy = f"accuracy {values['accuracy']:.4f} on hidden tokens"
@@ -156,7 +156,7 @@ def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) ->
 
 
 def _text_report(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
-    from mixling.seq2seq.evaluation import evaluate_files
+    from mixling.research.seq2seq.evaluation import evaluate_files
 
     columns = {"source": options.source, "target": options.target, "group": options.group_by}
     metrics, answers = evaluate_files(

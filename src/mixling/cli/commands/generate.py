@@ -15,8 +15,8 @@ from mixling.errors import ConfigError, printable
 if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.errors import DataError
-    from mixling.seq2seq.config import PairTaskConfig
-    from mixling.seq2seq.generator import Generation, TextGenerator
+    from mixling.research.seq2seq.config import PairTaskConfig
+    from mixling.research.seq2seq.generator import Generation, TextGenerator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,8 @@ def generate_command(
     from mixling.config import parse
     from mixling.data.inputs import Item, in_windows, stream_items
     from mixling.data.readers import STDIN
-    from mixling.seq2seq.generation import GenerationConfig
-    from mixling.seq2seq.generator import TextGenerator
+    from mixling.research.seq2seq.generation import GenerationConfig
+    from mixling.research.seq2seq.generator import TextGenerator
 
     inputs = options.inputs
     if not inputs:
@@ -141,7 +141,7 @@ def _file_items(
     from mixling.data.corpora import is_plain
     from mixling.data.inputs import Item, text_lines
     from mixling.data.readers.rows import OnBadRow
-    from mixling.seq2seq.pairs import read_pairs
+    from mixling.research.seq2seq.pairs import read_pairs
 
     columns = task.columns if source is None else task.columns.model_copy(update={"source": source})
     for name in sources:

@@ -16,7 +16,7 @@ from mixling.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from mixling.inspect.weights import LayerMap
+    from mixling.research.inspect.weights import LayerMap
 
 
 def inspect_command(
@@ -43,8 +43,8 @@ def inspect_command(
     --filters draws the middle row and the complete matrix of learned weights, for the maximum length.
     """
     from mixling.export.figures import check_plot
-    from mixling.inspect.plots import plot_layer_maps as draw_maps
-    from mixling.inspect.plots import spatial_filters
+    from mixling.research.inspect.plots import plot_layer_maps as draw_maps
+    from mixling.research.inspect.plots import spatial_filters
 
     if maps == filters:
         raise ConfigError("give one of --maps TEXT... and --filters")
@@ -55,9 +55,9 @@ def inspect_command(
         raise ConfigError(f"--filters: got the text {texts[0][:40]!r}; filters do not depend on texts: leave it out")
     texts = _read_texts(texts or []) if maps else []
 
-    from mixling.inspect.folders import load_inspected
-    from mixling.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
-    from mixling.inspect.weights import highest as highest_maps
+    from mixling.research.inspect.folders import load_inspected
+    from mixling.research.inspect.weights import PSEUDO_ATTENTION, layer_maps, learned_filters
+    from mixling.research.inspect.weights import highest as highest_maps
 
     inspected = load_inspected(folder, texts)
     try:

@@ -27,10 +27,10 @@ def models_command(
     if paper:
         _compare_with_papers(as_json=as_json)
         return
-    from mixling.cost.flops import count, count_encoder_decoder
     from mixling.models.presets import PRESETS
-    from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-    from mixling.vision.model import IMAGE_PRESETS
+    from mixling.research.cost.flops import count, count_encoder_decoder
+    from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
+    from mixling.research.vision.model import IMAGE_PRESETS
 
     rows: list[dict[str, Any]] = []
     for name, preset in PRESETS.items():
@@ -73,7 +73,7 @@ def _line(row: dict[str, Any], width: int) -> str:
 
 
 def _compare_with_papers(*, as_json: bool) -> None:
-    from mixling.cost.printed import PRINTED, Compared, compare_counts
+    from mixling.research.cost.printed import PRINTED, Compared, compare_counts
 
     rows = [compare_counts(printed) for printed in PRINTED]
     if as_json:

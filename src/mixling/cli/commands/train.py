@@ -239,8 +239,8 @@ def _kind(options: TrainOptions) -> str | None:
         return kind_of_run(options.out)
     pairs = options.has_pair_options()
     if options.model is not None:
-        from mixling.seq2seq.presets import SEQ2SEQ_PRESETS
-        from mixling.vision.model import IMAGE_PRESETS
+        from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
+        from mixling.research.vision.model import IMAGE_PRESETS
 
         if options.task is None and options.model in IMAGE_PRESETS:
             return IMAGES

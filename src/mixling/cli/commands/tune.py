@@ -142,7 +142,7 @@ def tune_command(options: TuneOptions) -> None:
 
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
-    from mixling.cost.result import ResultCost
+    from mixling.research.cost.result import ResultCost
     from mixling.runs.data import read_data
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
