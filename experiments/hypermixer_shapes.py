@@ -2,7 +2,7 @@
 
     python experiments/hypermixer_shapes.py             # about half an hour of one core
 
-Paper: HyperMixer (arXiv:2203.03691), section 4.7 and Figure 5; the task is that of `mixling.data.shapes`.
+Paper: HyperMixer (arXiv:2203.03691), section 4.7 and Figure 5; the task is that of `shapes.py`.
 Expected, from the paper: without token mixing the task cannot be learned; MLP-Mixer needs 5 to 10 times the signals
 that HyperMixer needs; HyperMixer needs no more than attention, and its pseudo-attention |d output_i / d input_j| looks
 at the other shape of a pair, as attention's does.
@@ -33,10 +33,10 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from shapes import pairs_of_shapes
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.data import pairs_of_shapes
 from mixling.layers import Positions
 from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, MixerConfig, TokenMLPConfig
 from mixling.models import BlockConfig, Encoder, EncoderConfig, FeedForwardConfig, count_parameters

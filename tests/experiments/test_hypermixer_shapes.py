@@ -16,7 +16,9 @@ SMALL += " --validation 10 --test 20"
 
 @pytest.fixture(scope="module")
 def experiment(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("experiments/hypermixer_shapes.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)
+        return load_script("experiments/hypermixer_shapes.py")
 
 
 def run(experiment: ModuleType, folder: Path, *options: str) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mixling.data.readers import STDIN, RowBlock, read_row_blocks, read_rows
     from mixling.data.readers.lines import MAX_LINE
     from mixling.data.readers.rows import OnBadRow, Row
-    from mixling.data.shapes import pairs_of_shapes
     from mixling.data.similar_labels import with_escapes
     from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
     from mixling.data.unlabeled import read_unlabeled

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mixling import ConfigError
-from mixling.data import pairs_of_shapes
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
+
+from shapes import pairs_of_shapes
 
 COUNT = 200
 
