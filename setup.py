@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 NATIVE = Path("src/mixling/native")
-FLAGS = ["-O3", "-g0", "-std=gnu11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = ["-Wall", "-Wextra", "-O3", "-g0", "-std=gnu11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math"]
 
 setup(
     ext_modules=[

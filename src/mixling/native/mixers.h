@@ -8,12 +8,6 @@
 enum { MIX_IDENTITY, MIX_MEAN, MIX_MAX, MIX_FOURIER, MIX_GATING, MIX_HYPER, MIX_ATTENTION, MIX_LINEAR, MIX_RECURRENT };
 enum { GATE_SPLIT, GATE_MULTIPLICATIVE, GATE_ADDITIVE, GATE_LINEAR };
 
-/* A linear layer whose outputs are `parts` parts of `size` values, each padded: weight (inputs, parts * padded). */
-typedef struct {
-    size_t inputs, parts, size, padded;
-    float *weight, *bias; /* the bias is padded alike */
-} split_linear;
-
 /* Q, K and V of `heads` heads of `dim` values, and what joins their outputs. */
 typedef struct {
     size_t heads, dim; /* 0 heads: there is no attention */
@@ -60,8 +54,6 @@ struct mixer {
 struct mixer *mixer_read(plan_reader *from, uint32_t at);
 /* Positions (max_len, width), sinusoidal or learned; NULL where the plan has null. */
 float *positions_read(plan_reader *from, uint32_t at);
-/* The linear layer, of so many parts, that an object of the plan has under a key. */
-split_linear split_read(plan_reader *from, uint32_t object, const char *key, size_t inputs, size_t parts, size_t size);
 
 /* Recurrent layers: the same three functions (recurrent.c). */
 void recurrent_read(plan_reader *from, uint32_t at, struct mixer *out);

@@ -7,32 +7,6 @@
 
 #define TWO_PI 6.283185307179586
 
-split_linear split_read(plan_reader *from, uint32_t object, const char *key, size_t inputs, size_t parts, size_t size) {
-    split_linear out = {inputs, parts, size, padded(size), NULL, NULL};
-    size_t columns = parts * size, row = parts * out.padded;
-    uint32_t bias = plan_item(from, object, key, 1);
-    float *values = plan_values(from, plan_item(from, object, key, 0), inputs, columns, columns);
-    float *biases = values ? plan_optional(from, bias, columns) : NULL;
-    if (!biases) return out;
-    if (out.padded == size) {
-        out.weight = values;
-        out.bias = biases;
-        return out;
-    }
-    out.weight = model_take(from->model, inputs, row * sizeof *out.weight);
-    out.bias = model_take(from->model, row, sizeof *out.bias);
-    if (!out.weight || !out.bias) {
-        plan_fail(from, MIXLING_MEMORY, "out of memory");
-        return out;
-    }
-    for (size_t part = 0; part < parts; part++) {
-        memcpy(out.bias + part * out.padded, biases + part * size, size * sizeof *biases);
-        for (size_t i = 0; i < inputs; i++)
-            memcpy(out.weight + i * row + part * out.padded, values + i * columns + part * size, size * sizeof *values);
-    }
-    return out;
-}
-
 float *positions_read(plan_reader *from, uint32_t at) {
     const mixling_model *model = from->model;
     size_t dim = model->dim, width = model->width;

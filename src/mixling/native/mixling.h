@@ -48,7 +48,8 @@ typedef struct {
     uint32_t marks;
 } mixling_word;
 
-/* The version of the library, "0.1.0". */
+/* The version of this header; `mixling_version` returns that of the compiled library. */
+#define MIXLING_VERSION "0.1.0"
 const char *mixling_version(void);
 
 /* Open a model; `data` is not needed afterwards.

@@ -18,6 +18,12 @@ typedef struct {
     const char *reason;
 } plan_reader;
 
+/* A linear layer whose outputs are `parts` parts of `size` values, each padded: weight (inputs, parts * padded). */
+typedef struct {
+    size_t inputs, parts, size, padded;
+    float *weight, *bias; /* the bias is padded alike */
+} split_linear;
+
 /* Note a status and its reason, unless there is one; returns NULL. */
 void *plan_fail(plan_reader *from, int status, const char *reason);
 /* The tensor of a name with an ending; NULL where there is none. */
@@ -39,5 +45,7 @@ static inline float tensor_float(const tensor *item, uint64_t index) {
     memcpy(&out, item->data.data + 4 * index, sizeof out);
     return out;
 }
+/* The linear layer, of `parts` parts, under a key of an object of the plan. */
+split_linear split_read(plan_reader *from, uint32_t object, const char *key, size_t inputs, size_t parts, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #define SPECIAL_WORD(name) {(const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0}
 const found_word SEPARATOR_WORD = SPECIAL_WORD("[SEP]"), EMPTY_WORD = SPECIAL_WORD("[EMPTY]");
 
-const char *mixling_version(void) { return "0.1.0"; }
+const char *mixling_version(void) { return MIXLING_VERSION; }
 
 static void *take(size_t number, size_t size) { return number > SIZE_MAX / 2 / size ? NULL : calloc(number, size); }
 
