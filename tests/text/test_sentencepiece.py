@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mixling import ModelFileError, Vocabulary
+from mixling import ModelFileError, UserError, Vocabulary
 from mixling.text.sentencepiece import (
     BPE,
     BYTE,
@@ -175,3 +176,14 @@ def test_t5s_file_gives_the_numbers_of_sentencepiece(shared_data: Path) -> None:
     assert [again.tokenizer.encode(text).ids for text in T5_IDS] == list(T5_IDS.values())
     assert vocabulary.subwords(["wunderbar", "京"]) == [["▁wunderbar"], ["▁", "京"]]
     assert vocabulary.subword_id("京") == 2
+
+
+def test_without_protobuf_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "vocabulary.model"
+    path.write_bytes(model())
+    monkeypatch.delitem(sys.modules, "mixling.text.sentencepiece")
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(
+        UserError, match=r"vocabulary\.model: is read by protobuf, which is missing: pip install .*\[train\]"
+    ):
+        Vocabulary.load(str(path))

@@ -10,8 +10,9 @@ from typing import Literal
 
 from tokenizers import Tokenizer, models, trainers
 
-from mixling.errors import ConfigError, ModelFileError
+from mixling.errors import ConfigError, MissingPackage, ModelFileError
 from mixling.hub import split_revision
+from mixling.installation import install_command
 from mixling.text.tokenizer_file import read_tokenizer, rust_errors
 from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
 from mixling.text.words import split_words
@@ -141,7 +142,11 @@ class Vocabulary:
             if path.is_dir():
                 raise ConfigError(f"{path}: the folder has neither {' nor '.join(FILES)}")
             if path.is_file() and path.suffix == SENTENCEPIECE:
-                from mixling.text.sentencepiece import read_sentencepiece  # imports protobuf: 20 ms
+                try:
+                    from mixling.text.sentencepiece import read_sentencepiece  # imports protobuf: 20 ms
+                except ModuleNotFoundError:
+                    install = install_command("train")
+                    raise MissingPackage(f"{path}: is read by protobuf, which is missing: {install}") from None
 
                 return cls(read_sentencepiece(path.read_bytes(), str(path)))
             if path.is_file():
