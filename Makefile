@@ -5,26 +5,26 @@ PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --d
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: check docs lint notebooks pages static test-fast tests types format picture native native-asan wasm
+.PHONY: check docs help lint lock notebooks pages static test-fast tests types format picture native native-asan wasm
 check: types tests  ## what CI runs: format, lint, types, layers, tests
 
 static: types  ## format, lint, types and layers, without the tests
 
-tests: native lint
+tests: native lint  ## all tests, from sources that are formatted and linted
 	$(PYTEST)
 
-types: lint
+types: lint  ## types and layers
 	$(PYTHON) -m mypy
 	lint-imports
 
-lint:
+lint:  ## format and lint, without changing a file
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 
 test-fast:  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
 
-format:
+format:  ## format the code, and fix what ruff can fix
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
@@ -52,3 +52,10 @@ pages:  ## run the blocks of README and docs, those too that `make check` leaves
 
 notebooks:  ## run the notebooks and store their outputs; needs the extras docs and train
 	cd docs/notebooks && $(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace *.ipynb
+
+lock:  ## requirements.lock, from requirements.in and constraints.txt; needs uv from PyPI (add `ARGS=--upgrade` for newer tools)
+	$(PYTHON) -m uv pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 $(ARGS) \
+		--custom-compile-command "make lock" --constraints constraints.txt --output-file requirements.lock requirements.in
+
+help:  ## these lines
+	@sed -En 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | sort | awk -F'|' '{printf "%-13s %s\n", $$1, $$2}'

@@ -43,6 +43,7 @@ def test_every_file_that_is_asked_for_is_there(tmp_path: Path) -> None:
     assert {"mixling/mixling.wasm", "mixling/worker.js", "playground/api.js"} <= asked
     assert [name for name in sorted(asked) if not (tmp_path / name).is_file()] == []
     assert not list(tmp_path.rglob("*.d.ts"))
+    assert "UNICODE LICENSE" in (tmp_path / "mixling" / "NOTICE.txt").read_text("utf-8")
 
 
 def test_the_page_is_the_servers_with_a_policy(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def write_site(content: bytes, folder: Path, *, name: str) -> None:
     for source in _resources("mixling.browser", "package"):
         if source.name.endswith(".js"):
             write_atomic(folder / "mixling" / source.name, without_comments(source.read_text("utf-8")).encode())
-        elif source.name.endswith(".wasm"):
+        elif source.name.endswith((".wasm", ".txt")):
             write_atomic(folder / "mixling" / source.name, source.read_bytes())
     own = {source.name: source.read_bytes() for source in _resources("mixling.browser", "page")}
     for source in _resources("mixling.serving", "playground"):
@@ -87,6 +87,7 @@ def write_page(content: bytes, path: Path, *, name: str) -> None:
     embedded = {
         "models.json": json.dumps({"models": [about]}).replace("<", "\\u003c"),
         about["file"]: base64.b64encode(content).decode(),
+        "NOTICE.txt": _read("mixling.browser", "package", "NOTICE.txt").decode(),
         "mixling.wasm": base64.b64encode(_read("mixling.browser", "package", "mixling.wasm")).decode(),
     }
     data = "".join(f'<script type="text/plain" id="{key}">{value}</script>\n' for key, value in embedded.items())
