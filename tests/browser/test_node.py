@@ -276,7 +276,8 @@ def test_the_page_of_one_file_answers_with_the_model_in_it(tmp_path: Path) -> No
     expected = predictor.predict_one(text)
     assert (label, words) == (expected.label, len(predictor.explain(text).words))
     assert probabilities == pytest.approx(expected.probabilities, abs=1e-5)
-    assert html.count("<script") == 4
+    assert html.count("<script") == 5
+    assert "UNICODE LICENSE" in elements["NOTICE.txt"]
     (script,) = re.findall(r'(?s)<script type="module">\n(.*?)</script>', html)
     (tmp_path / "whole.mjs").write_text(script)
     assert subprocess.run([NODE, "--check", tmp_path / "whole.mjs"], check=False).returncode == 0
