@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound="Config")
 
 _LIMIT = 1 << 40
+_MAX_TOML = 1 << 20  # bytes of a file
 
 
 class Config(BaseModel):
@@ -83,11 +84,13 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file is missing or not TOML; with the parser's line and column.
     """
+    from mixling.storage import read_limited
+
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return tomllib.loads(read_limited(path, _MAX_TOML).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: not TOML or UTF-8, or a number with thousands of digits
         raise ConfigError(f"{path}: is not TOML in UTF-8: {error}") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -165,6 +166,19 @@ def read_json(path: str | Path) -> dict[str, Any]:
             raise ModelFileError(f"{path}: does not match its checksum: it is damaged or was edited; restore it")
         del value["sha256"]
     return value
+
+
+def read_limited(path: str | Path, most: int) -> bytes:
+    """Return the content of a file or pipe.
+
+    Raises:
+        OSError: it cannot be read, or has more bytes than `most`.
+    """
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
+    return content
 
 
 def sha256_of(path: str | Path) -> str:

@@ -145,11 +145,11 @@ def test_a_damaged_row_group_is_named_and_its_rows_have_an_error(tmp_path: Path)
     middle = column.data_page_offset + column.total_compressed_size // 2
     content[middle : middle + 40] = bytes(40)
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"a.parquet:101: row group 1 cannot be read from here to row 200"):
+    with pytest.raises(DataError, match=r"a.parquet:101: row group 1 from here to row 200: cannot be read as Parquet"):
         texts_of(path)
     found = texts_of(path, skip=True)
     assert found[:100] + found[200:] == texts[:100] + texts[200:]
-    assert all(error.endswith("write the file again") for error in found[100:200])
+    assert all(error.endswith("write it again") for error in found[100:200])
 
 
 def test_inputs_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from mixling.bulk.files import count_lines, line_start, open_slice
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
-from mixling.data.inputs import WINDOW, Item
+from mixling.data.inputs import MAX_WINDOW, WINDOW, Item
 from mixling.data.kept import KeptColumns
 from mixling.data.readers.delimited import Header, read_delimited, read_header
 from mixling.data.readers.jsonl import read_jsonl
 from mixling.data.readers.lines import Texts, read_line_blocks
 from mixling.data.readers.packed import decompressed
+from mixling.data.readers.parquet import check_sizes, describe_parquet, read_batches
 from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
 
@@ -107,7 +108,7 @@ def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    broken = (pa.ArrowException, OSError, ValueError, OverflowError)
+    broken = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
     with open_slice(part.path, 0, part.size) as data:
         file = pq.ParquetFile(data, buffer_size=_PAGES, pre_buffer=False)
         end = 0
@@ -116,7 +117,7 @@ def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
             if end <= part.start or at >= part.stop:
                 continue
             try:
-                for batch in file.iter_batches(WINDOW, row_groups=[group], use_threads=False):
+                for batch in read_batches(file, WINDOW, row_groups=[group]):
                     first, at = at, at + len(batch)
                     own = batch.slice(max(part.start - first, 0), max(part.stop - max(first, part.start), 0))
                     if len(own):
@@ -125,14 +126,14 @@ def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
                         break
             except broken as error:
                 first, stop = max(at, part.start), min(end, part.stop)
-                reason = " ".join(str(error).split())
-                message = f"row group {group} cannot be read from here to row {end}: {reason}; write the file again"
+                message = f"row group {group} from here to row {end}: {describe_parquet(error)}"
                 texts.bad(DataError(f"{message} {SKIP}", path=part.path, line=first + 1))
                 yield from _lost_rows(file.schema_arrow, stop - first, texts.bad.messages.pop())
 
 
 def _batch_window(batch: Any, texts: _Texts, path: str, first: int) -> Window:
     names = [name for name in batch.schema.names if name in texts.columns]
+    check_sizes(batch.select(names), path, first)
     values = [batch.column(name).to_pylist() for name in names]
     rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
     items = [texts.item(Row(row, path, number)) for number, row in enumerate(rows, first)]
@@ -202,6 +203,7 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
     items: list[Item] = []
     values: list[Mapping[str, Any]] = []
     kept: list[str] = []
+    size = 0
 
     def add(item: Item, row: Mapping[str, Any], line: str) -> None:
         items.append(item)
@@ -212,9 +214,10 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
         for item in texts.errors():
             add(item, {}, "")
         add(texts.item(row), row.values, "" if lines is None else lines.line(row.line))
-        if len(items) >= WINDOW:
+        size += sum(len(value) for value in row.values.values() if isinstance(value, str))
+        if len(items) >= WINDOW or size > MAX_WINDOW:
             yield Window(items=items, rows=values, lines=kept)
-            items, values, kept = [], [], []
+            items, values, kept, size = [], [], [], 0
     for item in texts.errors():
         add(item, {}, "")
     if items:

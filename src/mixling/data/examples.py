@@ -14,7 +14,7 @@ from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
-from mixling.text.encoder import Text
+from mixling.text.encoder import Text, text_size
 
 Target = str | tuple[str, ...] | float | None
 """A label; a set of labels, or the IOB slots of a sentence; a number; None if unlabeled."""
@@ -35,6 +35,11 @@ class Example:
     id: str | None = None
     answers: Answers | None = None
     group: str | None = None
+
+    @property
+    def size(self) -> int:
+        """The characters of the text."""
+        return text_size(self.text)
 
 
 @dataclass(frozen=True, slots=True)

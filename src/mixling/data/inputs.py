@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeVar, cast
 
 from mixling.data.readers.files import STDIN, open_file
 from mixling.data.readers.lines import CONVERT, MAX_LINE, is_utf16, read_lines
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
-from mixling.text.encoder import Text
+from mixling.text.encoder import Text, text_size
 
 if TYPE_CHECKING:  # imported only to read files: predicting a text of the command line does without
     from mixling.data.config import ColumnsConfig
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # imported only to read files: predicting a text of the comma
     from mixling.data.kept import KeptColumns
 
 WINDOW = 4096  # rows of a file in memory at a time
+MAX_WINDOW = 64 << 20  # characters of their texts
 _CHUNK = 1 << 16
 
 
@@ -46,6 +47,20 @@ class Item:
     error: str | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
+
+    @property
+    def size(self) -> int:
+        """The characters of the text and of what is kept of its row."""
+        return text_size(self.text) + sum(len(value) for value in self.kept.values() if isinstance(value, str))
+
+
+class _Sized(Protocol):
+    @property
+    def size(self) -> int:
+        """In characters."""
+
+
+_S = TypeVar("_S", bound=_Sized)
 
 
 def file_items(
@@ -106,20 +121,22 @@ def plain_or_items(
     yield from in_windows(iter(bad.taken()))
 
 
-def in_windows(items: Iterator[Item | None]) -> Iterator[list[Item]]:
-    """Yield the items in lists of up to `WINDOW`, which end at None.
+def in_windows(items: Iterator[_S | None]) -> Iterator[list[_S]]:
+    """Yield the items in lists of up to `WINDOW` and about `MAX_WINDOW` characters, which end at None.
 
     Raises:
         DataError: raised by `items`. The items before it are yielded first.
     """
-    window: list[Item] = []
+    window: list[_S] = []
+    size = 0
     try:
         for item in items:
             if item is not None:
                 window.append(item)
-            if len(window) == WINDOW or (item is None and window):
+                size += item.size
+            if len(window) == WINDOW or size > MAX_WINDOW or (item is None and window):
                 yield window
-                window = []
+                window, size = [], 0
     except DataError:
         if window:
             yield window

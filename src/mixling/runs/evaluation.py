@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import Example, names_of
-from mixling.data.inputs import WINDOW
+from mixling.data.inputs import in_windows
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
@@ -80,10 +79,10 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
     outputs: list[Any] = []
     targets: list[Any] = []
     noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
-    remaining, task, path = iter(examples), predictor.task, ""
+    task, path = predictor.task, ""
     if noise and task.windows:
         raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
-    while window := list(itertools.islice(remaining, WINDOW)):
+    for window in in_windows(iter(examples)):
         if task.windows:
             outputs += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
             targets += [example.answers for example in window]

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mixling.errors import ConfigError
+from mixling.storage import read_limited
 
 MIN_KEY = 16  # characters
+_MAX_BYTES = 1 << 20  # of the file
 
 
 class ApiKeys:
@@ -30,7 +32,7 @@ class ApiKeys:
             ConfigError: the file cannot be read or has no key, or a key is short or has spaces.
         """
         try:
-            lines = path.read_text("utf-8-sig").splitlines()
+            lines = read_limited(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"{path}: the API keys cannot be read: {reason}") from None

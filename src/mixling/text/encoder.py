@@ -30,6 +30,11 @@ _MANY = 64  # texts from which on splitting them together is faster
 Change = Callable[[Sequence[str]], list[str]]
 
 
+def text_size(text: Text | None) -> int:
+    """Return the number of characters of a text."""
+    return len(text) if isinstance(text, str) else sum(map(len, text or ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """One text as the model reads it.

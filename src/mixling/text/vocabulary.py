@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, trainers
 from mixling.errors import ConfigError, MissingPackage, ModelFileError
 from mixling.hub import split_revision
 from mixling.installation import install_command
+from mixling.storage import MAX_JSON, read_limited
 from mixling.text.tokenizer_file import read_tokenizer, rust_errors
 from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
 from mixling.text.words import split_words
@@ -148,9 +149,9 @@ class Vocabulary:
                     install = install_command("train")
                     raise MissingPackage(f"{path}: is read by protobuf, which is missing: {install}") from None
 
-                return cls(read_sentencepiece(path.read_bytes(), str(path)))
+                return cls(read_sentencepiece(read_limited(path, MAX_JSON), str(path)))
             if path.is_file():
-                return cls.parse(str(path), path.read_text("utf-8"))
+                return cls.parse(str(path), read_limited(path, MAX_JSON).decode("utf-8").replace("\r\n", "\n"))
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path}: is not UTF-8 text: {error}") from None
         except OSError as error:

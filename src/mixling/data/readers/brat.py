@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.data.readers.files import open_file
-from mixling.data.readers.lines import read_lines
+from mixling.data.readers.lines import read_document, read_lines
 from mixling.data.readers.rows import OnBadRow, Row
 from mixling.errors import DataError
 
@@ -27,7 +27,7 @@ def read_brat(folder: Path, on_bad_row: OnBadRow) -> Iterator[Row]:
     for notes in sorted(folder.glob("*.ann")):
         document = notes.with_suffix(".txt")
         with ExitStack() as stack:
-            lines = list(read_lines(open_file(document, stack), str(document)))
+            lines = read_document(open_file(document, stack), str(document))
         spans = list(_spans(notes, on_bad_row))
         begin = 0
         for number, line in enumerate(lines, 1):

@@ -12,18 +12,21 @@ from mixling.data.tag_schemes import MARK_LETTER, types_of
 from mixling.errors import DataError
 
 MAX_SENTENCE = 100_000  # tokens; in longer sentences, the blank lines are missing
+MAX_SIZE = 64 << 20  # bytes of memory
+_OF_COLUMN = 64  # bytes of memory that a word takes beside its characters
 _METADATA = re.compile(r"#[ \t]|#.* = |#(begin|end) document")  # where a sentence may start; `#news O` is a token
 _TAG = re.compile(rf"O|{MARK_LETTER}-\S+")
 _NO_TOKEN = re.compile(r"\d+[-.]\d+")  # CoNLL-U numbers `4-5 zum` beside its parts, and the empty node `5.1`
-_SAMPLE = 200  # sentences that show which columns a file has
+_SAMPLE, _SAMPLED = 200, 32 << 20  # sentences, and bytes of them, that show which columns a file has
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """The columns of each token, and the line of the first."""
+    """The columns of each token, the line of the first, and how many bytes of memory they take."""
 
     tokens: list[list[str]]
     line: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,13 @@ def read_conll(
     skipped, next_number = on_bad_row.skipped, 1
     sentences = _sentences(lines, path, on_bad_row)
     first: list[_Sentence] = []
+    size = 0
     try:
-        for sentence in itertools.islice(sentences, _SAMPLE):
+        for sentence in sentences:
             first.append(sentence)
+            size += sentence.size
+            if len(first) == _SAMPLE or size > _SAMPLED:
+                break
     except DataError as error:  # the sentences before it come first
         sentences = _raising(error)
     layout = _layout(first, path, on_bad_row) if first else None
@@ -82,7 +89,7 @@ def read_conll(
 
 
 def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterator[_Sentence]:
-    width = start = 0
+    width = start = size = 0
     tokens: list[list[str]] = []
     problem: DataError | None = None
     for number, line in enumerate(itertools.chain(lines, [""]), 1):  # the last blank line may be missing
@@ -93,9 +100,9 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
         if boundary and problem:
             on_bad_row(problem)
         elif boundary and tokens:
-            yield _Sentence(tokens, start)
+            yield _Sentence(tokens, start, size)
         if boundary:
-            tokens, problem = [], None
+            tokens, problem, size = [], None, 0
         elif not comment:
             start = start if tokens else number
             width = width or len(parts)
@@ -107,8 +114,10 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
                 problem = DataError(f"{len(parts)} columns, but {expected}", path=path, line=number)
             elif "\0" in line:
                 problem = problem or nul_error(path, number)
-            if len(tokens) > MAX_SENTENCE:
-                message = f"a sentence of more than {MAX_SENTENCE} tokens; put a blank line between sentences"
+            size += len(line) + _OF_COLUMN * len(parts)
+            if len(tokens) > MAX_SENTENCE or (size > MAX_SIZE and len(tokens) > 1):
+                most = f"{MAX_SENTENCE:,} tokens" if len(tokens) > MAX_SENTENCE else f"{MAX_SIZE >> 20} MiB"
+                message = f"a sentence of more than {most}; put a blank line between sentences"
                 raise DataError(message, path=path, line=start)
 
 

@@ -23,6 +23,8 @@ from mixling.data.readers.lines import MAX_LINE, Texts
 from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
+MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
+_OF_LINE = 64  # bytes of memory
 _NAMES = 20  # column names quoted in a message
 _EXPECTED = {"csv": ",;\t", "tsv": "\t"}  # delimiters that are not mentioned
 _SHOWN = {"\t": "a tab", "\x01": "Ctrl-A", " ": "a blank"}
@@ -42,6 +44,7 @@ class Lines:
 
     def __init__(self, texts: Texts) -> None:
         self._texts, self._pending, self.number = iter(texts), deque[str](), 0
+        self._size = 0  # of the lines after the row's first one
         self.row: list[str] = []
 
     def __iter__(self) -> Lines:
@@ -51,8 +54,14 @@ class Lines:
         if not self._pending:
             self._fill()
         line = self._pending.popleft()
-        if not self.row and line[0] == "\ufeff":  # of a file that was appended to another one
-            line = line.lstrip("\ufeff")
+        if self.row:
+            self._size += len(line) + _OF_LINE
+            if self._size > MAX_ROW:
+                raise csv.Error("row larger than its limit")
+        else:
+            self._size = 0
+            if line[0] == "\ufeff":  # of a file that was appended to another one
+                line = line.lstrip("\ufeff")
         self.row.append(line)
         self.number += 1
         return line
@@ -303,8 +312,9 @@ def _explain(reason: str, source: Lines, dialect: Dialect, line: int) -> tuple[i
         message = (
             f"a quote ({quote}) is opened here and never closed; close it, or double quotes that belong to the text"
         )
-    elif "field larger" in reason:
-        message = f"a quoted field is longer than {MAX_LINE >> 20} MiB; close its quote"
+    elif "larger" in reason:
+        what, size = ("row", MAX_ROW) if "row" in reason else ("quoted field", MAX_LINE)
+        message = f"a {what} is longer than {size >> 20} MiB; close its quote"
     else:
         where = f" on line {source.number}" if source.number > line else ""
         inside = f"double each quote ({quote}) inside a quoted field"

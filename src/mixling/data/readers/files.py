@@ -31,6 +31,7 @@ _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"#FORMAT=WebAnno TSV": "is WebAnno's TSV; export CoNLL 2002 or CoNLL-U instead",
 }
 STDIN = "<stdin>"  # the name of standard input in messages, and where a file is named
+_MAX_CHECKED = 1 << 30  # decompressed bytes that `damage_or` reads
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
 
 
@@ -106,7 +107,7 @@ def damage_or(error: DataError) -> DataError:
     try:
         with ExitStack() as stack:
             data = open_file(path, stack)
-            while is_packed(data) and data.read(1 << 20):
+            while is_packed(data) and data.tell() < _MAX_CHECKED and data.read(1 << 20):
                 pass
     except (EOFError, OSError, zlib.error) as problem:
         return DataError(describe_error(problem), path=error.path)

@@ -27,6 +27,21 @@ def read_lines(data: BinaryIO, path: str) -> Iterator[str]:
     return lines_of(read_line_blocks(data, path))
 
 
+def read_document(data: BinaryIO, path: str) -> list[str]:
+    """Return the lines of a file that is one text.
+
+    Raises:
+        DataError: as of `read_line_blocks`; or the file has more than 16 MiB.
+    """
+    lines, size = [], 0
+    for line in read_lines(data, path):
+        lines.append(line)
+        size += len(line)
+        if size > MAX_LINE:
+            raise DataError(f"is a text of more than {MAX_LINE >> 20} MiB; divide it", path=path)
+    return lines
+
+
 def lines_of(texts: Texts) -> Iterator[str]:
     """Yield the lines of texts, with their ends."""
     for _, text in texts:

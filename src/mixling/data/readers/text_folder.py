@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mixling.data.readers.brat import read_brat
 from mixling.data.readers.files import open_file
-from mixling.data.readers.lines import read_lines
+from mixling.data.readers.lines import read_document
 from mixling.data.readers.rows import OnBadRow, Row, nul_error
 from mixling.errors import DataError
 
@@ -66,7 +66,7 @@ def read_text_folder(folder: Path, name: str, on_bad_row: OnBadRow) -> Iterator[
             empty = False
             try:
                 with ExitStack() as stack:
-                    text = "".join(read_lines(open_file(file, stack), str(file)))
+                    text = "".join(read_document(open_file(file, stack), str(file)))
                 if "\0" in text:
                     raise nul_error(str(file), text[: text.index("\0")].count("\n") + 1)
             except DataError as error:
