@@ -56,6 +56,13 @@ def test_compressed_files_are_read_like_others(tmp_path: Path, suffix: str) -> N
     assert read(tmp_path / f"b.csv{suffix}") == ROWS
 
 
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_bad_row_of_an_intact_file_is_named(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.csv{suffix}").write_bytes(PACK[suffix](CSV + b"a\n"))
+    with pytest.raises(DataError, match=r":2002: 1 field, but the header has 2"):
+        read(tmp_path / f"a.csv{suffix}")
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_several_streams_and_pipes(tmp_path: Path, suffix: str) -> None:
     half = len(CSV) // 2

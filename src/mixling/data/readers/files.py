@@ -107,8 +107,9 @@ def damage_or(error: DataError) -> DataError:
     try:
         with ExitStack() as stack:
             data = open_file(path, stack)
-            while is_packed(data) and data.tell() < _MAX_CHECKED and data.read(1 << 20):
-                pass
+            for _ in range(_MAX_CHECKED >> 20):
+                if not is_packed(data) or not data.read(1 << 20):
+                    break
     except (EOFError, OSError, zlib.error) as problem:
         return DataError(describe_error(problem), path=error.path)
     return error
