@@ -36,12 +36,12 @@ FLAGS = {
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
-        "--out-of-scope", "--conformal", "--workers", "--baseline",
+        "--out-of-scope", "--conformal", "--workers", "--baseline", "--verbose",
     },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
-        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe", "--workers",
+        "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--recipe", "--workers", "--verbose",
     },
     "predict": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--sentence",
@@ -89,7 +89,7 @@ FLAGS = {
         "--validation", "--dev",
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", *LABELED, "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--group", "--workers",
+        "--resume", "--overwrite", "--group", "--workers", "--verbose",
     },
     "tune": {
         "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",

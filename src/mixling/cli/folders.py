@@ -12,6 +12,8 @@ from mixling.cli.training_options import RunOptions
 from mixling.errors import ConfigError, Interrupted, ModelFileError, command_line
 from mixling.training.interrupts import Terminated, terminations
 
+_BESIDE_RESUME = ("--resume", "--out", "--workers", "--verbose")  # options that do not change the result
+
 
 @contextlib.contextmanager
 def interruptible(folder: Path) -> Iterator[None]:
@@ -51,7 +53,7 @@ def refuse_beside_resume(options: RunOptions) -> None:
     Raises:
         ConfigError: an option is given.
     """
-    if also := [name for name in given_options(options) if name not in ("--resume", "--out", "--workers")]:
+    if also := [name for name in given_options(options) if name not in _BESIDE_RESUME]:
         raise ConfigError(f"--resume takes all options from {options.out}; leave out {', '.join(also)}")
 
 

@@ -69,7 +69,7 @@ def session(
 
     out = options.out
     with distributed_context() as ranks, held(out, is_main=ranks.is_main):
-        terminal = TrainingProgress(silent=not ranks.is_main)
+        terminal = TrainingProgress(silent=not ranks.is_main, verbose=options.verbose)
         resolved = None
         if options.resume:
             config, finished = read_record(out, spec.schema, kind=kind)

@@ -163,6 +163,9 @@ class RunOptions:
     overwrite: Annotated[bool, Option("--overwrite", help="Replace the run in DIR once the new one is finished.")] = (
         False
     )
+    verbose: Annotated[bool, Option("--verbose", help="Show how the model is initialized, calibrated and joined.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
 from mixling.text.noise import mixed_noise
+from mixling.training.callbacks import Detail
 from mixling.training.config import NgramConfig
 from mixling.training.memory import release
 
@@ -184,7 +185,8 @@ def fit_ngrams(
     # Without a branch nothing is shifted either; a network that overfits may need it more than the n-grams.
     gain_of_all = (scaled.alone - best.mixture.loss) * len(known) - task.num_scores
     if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
-        log(f"n-gram branch: left out, it does not pay ({change})")
+        log("n-gram branch: left out, it does not pay")
+        log(Detail(f"n-gram branch: {change}"))
         return None
     branch = best.branches[0]
     if data.refit:
@@ -198,7 +200,7 @@ def fit_ngrams(
         branch = fit(best.strength, best.ratio_power, features, duals)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = _report(best, branch, scaled.loss)
-    log(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}")
+    log(Detail(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}"))
     held_out = None
     if data.refit:
         logits = np.empty(data.network.shape, np.float32)
@@ -262,10 +264,9 @@ def _fit_across_folds(
     chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
     loss_scaled = fit_mixture(task, held.logits[known], None, gold).loss
     report = _report(best, chosen, loss_scaled) | {"folds": len(rest)}
-    log(
-        f"n-gram branch: {len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; loss on the {len(known):,} "
-        f"examples by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
-    )
+    terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
+    change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
+    log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
     return Fitted(
         branch=chosen,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),

@@ -32,7 +32,7 @@ from mixling.storage import write_atomic
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.training.calibration import Calibration, CalibrationReport, fit_calibration, report_calibration
-from mixling.training.callbacks import Log
+from mixling.training.callbacks import Detail, Log
 from mixling.training.config import NgramConfig
 
 
@@ -82,7 +82,8 @@ class Adjustments:
         if (calibration := fit_calibration(task, outputs, targets)) is None:
             return
         report = report_calibration(task, calibration, outputs, targets)
-        self._log(f"calibration error on validation: {report.error_before:.4f}, calibrated {report.error:.4f}")
+        change = f"{report.error_before:.4f}, calibrated {report.error:.4f}"
+        self._log(Detail(f"calibration error on validation: {change}"))
         self._calibration, self._calibration_report = calibration, report
 
     def add_branch(
@@ -100,8 +101,8 @@ class Adjustments:
         """
         if config.use == "never" or not self._task.has_scores:
             return outputs
-        content = path.read_bytes()
-        if not self._chosen:
+        content, first = path.read_bytes(), not self._chosen
+        if first:
             self._chosen = True
             max_bytes = budget(config, len(content))
             self._branch = fit_ngrams(config, data(path, outputs), max_bytes=max_bytes, log=self._log)
@@ -110,7 +111,16 @@ class Adjustments:
         write_atomic(path, amend(content, branch=(self._branch.branch, self._branch.metadata)))
         written = Predictor(path, num_threads=torch.get_num_threads())  # opens what was written, as a user will
         unseen = self._branch.combine(outputs)
-        return self._validation.of_file(written) if unseen is None else unseen
+        combined = self._validation.of_file(written) if unseen is None else unseen
+        if first:
+            self._log(self._sum_line(outputs, combined))
+        return combined
+
+    def _sum_line(self, network: Outputs, combined: Outputs) -> str:
+        """Return a line with the metric of the network alone, as the epochs show it, and of the whole model."""
+        metric = self._task.metric
+        alone, whole = (getattr(self._validation.metrics(part), metric) for part in (network, combined))
+        return f"network {alone:.4f} + n-grams = {whole:.4f} {metric.replace('_', ' ')} on validation"
 
     def choose_threshold(self, path: Path, outputs: Outputs, *, wanted: float | None, outside: Sequence[Text]) -> None:
         """Add the threshold to abstain to a model file; nothing if no threshold has the wanted accuracy.

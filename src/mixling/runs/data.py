@@ -23,6 +23,7 @@ from mixling.runs.replay import with_replay
 from mixling.runs.resolve.config import RunConfig
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
+from mixling.training.callbacks import Detail
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -81,7 +82,7 @@ def load_rows(
     rows = load(data.train, grouped=not data.validation)
     validation = load(data.validation) if data.validation else None
     for line in on_bad_row.lines():
-        log(line)
+        log(Detail(line) if line in on_bad_row.counts and not on_bad_row.skipped else line)
     task = task_type(config.task)
     if not task.per_word and (first := words_with_blanks(rows.texts)) is not None:
         got = f"each text is a list whose words contain blanks, such as {shown(first)}"

@@ -14,6 +14,7 @@ from mixling.runs.shared import Shared
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
+from mixling.training.callbacks import Detail
 from mixling.training.initialization import check_projection
 
 
@@ -58,5 +59,6 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None], 
             raise
         log(f"initialization: random, without word vectors: {error}")  # the user did not ask for vectors of a text
         return None
-    log(f"word vectors: {len(vectors.words):,} different words, counted in a text of {vectors.num_tokens:,} words")
+    counted = f"{len(vectors.words):,} different words, counted in a text of {vectors.num_tokens:,} words"
+    log(Detail(f"word vectors: {counted}"))
     return vectors

@@ -44,7 +44,7 @@ from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.vectors import WordVectors
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.augmentation import NO_AUGMENTATION
-from mixling.training.callbacks import Log
+from mixling.training.callbacks import Detail, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.initialization import init_bottleneck
@@ -97,7 +97,8 @@ class LabeledParts(Parts[Metrics]):
         learned = task.per_word and self.model_config.head.transitions
         smoothing = config.train.loss.label_smoothing if task.smooths and not learned else 0
         if smoothing and config.distill is None:
-            stage.log(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
+            line = f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not"
+            stage.log(Detail(line))
 
     def all_examples(self) -> LabeledData | None:
         if not self.config.refit and (self.examples.folds is None or not self.config.fits_validation):
@@ -305,11 +306,9 @@ def _build(
         if replayed_run(config.init, config.task) is not None:
             load_head(model, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
-    log(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters")
+    log(Detail(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters"))
     if vectors is not None:
         fitted = init_bottleneck(model.embedding, encoder, vectors)
-        log(
-            f"initialization: the embeddings of {fitted.words:,} words reproduce {fitted.explained:.0%} of the "
-            "variance of their vectors"
-        )
+        known = f"the embeddings of {fitted.words:,} words reproduce {fitted.explained:.0%} of the variance"
+        log(Detail(f"initialization: {known} of their vectors"))
     return model

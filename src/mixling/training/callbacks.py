@@ -11,6 +11,12 @@ Log = Callable[[str], None]
 """Takes a line for the user: what a training did, or what the user should know."""
 
 
+class Detail(str):
+    """A line of a log for whoever knows how models are trained; the command line shows it with `--verbose` only."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A completed optimizer step.

@@ -8,12 +8,23 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from mixling.errors import printable
-from mixling.training.callbacks import Callback, Step
+from mixling.training.callbacks import Callback, Detail, Step
 
 _WIDEST = 9  # characters of a cell: steps of long runs, speeds
+_BAR, _TIME = 10, 7  # characters of the shortest bar, and of a time
+_DROPPED = ("tokens/s", "validation loss", "train loss")  # columns that a narrow terminal lacks, first to last
 
 
 class TrainingProgress(Callback):
@@ -25,24 +36,18 @@ class TrainingProgress(Callback):
 
     Args:
         silent: show nothing, for processes other than the main one.
+        verbose: show lines that are a `Detail`, too.
     """
 
-    def __init__(self, *, silent: bool = False) -> None:
+    def __init__(self, *, silent: bool = False, verbose: bool = False) -> None:
         self.metric = "accuracy"
-        self._silent = silent
+        self._silent, self._verbose = silent, verbose
         self.console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
         # In notebooks rich needs ipywidgets.
         in_notebook = self.console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
-        if (sys.stderr.isatty() or in_notebook) and not silent:
-            columns = (
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-            )
-            self._bar = Progress(*columns, TextColumn("{task.description}"), console=self.console, transient=True)
+        if ((sys.stderr.isatty() and not self.console.is_dumb_terminal) or in_notebook) and not silent:
+            self._bar = Progress(console=self.console, transient=True)
         self._validation = ""
         self._total_steps, self._resumed = 0, False
         self._total_epochs: int | None = None  # 0: lines count steps; None: not known yet
@@ -50,9 +55,11 @@ class TrainingProgress(Callback):
         self._header = ""  # of the table, once it is written
 
     def log(self, message: str) -> None:
-        """Write one line."""
-        if not self._silent:
-            self.console.print(printable(message, keep="\n"), markup=False, soft_wrap=True)
+        """Write one line, wrapped between words on a terminal; a command in it is not, so that it can be copied."""
+        if self._silent or (isinstance(message, Detail) and not self._verbose):
+            return
+        whole = not self.console.is_terminal or "mixling " in message
+        self.console.print(printable(message, keep="\n"), markup=False, soft_wrap=whole)
 
     def started(self, step: int, total_steps: int) -> None:
         self._total_steps, self._total_epochs, self._resumed = total_steps, None, step > 0
@@ -68,13 +75,13 @@ class TrainingProgress(Callback):
         self._tokens += step.tokens
         self._seconds = time.monotonic() - self._begun
         if self._bar is not None:
-            status = f"loss {step.loss:.4f}{self._validation}  {self._speed()}"
-            self._bar.update(self._bar.task_ids[0], completed=step.number, description=status)
+            self._bar.columns = self._columns(step)
+            self._bar.update(self._bar.task_ids[0], completed=step.number)
 
     def evaluated(self, record: dict[str, Any]) -> None:
         metric = self.metric.replace("_", " ")
         value = _shown(record[f"val_{self.metric}"])
-        self._validation = f"  validation {metric} {value}"
+        self._validation = f"{metric} {value}"
         unit, position = self._position(record)
         cells = {
             unit: position,
@@ -83,18 +90,44 @@ class TrainingProgress(Callback):
             metric: value,
             "tokens/s": f"{self._per_second():,.0f}",
         }
+        if self.console.is_terminal:
+            for name in _DROPPED:
+                if sum(max(len(title), _WIDEST) + 2 for title in cells) + len("best") > self.console.width:
+                    del cells[name]
         widths = [max(len(title), _WIDEST) for title in cells]
         header = "  ".join(f"{title:>{width}}" for title, width in zip(cells, widths, strict=True)) + "  best"
         if header != self._header:
-            self.log(header)
+            self._line(header)
             self._header = header
         row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells.values(), widths, strict=True))
-        self.log(f"{row}  {'*' if record['best'] else ''}".rstrip())
+        self._line(f"{row}  {'*' if record['best'] else ''}".rstrip(), bold=value if record["best"] else "")
         self._tokens, self._begun = 0, time.monotonic()  # the speed does not include evaluations
 
     def finished(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def _line(self, text: str, *, bold: str = "") -> None:
+        """Write a line of the table, as it is; the best value so far is bold."""
+        if not self._silent:
+            shown = Text(text)
+            if bold:
+                shown.stylize("bold", start := text.rindex(bold), start + len(bold))
+            self.console.print(shown, soft_wrap=True)
+
+    def _columns(self, step: Step) -> tuple[ProgressColumn, ...]:
+        """Return what the line of progress has room for: the bar and the steps, then the rest by importance."""
+        texts = [self._validation, f"loss {step.loss:.4f}", f"{self._per_second():,.0f} tokens/s"]
+        validation, loss, speed = ((TextColumn(text), len(text)) for text in texts)
+        left, elapsed = (TimeRemainingColumn(), _TIME), (TimeElapsedColumn(), _TIME)
+        room = self.console.width - _BAR - 2 * len(str(self._total_steps)) - 2
+        chosen: list[tuple[ProgressColumn, int]] = []
+        for part in (left, validation, loss, speed, elapsed):
+            if part[1] and part[1] < room:
+                chosen.append(part)
+                room -= part[1] + 1
+        bar = BarColumn(bar_width=min(40, _BAR + room))
+        return bar, MofNCompleteColumn(), *(column for column, _ in chosen)
 
     def _position(self, record: dict[str, Any]) -> tuple[str, str]:
         """Return "epoch" if every evaluation is at the end of an epoch, else "step", and its number; the same unit for
@@ -112,9 +145,6 @@ class TrainingProgress(Callback):
 
     def _per_second(self) -> float:
         return self._tokens / max(self._seconds, 1e-9)
-
-    def _speed(self) -> str:
-        return f"{self._per_second():,.0f} tokens/s"
 
 
 def _shown(value: float) -> str:
