@@ -5,7 +5,7 @@ PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --d
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: check docs help lint lock notebooks pages static test-fast tests types format picture native native-asan wasm
+.PHONY: check docs help lint lock notebooks pages static test-fast tests types format picture native fuzz wasm
 check: types tests  ## what CI runs: format, lint, types, layers, tests
 
 static: types  ## format, lint, types and layers, without the tests
@@ -34,8 +34,8 @@ native:  ## the native engine, in the source tree; without a C compiler it is le
 wasm:  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI
 	$(PYTHON) tools/wasm.py
 
-native-asan:  ## 100,000 changed model files under gcc's sanitizers (FUZZ="--minutes 60": for an hour): before a release
-	$(PYTHON) benchmarks/native_mutations.py $(FUZZ)
+fuzz:  ## the fuzz targets (fuzz/README.md), each for so many seconds: make fuzz SECONDS=60; needs clang and atheris
+	PYTHON=$(PYTHON) fuzz/run.sh $(or $(SECONDS),60) $(TARGETS)
 
 picture:  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
 	$(PYTHON) docs/architecture.py

@@ -23,8 +23,6 @@ from mixling.native._core import Model
 from mixling.runtime import open_native
 from mixling.runtime.onnx import seal
 
-from .test_ngrams import PLAIN, with_branch
-
 NATIVE = Path(__file__).parents[2] / "src" / "mixling" / "native"
 SEAL_LENGTH = 84
 
@@ -205,30 +203,6 @@ def test_all_instructions_give_the_same_logits(
         tolerance = 5e-6 if precision == "float32" else 0.015 * np.ptp(expected)
         got = [list(map(float, row.split())) for row in rows]
         np.testing.assert_allclose(got, expected, atol=tolerance, err_msg=f"{preset}, {precision}")
-
-
-@pytest.fixture(scope="module")
-def mutate(tmp_path_factory: pytest.TempPathFactory) -> str:
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-    folder = tmp_path_factory.mktemp("mutate")
-    compiled(folder, *flags, Path(__file__).parent / "mutate.c", *LIBRARY, "-lm", "-o", "mutate")
-    return str(folder / "mutate")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
-@pytest.mark.parametrize("density", [None, 1.0, 0.2])
-def test_changed_files_do_no_harm(
-    export: Callable[..., bytes], mutate: str, tmp_path: Path, density: float | None
-) -> None:
-    """1,000 changed copies under the address and undefined behaviour sanitisers."""
-    path = tmp_path / "model.onnx"
-    small = {"projection": {"num_features": 64, "num_hashes": 8}}
-    content = export("mixling-tiny", precision="int8", text=small)
-    path.write_bytes(content if density is None else with_branch(content, PLAIN, 3, density=density))
-    done = subprocess.run([mutate, str(path), "1000", "1"], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("opened ")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ static inline float unit_of(const int8_t *values, size_t n) {
 }
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -82,6 +83,14 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 #include "kernels_body.h"
 #endif
 
+#if defined(__x86_64__)
+/* Older clangs do not know the name "f16c". */
+static int has_f16c(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 const kernels *kernels_choose(int *instructions) {
     *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
 #if defined(__x86_64__)
@@ -91,8 +100,7 @@ const kernels *kernels_choose(int *instructions) {
         *instructions = 2;
         return &kernels_avx512;
     }
-    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c")) {
+    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
         *instructions = 1;
         return &kernels_avx2;
     }

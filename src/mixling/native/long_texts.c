@@ -58,7 +58,7 @@ static int find_words(mixling_worker *worker, const mixling_text *text, size_t w
         size_t first = n;
         if (words_find(worker, (const uint8_t *)texts[i], sizes[i], MAX_CHARS, &n, flags)) return MIXLING_MEMORY;
         words[i] = n - first;
-        tokens[i] = sum_tokens(worker->spots + first, words[i]);
+        if (n > first) tokens[i] = sum_tokens(worker->spots + first, n - first);
     }
     return MIXLING_OK;
 }

@@ -89,8 +89,8 @@ export class Engine {
   predict(first, second, toEnd = true) {
     this.#write(first, second);
     const { mixling_predict, mixling_predict_long } = this.#functions;
-    const run = toEnd ? mixling_predict_long : mixling_predict;
-    this.#check(run(this.#worker, this.#text, 1, this.#logits, this.#out));
+    const out = this.#out;
+    this.#check((toEnd ? mixling_predict_long : mixling_predict)(this.#worker, this.#text, 1, this.#logits, out));
     const logits = new Float32Array(this.#memory().buffer, this.#logits, this.labels.length);
     return { logits, ...this.#flags(this.#out) };
   }
