@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from mixling.research.vision import IMAGE_RUNS, ImageClassifier, fit_images
 from mixling.runs import load_pretraining
 from mixling.runs.pretrained import PretrainedModel
 from mixling.runs.resolve import MASKED_LM, resolve
+from mixling.storage import read_json, write_sealed
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 TRAIN = {"steps": 2, "batch_size": 8}
@@ -70,6 +72,21 @@ def test_each_kind_is_opened_as_what_answers_for_it(folders: dict[str, Path]) ->
         assert type(mixling.load(str(folder))) is CLASSES[kind]
         assert json.loads((folder / "run.json").read_text())["kind"] == kind
     assert type(mixling.load(folders["training"] / "model.onnx")) is Predictor
+
+
+def test_a_name_that_the_folder_gives_is_used_without_its_directory(folders: dict[str, Path], tmp_path: Path) -> None:
+    copy, other = tmp_path / "copy", tmp_path / "vocab.txt"
+    shutil.copytree(folders["text to text"], copy)
+    values = read_json(copy / "config.json")
+    name = values["vocabulary"]
+    other.write_text("not this one")
+    for path in (f"../{name}", f"/{name}", str(other.with_name(name))):
+        write_sealed(copy / "config.json", {**values, "vocabulary": path})
+        assert read_artifact(copy, lambda artifact: artifact.vocabulary(), hint="").parent == copy
+    for nothing in ("", "/", ".", None, 5):
+        write_sealed(copy / "config.json", {**values, "vocabulary": nothing})
+        with pytest.raises(ModelFileError, match="names no vocabulary"):
+            read_artifact(copy, lambda artifact: artifact.vocabulary(), hint="")
 
 
 def test_a_folder_of_another_kind_is_refused_with_what_is_wanted(folders: dict[str, Path]) -> None:

@@ -46,6 +46,15 @@ def test_every_file_that_is_asked_for_is_there(tmp_path: Path) -> None:
     assert "UNICODE LICENSE" in (tmp_path / "mixling" / "NOTICE.txt").read_text("utf-8")
 
 
+def test_nothing_becomes_markup_or_code(tmp_path: Path) -> None:
+    """Texts and labels are set by textContent: no script has a way to do otherwise."""
+    write_site(model("intents"), tmp_path, name="a")
+    scripts = [file.read_text("utf-8") for file in tmp_path.rglob("*.js")]
+    assert any(".textContent" in script for script in scripts)
+    markup = r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|parseFromString|document\.write"
+    assert [found for script in scripts for found in re.findall(rf"{markup}|\beval\b|Function\(", script)] == []
+
+
 def test_the_page_is_the_servers_with_a_policy(tmp_path: Path) -> None:
     write_site(model("intents"), tmp_path, name="a")
     html = (tmp_path / "index.html").read_text()

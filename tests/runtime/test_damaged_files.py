@@ -194,6 +194,8 @@ def test_the_native_engine_gives_the_same_reasons(content: bytes, tmp_path: Path
         ({"task": "taging"}, "did you mean 'tagging'"),
         ({"reading": {}}, "a reading configuration but no questions"),
         ({"reading": {"stride": 0}}, "stride"),
+        ({"text": {"projection": {"type": "minhash", "num_hashes": 4097}}}, "num_hashes"),
+        ({"text": {"projection": {"type": "minhash"}, "max_word_chars": 1001}}, "max_word_chars"),
         (
             {"task": "question_answering", "labels": {"kind": "span", "names": ["start", "end"]}, "reading": {}},
             "'span'",

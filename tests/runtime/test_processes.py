@@ -132,8 +132,41 @@ def test_a_process_forked_while_threads_predict_answers(num_threads: int) -> Non
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted by Linux' own files")
 def test_nothing_but_the_caller_runs_after_the_import() -> None:
     """ONNX Runtime's thread that sends usage data would keep a forked process from ending."""
-    code = "import os, mixling.runtime.predictor; print(len(os.listdir('/proc/self/task')))"
+    code = (
+        "import os, sys, mixling; mixling.Predictor(sys.argv[1]); assert 'onnxruntime' in sys.modules; "
+        "print(len(os.listdir('/proc/self/task')), os.environ['ORT_DISABLE_TELEMETRY'])"
+    )
+    command = [sys.executable, "-c", code, str(GOLDEN)]  # of a version that the native engine leaves to ONNX Runtime
     environment = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
-    assert out.stdout == "1\n", out.stderr
+    out = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert out.stdout == "1 1\n", out.stderr
+    chosen = {**environment, "ORT_DISABLE_TELEMETRY": "0"}
+    out = subprocess.run(command, capture_output=True, text=True, env=chosen, timeout=60)
+    assert out.stdout.endswith(" 0\n"), "the user's choice stays"
+
+
+WATCHED = """
+import os, sys
+found = []
+sent = ("socket.connect", "socket.bind", "socket.sendto", "subprocess.", "os.exec", "os.fork", "os.posix_spawn")
+def watch(event, arguments):
+    if event.startswith(sent):
+        found.append(event)
+    elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        found.append(f"{event} {arguments[0]}")
+sys.addaudithook(watch)
+from mixling import Predictor
+for path in sys.argv[1:]:
+    Predictor(path).predict(["what a great film", "<b>", ""])
+    Predictor(path).explain("a film")
+print(found)
+"""
+
+
+def test_nothing_is_written_or_sent() -> None:
+    """Of the import, opening, answers and explanations, with either engine."""
+    models = [GOLDEN, Path(__file__).parents[1] / "serving" / "models" / "intents.onnx"]
+    command = [sys.executable, "-B", "-c", WATCHED, *map(str, models)]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert out.stdout == "[]\n", out.stderr

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import ConfigError
+from mixling.cli.commands.serve import ServeOptions
 from mixling.serving import hosts_of
 from mixling.serving.page import page_routes
 
@@ -44,6 +45,11 @@ def test_a_local_server_answers_no_foreign_name(local: TestClient, host: str) ->
 def test_a_local_server_answers_local_names(local: TestClient, host: str) -> None:
     assert local.post(PATH, json=BODY, headers={"Host": host}).status_code == 200
     assert local.post(PATH, json=BODY, headers={"Host": host, "Origin": f"http://{host.lower()}"}).status_code == 200
+
+
+def test_it_listens_on_the_loopback_unless_told_otherwise() -> None:
+    assert ServeOptions.host == "127.0.0.1"
+    assert hosts_of(ServeOptions.host, ServeOptions.allowed_host or ()) == ("localhost", "127.0.0.1", "::1")
 
 
 def test_which_names_a_server_has() -> None:

@@ -172,6 +172,9 @@ WRONG: dict[str, tuple[str, Any, int, str]] = {
     "unknown key within": (
         "answers", {"questions": [{"question": "a", "context": "b", "id": 1}]}, 422, "/questions/0/id: is not allowed"
     ),
+    "many parts": (
+        "intents", {"texts": ["a"], "threshold": [[0] * 10] * 1000}, 422, "more than 10,000 lists, objects and numbers"
+    ),
     "too many": ("intents", {"texts": ["a"] * 1025}, 422, "/texts: has 1025 items; allowed: at most 1024"),
     "too long": ("intents", {"texts": ["a" * 100_001]}, 422, "100000"),
     "top_k": ("intents", {"texts": ["a"], "top_k": 0}, 422, "/top_k"),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -332,5 +333,26 @@ def test_a_refused_client_that_is_still_sending_reads_why() -> None:
                 answer = await ask(port, first, *[b" " * 100_000] * 30, end=True)
                 assert statuses(answer)[0] in (413, 421, 400)
                 assert b"connection: close" in answer.lower()
+
+    run(scenario)
+
+
+@pytest.mark.slow
+def test_a_connection_without_a_request_is_closed() -> None:
+    """Before the first one, after the time of a request; after an answer, after five seconds."""
+
+    async def scenario() -> None:
+        async with serving(seconds=2.0) as (port, _):
+            first, later = await asyncio.gather(idle(port, b""), idle(port, GET + b"\r\n"))
+        assert 1.9 < first < 4.5 < later < 9
+
+    async def idle(port: int, content: bytes) -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        begin = time.perf_counter()
+        writer.write(content)
+        async with asyncio.timeout(20):
+            await reader.read(-1)  # until it is closed
+        writer.close()
+        return time.perf_counter() - begin
 
     run(scenario)
