@@ -151,6 +151,52 @@ def test_images_are_pinned_by_digest() -> None:
     assert [image for image in images if not IMAGE.fullmatch(image)] == []
 
 
+def test_the_image_has_no_shell_no_compiler_no_rights_and_checks_its_health() -> None:
+    text = re.sub(r"\\\n *", "", (ROOT / "Dockerfile").read_text("utf-8"))
+    _, build, last = text.split("\nFROM ")
+    instructions = dict(re.findall(r"(?m)^([A-Z]+) (.+)$", last))
+    assert last.startswith("gcr.io/distroless/python3-debian12:nonroot@")
+    assert "RUN" not in instructions, "there is no shell"
+    assert re.findall(r"(?m)^COPY (.+)$", last) == ["--from=build /app /app"], "compilers and sources stay behind"
+    assert instructions["USER"] == "65532:65532", "by number: Kubernetes cannot know others not to be root"
+    assert all(json.loads(instructions[name]) for name in ("ENTRYPOINT", "CMD"))
+    check = re.search(r"CMD (\[.*\])", instructions["HEALTHCHECK"])
+    assert check
+    assert "/readyz" in json.loads(check[1])[-1]
+    assert '-c constraints.txt --target /app ".[serve]"' in build
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert not any(
+        name.startswith(("torch", "mixling[")) for name in [*PROJECT["project"]["dependencies"], *extras["serve"]]
+    )
+
+
+def test_what_the_image_is_made_of_is_there_and_nothing_else() -> None:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    kept = [rule[1:] for rule in rules if rule.startswith("!")]
+    assert [name for name in kept if not (ROOT / name).exists()] == []
+    read = {
+        "setup.py",
+        "pyproject.toml",
+        "constraints.txt",
+        "deploy/prune.sh",
+        "src",
+        *PROJECT["project"]["license-files"],
+    }
+    assert {name for name in read if name.split("/")[0] != "src"} <= set(kept)
+    assert PROJECT["project"]["readme"] in kept
+
+
+def test_services_of_the_example_have_no_rights() -> None:
+    services = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text("utf-8"))["services"]
+    for name, service in services.items():
+        assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"]), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        assert all(volume.endswith(":ro") for volume in service.get("volumes", ())), name
+    assert services["mixling"]["read_only"] is True
+
+
 def test_updates_are_proposed_for_all_that_is_pinned() -> None:
     updates = workflow(ROOT / ".github/dependabot.yml")["updates"]
     assert {(update["package-ecosystem"], update["directory"]) for update in updates} == {

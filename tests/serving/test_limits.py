@@ -250,6 +250,11 @@ def test_a_replaced_model_is_used_and_a_damaged_one_is_not(
             put(damaged)
             until(lambda number=number: failures() == number)
             assert version() == second
+        if hasattr(os, "mkfifo"):
+            os.mkfifo(tmp_path / "new")
+            os.replace(tmp_path / "new", tmp_path / "run" / "model.onnx")
+            until(lambda: failures() == 5)
+            assert version() == second
         shutil.rmtree(tmp_path / "run")
         assert version() == second
         (tmp_path / "run").mkdir()
@@ -289,6 +294,38 @@ def test_an_unexpected_error_of_a_new_model_does_not_end_the_watch(
     assert reported == [("a", False), ("b", True)]
     assert store.version[0] == before[0]
     assert store.version[1] != before[1]
+
+
+def test_a_disk_that_does_not_answer_delays_no_other_model(
+    paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models_module, "_TURN", 0.01)
+    monkeypatch.setattr(models_module, "_PATIENCE", 0.1)
+    store = ModelStore((("a", paths["intents"]), ("b", paths["intents"])), max_texts=10, max_chars=100)
+    go, looked, reported, logged = threading.Event(), [], [], []
+    monkeypatch.setattr(models_module._LOG, "error", lambda text, *values: logged.append(text % values))
+
+    def reload(name: str) -> bool | None:
+        if name == "a":
+            return go.wait(20)
+        looked.append(name)
+        return None
+
+    monkeypatch.setattr(store, "reload", reload)
+
+    async def scenario() -> None:
+        watch = asyncio.create_task(store.watch(0.01, lambda *values: reported.append(values)))
+        async with asyncio.timeout(20):
+            while not logged or len(looked) < 10:
+                await asyncio.sleep(0.01)
+            go.set()
+            while not reported:
+                await asyncio.sleep(0.01)
+        watch.cancel()
+
+    asyncio.run(scenario())
+    assert logged == ["model a: its file cannot be read so far; the old model is kept"]
+    assert reported[0] == ("a", True)
 
 
 def test_the_page_loads_nothing_from_elsewhere(make_client: Make) -> None:

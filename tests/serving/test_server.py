@@ -160,6 +160,16 @@ def test_it_is_not_ready_while_it_stops(paths: dict[str, Path]) -> None:
         assert served.process.wait(2) == 0
 
 
+def test_what_takes_more_than_ten_seconds_does_not_keep_it_from_stopping(paths: dict[str, Path]) -> None:
+    with serving(paths["intents"], "--client-timeout", 60) as served:
+        connection = served.connect()
+        connection.sendall(b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+        assert served.ask("/healthz", None)[0] == 200
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(14) == 0
+        connection.close()
+
+
 def test_under_overload_there_are_answers_and_503(paths: dict[str, Path]) -> None:
     body = json.dumps({"texts": ["play music " * 20] * 300})
     with serving(paths["intents"], "--queue", 600) as served:
