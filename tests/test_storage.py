@@ -60,7 +60,7 @@ def test_a_full_disk_is_reported_and_the_old_file_still_stands(
     path = tmp_path / "model.bin"
     write_atomic(path, b"old")
     spoil(monkeypatch)
-    with pytest.raises(StorageError, match="No space left on device; an existing file is unchanged") as caught:
+    with pytest.raises(StorageError, match="No space left on device; the file of that name is unchanged") as caught:
         write_atomic(path, b"new" * 1000)
     assert str(caught.value).startswith(f"{path}: ")
     monkeypatch.undo()

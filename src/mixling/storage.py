@@ -44,6 +44,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
             yield file
         return
     name, path = path, Path(path)
+    unchanged = "; the file of that name is unchanged" if os.path.lexists(path) else ""
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +62,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         temporary = None
         sync_folder(path.parent)
     except OSError as error:
-        raise StorageError(
-            f"{name}: could not be written: {error.strerror or error}; an existing file is unchanged"
-        ) from error
+        raise StorageError(f"{name}: could not be written: {error.strerror or error}{unchanged}") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mixling.cli.limits import OF_NUMPY, require_memory
 from mixling.errors import ConfigError
 
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
@@ -53,6 +54,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        require_memory(OF_NUMPY)
         for parameter in parameters:
             _refuse_infinite(parameter, values[parameter.name])
         for name, kind in records.items():

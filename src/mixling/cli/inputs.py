@@ -20,7 +20,7 @@ from mixling.cli.output import bad_rows_line
 from mixling.cli.predictions import open_output
 from mixling.data.inputs import Item, PlainTexts
 from mixling.data.readers import STDIN, OnBadRow, format_of_name
-from mixling.errors import ConfigError, DataError
+from mixling.errors import ConfigError, DataError, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,20 @@ def input_kind(inputs: Sequence[str]) -> str:
             raise DataError("no such file; pass a text that looks like a file name on standard input", path=item)
     if any(files) or "-" in inputs:
         raise ConfigError("inputs of several kinds; give either texts, or files, or - for standard input")
+    for item in inputs:
+        refuse_undecoded(item)
     return "text"
+
+
+def refuse_undecoded(text: str) -> None:
+    """Refuse a text of the command line whose bytes the locale cannot decode.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        remedy = "give UTF-8 in a locale with UTF-8 (LC_ALL=C.UTF-8), or use standard input: - < FILE"
+        raise ConfigError(f"{shown(text)}: has bytes that are no text in this locale; {remedy}")
 
 
 def refuse_columns(options: Any, kind: str) -> None:

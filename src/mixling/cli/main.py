@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import importlib
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ import typer
 from typer.main import get_command
 
 from mixling.cli.command import Command, Group, with_options
+from mixling.cli.limits import explained
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 
@@ -29,8 +28,6 @@ GROUPS = {
     "Data": ("audit", "suggest"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-
-_NO_MEMORY = re.compile("allocate memory|bad_alloc|not enough memory|failed to map segment|Unable to allocate")
 
 # The extra that installs each optional package.
 EXTRAS = {
@@ -117,10 +114,10 @@ def run() -> None:
         from mixling.installation import install_command
 
         _leave(f"error: this needs {module}, which is not installed: {install_command(EXTRAS[module])}", 2)
-    except (MemoryError, OSError, RuntimeError, ImportError, SystemError) as error:
-        if not (lacking := _lacking(error)):
+    except BaseException as error:  # panics of libraries in Rust are no exceptions
+        if not (reason := explained(error)):
             raise
-        _leave(f"error: the system allows too little: {lacking}; see `ulimit -a`", 2)
+        _leave(f"error: {reason}", 2)
 
 
 def _possible(message: str, named: Sequence[str]) -> str:
@@ -139,20 +136,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     for either in (signal.SIGINT, signal.SIGTERM):
         signal.signal(either, signal.SIG_DFL)
     raise KeyboardInterrupt
-
-
-def _lacking(error: BaseException | None) -> str:
-    """Return what the system allows too little of, if that is the reason of an error; else ""."""
-    while error is not None:
-        number = getattr(error, "errno", None)
-        if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(str(error)):
-            return "memory"
-        if number in (errno.EMFILE, errno.ENFILE):
-            return "open files"
-        if "can't start new thread" in str(error):
-            return "threads"
-        error = error.__cause__ or error.__context__
-    return ""
 
 
 def _leave(message: str, code: int) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mixling.cli.limits import OF_TORCH, require_memory
 from mixling.errors import StorageError, printable
 
 
@@ -89,6 +90,7 @@ def announce(command: str) -> Stopwatch:
     """Write a line to standard error before imports that take seconds; under torchrun only in the first process."""
     if os.environ.get("RANK", "0") == "0":
         print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
+    require_memory(OF_TORCH)
     # Modules make half a million objects that stay; to look through these at the usual intervals takes half a second.
     gc.set_threshold(_OBJECTS)
     return Stopwatch(command, time.monotonic())

@@ -308,6 +308,7 @@ def _question(options: PredictOptions) -> list[Item]:
     Raises:
         ConfigError: question or context is missing or empty, other inputs are given, or there is no input at all.
     """
+    from mixling.cli.inputs import refuse_undecoded
     from mixling.data.inputs import Item
 
     inputs, question, context = options.inputs, options.question, options.context
@@ -322,6 +323,7 @@ def _question(options: PredictOptions) -> list[Item]:
             f"--question: got {inputs[0][:40]!r} as well; give either one question, or files of questions"
         )
     for name, value in (("question", question), ("context", context)):
+        refuse_undecoded(value)
         if not value.strip():
             raise ConfigError(f"--{name}: is empty; a text is needed")
     return [Item((question, context))]

@@ -1,0 +1,74 @@
+"""What the system allows too little of is told in one line, and before C code that would end the process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mixling.cli.limits import explained
+
+MODEL = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+
+
+def run(limit: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
+    program = f'ulimit {limit}; exec "$0" -c \'from mixling.cli import run; run()\' "$@"'
+    command, variables = ["bash", "-c", program, sys.executable, *arguments], {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=variables, timeout=120)
+
+
+@linux
+@pytest.mark.parametrize("kilobytes", [90_000, 110_000, 120_000])
+def test_without_memory_for_numpy_there_is_one_line(tmp_path: Path, kilobytes: int) -> None:
+    done = run(f"-v {kilobytes}", "predict", str(MODEL), "a text", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: the system allows too little: memory; see `ulimit -a`\n"
+
+
+@linux
+@pytest.mark.parametrize("kilobytes", [300_000, 500_000, 800_000])
+def test_without_memory_for_a_training_there_is_one_line_before_it(tmp_path: Path, kilobytes: int) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "fine,good\ndull,bad\n" * 30)
+    done = run(f"-v {kilobytes}", "train", "rows.csv", "-o", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "error: the system allows too little: memory; see `ulimit -a`"
+    assert not (tmp_path / "out").exists()
+
+
+@linux
+def test_a_file_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text\n" + "a text\n" * 2000)
+    done = run("-f 8", "predict", str(MODEL), "rows.csv", "-o", "out.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "error: out.jsonl: could not be written: File too large"
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@linux
+def test_bytes_that_the_locale_cannot_decode_are_no_text(tmp_path: Path) -> None:
+    options = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run("-n 64", "predict", str(MODEL), "play İstanbul", cwd=tmp_path, **options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has bytes that are no text in this locale" in done.stderr
+    done = run("-n 64", "predict", str(MODEL), "play İstanbul", cwd=tmp_path, LC_ALL="C.UTF-8")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (MemoryError(), "the system allows too little: memory; see `ulimit -a`"),
+        (RuntimeError("can't start new thread"), "the system allows too little: threads; see `ulimit -a`"),
+        (OSError(errno.EMFILE, "Too many open files"), "the system allows too little: open files; see `ulimit -a`"),
+        (OSError(errno.ENOSPC, "No space left on device", "a/b"), "a/b: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "a"), "a: Permission denied"),
+        (ValueError("a fault of the program"), ""),
+    ],
+)
+def test_the_line_names_what_is_lacking(error: BaseException, line: str) -> None:
+    assert explained(error) == line
