@@ -29,10 +29,12 @@ from mixling.training.config import NgramConfig, TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
-# Networks that are trained on a half of more than FEW_EXAMPLES show as much as those of three quarters.
-FOLDS, FOLDS_OF_MORE = 4, 2
-# With more single texts, a tenth of them shows as much, and the trainings would take minutes. A pair shows less.
-FEW_EXAMPLES, FEW_PAIRS = 2_000, 5_000
+# Networks that are trained on a half show as much as those of three quarters (experiments/README.md), and together they
+# take as long as one network that is trained on all.
+FOLDS = 2
+# With more examples of each label, or more in all, a tenth of them shows as much. A pair shows less.
+FEW_OF_LABEL, FEW_EXAMPLES, FEW_PAIRS = 250, 2_000, 5_000
+_FEWEST = 8  # different texts, or groups, that are divided
 
 Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
 
@@ -74,14 +76,15 @@ def choose_folds(
         return None
     if chosen is None:
         planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
-        if number > (FEW_PAIRS if pairs else FEW_EXAMPLES) or planned or not usual:
+        labels = len(fitted[0].label_counts()) if task.has_labels else 2
+        few = FEW_PAIRS if pairs else min(FEW_OF_LABEL * labels, FEW_EXAMPLES)
+        if number > few or planned or not usual:
             return None
     groups = np.concatenate([part.group_hashes() for part in fitted])
-    if len(np.unique(groups)) < 2 * FOLDS:
+    if len(np.unique(groups)) < _FEWEST:
         return None
     joined = Dataset.from_examples((one for part in fitted for one in part), pairs=pairs)
-    folds = FOLDS if number <= FEW_EXAMPLES else FOLDS_OF_MORE
-    return assign_folds(joined, folds, training.seed, groups=groups)
+    return assign_folds(joined, FOLDS, training.seed, groups=groups)
 
 
 def predict_out_of_fold(
@@ -100,7 +103,7 @@ def predict_out_of_fold(
         folds: (R,) of all examples, whose texts are `texts`.
         data: the examples with known labels.
         known: (R',) the indices of these among all.
-        build: returns the model with its initial weights.
+        build: returns a model with the initial weights.
         finish: returns what predicts with a trained model.
     """
     logits: list[npt.NDArray[np.floating]] = [np.empty(0)] * len(folds)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +49,7 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.initialization import init_bottleneck
 from mixling.training.memory import release
+from mixling.training.state import restore_weights, weights_of
 
 _VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
 LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
@@ -92,8 +93,8 @@ class LabeledParts(Parts[Metrics]):
         self._begun_with = None if config.init.pretrained is None else read_seen(config.init.pretrained)
         self._refitted = False  # whether the network is trained on the validation examples in the end
         self._log = stage.log
-        self._build = partial(_build, config, self.model_config, task, encoder, examples.vectors)
-        self.model = self._build(stage.log)
+        self.model = _build(config, self.model_config, task, encoder, examples.vectors, stage.log)
+        self._initial = {} if examples.folds is None else weights_of(self.model)
         learned = task.per_word and self.model_config.head.transitions
         smoothing = config.train.loss.label_smoothing if task.smooths and not learned else 0
         if smoothing and config.distill is None:
@@ -264,9 +265,14 @@ class LabeledParts(Parts[Metrics]):
             known = np.setdiff1d(known, new + len(examples.train))
 
         self._log(
-            f"few examples: training {folds.max() + 1} networks that each leave out a fold of the {len(folds):,}, to "
-            "choose how much the n-gram branch counts (--set ngrams.cross_fit=false omits this)"
+            f"few examples: a network trained on each half of the {len(folds):,} answers for the other, to choose how "
+            "much network and n-grams count; this takes as long as the training (--set ngrams.cross_fit=false omits it)"
         )
+
+        def build() -> Model:
+            model = copy.deepcopy(self.model)
+            restore_weights(model, self._initial)
+            return model
 
         def finish(model: Model) -> Predict:
             self.adjustments.calibrate(model)
@@ -274,7 +280,7 @@ class LabeledParts(Parts[Metrics]):
 
         return predict_out_of_fold(
             folds, data, known, texts, self.training,
-            build=lambda: self._build(lambda message: None),
+            build=build,
             finish=finish,
         )  # fmt: skip
 

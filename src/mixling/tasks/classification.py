@@ -21,6 +21,7 @@ from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import classification_report
+from mixling.native import logistic
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
@@ -229,12 +230,11 @@ class Classification(Task):
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
             fractions = fractions * self.class_weights[targets]
-        if few and ratio_power == 0 and len(np.unique(targets)) > 1:
-            model = fit_logistic(features, targets, strength, 0, fractions)
-            if len(model.classes_) == len(self.labels):
-                return model.coef_, model.intercept_
-            if self.num_scores > 1:
-                return self._with_absent(model)
+        if few and ratio_power == 0:
+            present, classes = np.unique(targets, return_inverse=True)
+            if len(present) > 1:
+                fitted = logistic.fit_logistic(features, classes, len(present), fractions, strength)
+                return fitted if len(present) == len(self.labels) else self._with_absent(present, *fitted)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         threads = torch.get_num_threads()
         return fit_margins(
@@ -248,15 +248,16 @@ class Classification(Task):
             threads=threads,
         )
 
-    def _with_absent(self, model: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Return the weights (K, F) and biases (K,) of a logistic regression; labels that no text has score low."""
-        coefficients, intercepts = model.coef_, model.intercept_
-        if len(model.classes_) == 2:  # one score, how much rather it is the second
+    def _with_absent(
+        self, present: npt.NDArray[np.integer], coefficients: npt.NDArray[np.floating], intercepts: npt.NDArray
+    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+        """Return the weights (K, F) and biases (K,), given those of the present labels; the others score low."""
+        if len(present) == 2:  # one score, how much rather it is the second
             coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
             intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
         weights = np.zeros((self.num_scores, coefficients.shape[1]))
         biases = np.full(self.num_scores, intercepts.min() - 1)
-        weights[model.classes_], biases[model.classes_] = coefficients, intercepts
+        weights[present], biases[present] = coefficients, intercepts
         return weights, biases
 
     def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -270,14 +271,8 @@ class Classification(Task):
         return loss, slopes / len(targets)
 
 
-def fit_logistic(
-    features: Any, targets: Sequence[Any] | npt.NDArray, strength: float, seed: int, weights: npt.NDArray | None = None
-) -> Any:
-    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides.
-
-    Args:
-        weights: (B,) of the texts; None: all are 1.
-    """
+def fit_logistic(features: Any, targets: Sequence[Any] | npt.NDArray, strength: float, seed: int) -> Any:
+    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -285,4 +280,4 @@ def fit_logistic(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets, weights)
+        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets)
