@@ -16,7 +16,8 @@ def compared(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory
     """The folder of the reports, standard output and standard error."""
     folder = tmp_path_factory.mktemp("compared")
     options = ["--text", "review", "--label", "stars", "--epochs", 1, "--keep", folder / "runs"]
-    options += ["--noise", "delete", "--noise-rates", "1"]
+    options += ["--noise", "delete", "--noise-rates", "1", "--systems", "transformer-matched,tf-idf,fasttext,majority"]
+    options += ["--model", "pnlp-mixer-x-small"]
     reports = ["-o", folder / "report.json", "--markdown", folder / "report.md"]
     done = call("compare", reviews / "train.csv", "--test", reviews / "test.csv", *options, *reports)
     assert done.code == 0, done.err
@@ -30,13 +31,14 @@ def report(compared: tuple[Path, str, str]) -> dict[str, Any]:
 
 def test_one_table_has_everyone(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     lines = compared[1].splitlines()
-    assert lines[0].split()[:6] == ["test", "accuracy", "vs", "tf-idf", "+", "lr"]
+    assert lines[0].split()[:4] == ["accuracy", "vs", "mixling", "MB"]
     names = ["mixling", "pnlp-mixer-x-small", "transformer-matched", "tf-idf + lr"]
     assert [row["name"] for row in report["results"]][:4] == names
     assert [line[: len(name)] for line, name in zip(lines[1:], names, strict=False)] == names
     assert "fasttext" in compared[1]  # its numbers, or how to get them
     assert "Traceback" not in compared[2]
-    assert "step " in compared[2]
+    assert compared[2].splitlines() == ["mixling compare: loading PyTorch"]
+    assert max(map(len, lines)) <= 100
 
 
 def test_numbers_are_those_of_the_kept_models(
@@ -62,14 +64,25 @@ def test_the_report_states_how_it_was_made(report: dict[str, Any]) -> None:
     assert [tried["options"]["lr"] for tried in matched["tried"]] == pytest.approx([0.002, 0.0006])
     assert abs(matched["parameters"] - report["results"][0]["parameters"]) < 200
     assert len(report["results"][3]["tried"]) == 8
-    assert (report["metric"], report["reference"]) == ("accuracy", "tf-idf + lr")
+    assert (report["metric"], report["reference"]) == ("accuracy", "mixling")
+    ends = compared_sentence(report)
+    assert ends in report["conclusion"]["sentence"]
     assert "test was read once, after all choices" in report["remarks"][0]
+
+
+def compared_sentence(report: dict[str, Any]) -> str:
+    """The words on the best of the others, by the figures of the report."""
+    others = [row for row in report["results"] if row["name"] != "mixling"]
+    best = max(others, key=lambda row: row["test"]["mean"])
+    low, high = (best["test"]["difference_interval"][end] for end in ("low", "high"))
+    name = f"{best['name']}, the best of the others,"
+    return f"worse than {name}" if low > 0 else f"better than {name}" if high < 0 else f"{name} there is no difference"
 
 
 def test_the_markdown_has_the_same_table(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     text = (compared[0] / "report.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 2 + len(report["results"]) + 4
+    assert len(table) == 2 + len(report["results"]) + len(report["failed"]) + 4
     assert len({line.count("|") for line in table[:-4]}) == len({line.count("|") for line in table[-4:]}) == 1
     clean, noisy = ([cell.strip() for cell in line.split("|")][2:-1] for line in table[-2:])
     assert clean[1:] == [f"{row['test']['mean']:.4f}" for row in report["results"]]
@@ -93,6 +106,11 @@ MISTAKES = [
     (["compare", "x.csv", "--few", "1,5"], ["--few: got '1,5'", "such as 5,10,50"]),
     (["compare", "x.csv", "--few", "5,5"], ["--few: got '5,5'"]),
     (["compare", "x.csv", "--encoder", "no-encoder"], ["--encoder: there is no folder no-encoder", "hf:NAME"]),
+    (["compare", "x.csv", "--systems", "tf-idf,majorty"], ["there is no 'majorty'; did you mean 'majority'"]),
+    (
+        ["compare", "x.csv", "--systems", "words"],
+        ["for classification there is no 'words'", "allowed: tf-idf, fasttext"],
+    ),
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
     (["compare", "x.csv", "--model", "gmlp-18", "--unlabeled", "z.txt"], ["--model gmlp-18", "needs hashed"]),

@@ -102,6 +102,7 @@ FLAGS = {
         "--tokens", *LABELED,
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
+        "--systems", "--verbose",
     },
     "audit": {
         "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", *LABELED, "--on-bad-row",

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +16,12 @@ import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.answers import LabelSet
-from mixling.comparison import Comparison, benchmark, candidates, compare, outcome
+from mixling.comparison import Comparison, benchmark, candidates, compare, fast_text, outcome
 from mixling.comparison.baselines import Baseline, BaselineKind
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
 from mixling.comparison.evaluation import evaluate_systems
 from mixling.comparison.failures import Failures
-from mixling.comparison.report import as_text, to_dict
+from mixling.comparison.report import as_markdown, as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge
 from mixling.data import Target
@@ -54,12 +53,10 @@ def rows(count: int, seed: int) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_small_model() -> Iterator[None]:
-    """The library's choice is tiny, and of our models alone."""
+def without_fasttext() -> Iterator[None]:
+    """fastText is not installed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "ALWAYS", ())
-        patch.setattr(candidates, "_matched", lambda chosen: candidates.Candidate(name="t", about="", config=chosen))
-        patch.setattr(benchmark, "candidates", lambda *args: candidates.candidates(*args)[:1])
+        patch.setattr(fast_text, "is_installed", lambda: False)
         yield
 
 
@@ -192,7 +189,6 @@ class Lengths:
 
 def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "SentenceEncoder", Lengths)
-    monkeypatch.setitem(sys.modules, "fasttext", None)  # as if it were not installed
     fitted: list[tuple[str, int]] = []
     fit_linear = Classification.fit_linear.__func__  # type: ignore[attr-defined]
 
@@ -205,7 +201,7 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
         config_of(folder, refit=True), test=[str(folder / "test.csv")], models=(), seeds=(0,), folder=tmp_path,
         log=lambda message: None, callback=Callback, few=(4, 10), encoder="an encoder",
     )  # fmt: skip
-    names = ["mixling", TFIDF, "encoder + lr"]
+    names = ["mixling", TFIDF, "majority", "encoder + lr"]
     assert [one.name for one in found.systems] == names
     assert found.test.keys() == set(names)
     assert {count: values.keys() for count, values in found.few.items()} == {4: set(names), 10: set(names)}
@@ -214,10 +210,9 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
         counts = [count for kind, count in fitted if kind == name]
         assert counts[: grid + 1] == [60] * grid + [80]
         assert counts[grid + 1 :] == [7] * grid + [8] + [18] * grid + [20]
-    lines = as_text(found)
-    assert "validation accuracy" not in lines
-    assert "validation chose epochs and options, and was trained on afterwards" in lines
-    assert "per label" in lines
+    assert "validation accuracy" not in as_text(found)
+    assert "per label" in as_text(found)
+    assert "validation chose epochs and options, and was trained on afterwards" in as_markdown(found, "")
     values = to_dict(found, {})["results"][0]
     assert values["few"].keys() == {"4", "10"}
 
@@ -276,11 +271,11 @@ def test_results_are_means_over_seeds_and_paired_differences() -> None:
     )
     assert [numbers["accuracy"] for numbers in found["ours"].by_seed] == [0.6, 0.2]
     assert found["ours"].mean == pytest.approx(0.4)
-    assert found["ours"].difference == pytest.approx(0.2)
-    interval = found["ours"].difference_interval
+    assert found[TFIDF].difference == pytest.approx(-0.2)
+    interval = found[TFIDF].difference_interval
     assert interval is not None
-    assert interval.low < 0.2 < interval.high
-    assert (found[TFIDF].difference, found[TFIDF].difference_interval) == (None, None)
+    assert interval.low < -0.2 < interval.high
+    assert (found["ours"].difference, found["ours"].difference_interval) == (None, None)
 
 
 class Broken(Baseline):
@@ -302,9 +297,9 @@ class Broken(Baseline):
 
 
 @pytest.mark.parametrize("where", ["fit", "test"])
-@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize("name", [TFIDF, "fasttext"])
 def test_a_rival_that_fails_is_a_row_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, reference: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, name: str
 ) -> None:
     write(tmp_path / "train.csv", rows(60, 0))
     write(tmp_path / "dev.csv", rows(30, 1))
@@ -315,21 +310,19 @@ def test_a_rival_that_fails_is_a_row_with_its_reason(
             raise RuntimeError("cannot read\n\x1b[0mthis")
         yield Broken(known, targets[0])
 
-    kind = BaselineKind(title=lambda task: TFIDF if reference else "fasttext", about=lambda task: "a rival", fit=fit)
-    monkeypatch.setitem(benchmark.BASELINES, "tf-idf" if reference else "fasttext", kind)
+    kind = BaselineKind(title=lambda task: name, about=lambda task: "a rival", fit=fit)
+    monkeypatch.setitem(benchmark.BASELINES, name.split(" ")[0], kind)
     found = compare(
         config_of(tmp_path), test=[write(tmp_path / "test.csv", rows(30, 2))], models=(), seeds=(0,),
-        folder=tmp_path / "runs", log=print, callback=Callback, few=(4,),
+        folder=tmp_path / "runs", log=print, callback=Callback, few=(4,), systems=(name.split(" ")[0], "majority"),
     )  # fmt: skip
-    name = kind.title(Classification)
     (failed,) = found.failed
     assert (failed.name, failed.reason) == (name, "RuntimeError: cannot read \N{REPLACEMENT CHARACTER}[0mthis")
     assert name not in [one.name for one in found.systems]
     assert found.test["mixling"].mean > 0.4
-    assert (found.test["mixling"].difference is None) == reference
-    text = as_text(found)
-    assert next(line for line in text.splitlines() if line.startswith(name)).split()[-9:] == ["failed", *"--------"]
-    assert f"{name}: a rival; failed: RuntimeError: cannot read" in text
+    line = f"{name}  RuntimeError: cannot read \N{REPLACEMENT CHARACTER}[0mthis"
+    assert line in as_text(found).splitlines()
+    assert f"*{name}*: a rival; failed: RuntimeError: cannot read" in as_markdown(found, "")
     values = json.loads(json.dumps(to_dict(found, {}), allow_nan=False))
     assert [one["name"] for one in values["failed"]] == [name]
 
@@ -377,7 +370,7 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
     monkeypatch.setattr(benchmark, "ExportedSystem", lambda folder: Always("a"))
     resolved = resolve({}, spec=LABELS, overrides={"task": "classification", "train": {"optim": {"lr": 0.1}}})
     two = candidates.Candidate(name="two rates", about="", config=resolved.config, rates=(1.0, 0.3))
-    monkeypatch.setattr(benchmark, "candidates", lambda *args: [two])
+    monkeypatch.setattr(benchmark, "candidates", lambda *args, matched: [two])
     store = Dataset.from_examples(Example(f"word {i % 2}", "ab"[i % 2], "f", i) for i in range(8))
     found = train_all(
         resolved, store, store, models=(), seeds=(4, 5), folder=tmp_path, log=print, callback=Callback,

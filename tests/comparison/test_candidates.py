@@ -61,13 +61,13 @@ def test_the_choice_is_that_of_train() -> None:
 
 def test_a_model_takes_part_once() -> None:
     config = RunConfig()
-    field = candidates(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"])
+    field = candidates(config, config, ["pnlp-mixer-small", "pnlp-mixer-x-small"], matched=True)
     assert [one.name for one in field] == [OWN, "pnlp-mixer-small", MATCHED]
     assert field[0].about.endswith("pnlp-mixer-x-small")
     chosen = resolve({"task": "classification"}, spec=LABELS).for_examples(FEW).config
     assert candidates(config, chosen, [])[0].about.endswith("mixling-small")
     other = config.model_copy(update={"model": model_config("pnlp-mixer-base")})
-    assert [one.name for one in candidates(config, other, [])] == [OWN, "pnlp-mixer-x-small", MATCHED]
+    assert [one.name for one in candidates(config, other, ["pnlp-mixer-x-small"])] == [OWN, "pnlp-mixer-x-small"]
     assert field[2].config.train == config.train
 
 

@@ -246,13 +246,13 @@ class BaselineKind:
     """A baseline that a task can name.
 
     title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
-    with `only`, the options of a fit, that one.
+    with `only`, the options of a fit, that one. missing: why it cannot be fitted here; "" if it can.
     """
 
     title: Callable[[type[Task] | Task], str]
     about: Callable[[type[Task] | Task], str]
     fit: Callable[..., Iterator[Baseline]]
-    is_installed: Callable[[], bool] = lambda: True
+    missing: Callable[[], str] = lambda: ""
 
 
 tfidf = BaselineKind(

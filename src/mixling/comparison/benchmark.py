@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mixling.comparison import fast_text, word_tags
+from mixling.comparison import fast_text, majority, word_tags
 from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, tfidf
-from mixling.comparison.candidates import OWN, Candidate, candidates
-from mixling.comparison.failures import Failures
+from mixling.comparison.candidates import MATCHED, OWN, Candidate, candidates
+from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.speed import Answerer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
@@ -30,13 +30,27 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.training.callbacks import Callback, Log
 
-# By their names in `Task.baselines`.
-BASELINES: dict[str, BaselineKind] = {"tf-idf": tfidf, "words": word_tags.words, "fasttext": fast_text.fasttext}
+MAJORITY = "majority"
+# By their names in `Task.baselines`, and the one that fits every task.
+BASELINES: dict[str, BaselineKind] = {
+    "tf-idf": tfidf,
+    "words": word_tags.words,
+    "fasttext": fast_text.fasttext,
+    MAJORITY: majority.majority,
+}
 
 
-def reference_name(task: type[Task] | Task) -> str:
-    """Return the name of the baseline that differences refer to."""
-    return BASELINES[task.baselines[0]].title(task)
+def chosen_systems(task: type[Task], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of what our model is compared with: by default the task's baselines and the majority.
+
+    Raises:
+        ConfigError: a name is unknown, or of a system that does not fit the task.
+    """
+    usual = (*task.baselines, MAJORITY)
+    for name in names:
+        if name not in (known := (*usual, MATCHED)):
+            raise ConfigError(f"--systems: for {task.name} there is no {name!r}; {near_miss(name, known)}")
+    return tuple(dict.fromkeys(names)) or usual
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,7 @@ def train_all(
     validation: Dataset,
     *,
     models: Sequence[str],
+    systems: Sequence[str] = (),
     seeds: Sequence[int],
     folder: Path,
     log: Log,
@@ -121,12 +136,14 @@ def train_all(
     encoder: BaselineKind | None = None,
     split_off: bool = False,
 ) -> list[TrainedSystem]:
-    """Train the models, the reference baseline and the others, in the order of the table, without those that fail.
+    """Train the models and the baselines, in the order of the table, without those that fail.
 
     Where what `mixling train` exports is fitted on the validation rows in the end, so are the baselines.
 
     Args:
-        failures: gets the baselines that fail, and the models whose training does, but for the default model.
+        systems: as of `chosen_systems`.
+        failures: gets the baselines that fail or whose package is missing, and the models whose training fails, but for
+            the default model.
         encoder: a baseline in addition to those of the task.
         split_off: whether the validation rows were split off, although the configuration names others.
 
@@ -135,14 +152,18 @@ def train_all(
     """
     begin = time.perf_counter()
     config, chosen = resolved.config, resolved.for_examples(train).config
+    names = chosen_systems(task_type(config.task), systems)
     if split_off:
         config, chosen = (
             one.model_copy(update={"data": one.data.model_copy(update={"validation": ()})}) for one in (config, chosen)
         )
     choosing = time.perf_counter() - begin
-    field = candidates(config, chosen, models)  # report mistakes in them before hours of training
+    field = candidates(
+        config, chosen, models, matched=MATCHED in names
+    )  # report mistakes in them before hours of training
     task = task_type(config.task)
     rivals = _baselines(
+        [name for name in names if name != MATCHED],
         task(task.label_set(train)),
         LabeledRows.of(train),
         LabeledRows.of(validation),
@@ -164,6 +185,7 @@ def train_all(
 
 
 def _baselines(
+    names: Sequence[str],
     task: Task,
     train: LabeledRows,
     validation: LabeledRows,
@@ -175,15 +197,17 @@ def _baselines(
     failures: Failures,
 ) -> list[TrainedSystem]:
     kinds = []
-    for name in task.baselines:
+    for name in names:
         if name not in BASELINES:
             raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
-        if BASELINES[name].is_installed():
-            kinds.append(BASELINES[name])
+        kinds.append(BASELINES[name])
     if encoder is not None:
         kinds.append(encoder)
     out = []
     for kind in kinds:
+        if why := kind.missing():
+            failures.found[kind.title(task)] = Failure(kind.title(task), kind.about(task), why)
+            continue
         with failures.of(kind.title(task), kind.about(task)):
             out.append(_tuned(kind, task, train, validation, seed=seed, refit=refit, log=log))
     return out

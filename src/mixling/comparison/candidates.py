@@ -1,4 +1,4 @@
-"""Our models in a comparison: the default, named models, and a Transformer of the same size."""
+"""Our models in a comparison: the default, named models, and, if wanted, a Transformer of the same size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from mixling.models.presets import PRESETS, model_config
 from mixling.runs.resolve.config import RunConfig
 from mixling.training.initialization import check_projection
 
-ALWAYS = ("pnlp-mixer-x-small",)  # beside the default
 OWN, MATCHED = "mixling", "transformer-matched"
 # Attention is known to want a lower rate than mixers: that of the defaults, times these; validation chooses.
 MATCHED_RATES = (1.0, 0.3)
@@ -43,13 +42,14 @@ class Candidate:
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
-def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> list[Candidate]:
-    """Return the default, ALWAYS, the named models, and the Transformer, without duplicates.
+def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str], *, matched: bool = False) -> list[Candidate]:
+    """Return the default, the named models, and the Transformer, without duplicates.
 
     Args:
         config: the configuration of named models, except the model itself.
         chosen: the configuration `mixling train` would choose for these rows.
         names: presets, or TOML files.
+        matched: whether there is a Transformer.
 
     Raises:
         ConfigError: a name or file is unknown, two models have the same name, or initialization from word vectors is
@@ -60,12 +60,13 @@ def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str]) -> li
     ]
     about = "what `mixling train` chooses" + (f": {like[0]}" if like else "")
     out = [Candidate(name=OWN, about=about, config=chosen)]
-    for name in dict.fromkeys((*ALWAYS, *names)):
+    for name in dict.fromkeys(names):
         named = config.model_copy(update={"model": model_config(name)})
         source = PRESETS[name].source if name in PRESETS else "read from its file"
         if named not in [candidate.config for candidate in out]:
             out.append(Candidate(name=name, about=source, config=named))
-    out.append(_matched(chosen))
+    if matched:
+        out.append(_matched(chosen))
     folders = [candidate.folder for candidate in out]
     for candidate in out:
         if folders.count(candidate.folder) > 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem
 from mixling.comparison.failures import Failures
 from mixling.metrics.base import Score
 from mixling.metrics.intervals import Interval, rate_interval, resampled
@@ -25,7 +25,7 @@ class SystemResult:
     Attributes:
         mean: of the headline metric over the seeds; `interval` is that of the mean, over the choice of rows.
         by_seed: all metrics.
-        difference, difference_interval: of the mean to the reference baseline's, paired by rows; None for itself.
+        difference, difference_interval: of the mean to that of the first system, ours, paired by rows; None for itself.
     """
 
     mean: float
@@ -38,7 +38,7 @@ class SystemResult:
 def evaluate_systems(
     systems: Sequence[TrainedSystem], task: Task, rows: LabeledRows, failures: Failures
 ) -> dict[str, SystemResult]:
-    """Return the scores of each system on the rows, and the difference to the reference baseline's.
+    """Return the scores of each system on the rows, and the difference to the first one's.
 
     Args:
         failures: gets the systems that fail, except for the first.
@@ -49,12 +49,12 @@ def evaluate_systems(
             scores[one.name] = [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
     hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
     sizes = next(iter(scores.values()))[0].sizes
-    reference = reference_name(task)
+    reference = systems[0].name
     out = {}
     for name, found in scores.items():
         by_seed = tuple(one.numbers for one in found)
         mean = float(np.mean([numbers[task.headline] for numbers in by_seed]))
-        ahead = None if name == reference or reference not in hits else hits[name] - hits[reference]
+        ahead = None if name == reference else hits[name] - hits[reference]
         out[name] = SystemResult(
             mean=mean,
             interval=(resampled if task.resamples else rate_interval)(hits[name], sizes),

@@ -19,7 +19,7 @@ from mixling.data.examples import Target, names_of
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
-MISSING = "fasttext was left out: its package is not installed (pip install fasttext-wheel)"
+MISSING = "not installed; pip install fasttext-wheel"
 GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
 BUCKETS = 1 << 18  # buckets of word pairs; the default, two million, would make a file of 0.8 GB
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -131,5 +131,5 @@ fasttext = BaselineKind(
     title=lambda task: "fasttext",
     about=lambda task: "fastText's supervised model, width 100; words alone or in pairs, epochs and rate chosen",
     fit=fit_fasttext,
-    is_installed=is_installed,
+    missing=lambda: "" if is_installed() else MISSING,
 )

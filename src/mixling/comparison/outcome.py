@@ -8,13 +8,13 @@ rows than the interval over as many independent ones would. With few rows the in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mixling.comparison import fast_text
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, reference_name, train_all
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem, chosen_systems, train_all
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness
 from mixling.comparison.failures import Failure, Failures
@@ -39,6 +39,8 @@ from mixling.training.callbacks import Callback, Log
 # A fifth of the rows is held out; of few as many as give intervals of about .1 on each side, but at most a third, so
 # that the models are still those that the rows allow.
 _LEAST_HELD_OUT, _MOST_HELD_OUT, _MANY_HELD_OUT = 0.2, 1 / 3, 100
+# Lines on the data that a reader of results has no use for.
+_COUNTS = re.compile(r" 0 skipped$|^[\d,]+ training and [\d,]+ validation examples$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Comparison:
     """The results; systems are in the order of the table.
 
     Attributes:
-        reference: the name of the baseline that differences refer to.
+        reference: the name of the system that differences refer to, ours.
         split: the rows of `test`: "test", of files, or "held-out", a part of the training files.
         rows: number of rows per split.
         fits_validation: whether the systems were fitted on the validation rows in the end.
@@ -78,7 +80,8 @@ def compare(
     resolved: Resolved[RunConfig],
     *,
     test: Sequence[str],
-    models: Sequence[str],
+    models: Sequence[str] = (),
+    systems: Sequence[str] = (),
     seeds: Sequence[int],
     folder: Path,
     log: Log,
@@ -93,7 +96,8 @@ def compare(
         resolved: data and training of all, and the default model for them; its seed splits the rows.
         test: files; read first, so that bad rows are reported early, and evaluated last. Without them, a part of the
             training rows is held out; groups stay on one side.
-        models: presets or TOML files, in addition to the standard ones.
+        models: presets or TOML files, in addition to the systems.
+        systems: what our model is compared with, see `mixling.comparison.benchmark.chosen_systems`.
         folder: where run folders are written.
         callback: makes a callback for each training.
         noise: noise to add to the texts of the last rows, each level separately.
@@ -111,9 +115,14 @@ def compare(
         raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
     if few and not kind.has_classes:
         raise ConfigError(f"--few: {kind.name} has no examples per label; it is for classification")
+    chosen_systems(kind, systems)  # report mistakes before files are read
     _check_start(config)
     extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
-    train_rows, validation_rows, test_rows = _read(config, test, log)
+    notes: list[str] = []
+    train_rows, validation_rows, test_rows = _read(config, test, notes.append)
+    for line in notes:
+        log(line)
+    notes = [line for line in notes if not _COUNTS.search(line)]
 
     def train_on(
         train: Dataset, validation: Dataset, folder: Path, failures: Failures, *, split_off: bool = False
@@ -123,6 +132,7 @@ def compare(
             train,
             validation,
             models=models,
+            systems=systems,
             seeds=seeds,
             folder=folder,
             log=log,
@@ -133,7 +143,7 @@ def compare(
         )
 
     failures = Failures(log)
-    systems = train_on(train_rows, validation_rows, folder, failures)
+    trained = train_on(train_rows, validation_rows, folder, failures)
     task = kind(kind.label_set(train_rows))
     last, curve = LabeledRows.of(test_rows), {}
     for count in few:
@@ -141,28 +151,32 @@ def compare(
         rows = few_per_label(train_rows, count, seed=seeds[0])
         some = split_validation(rows, fraction=config.data.validation_fraction, seed=seeds[0])
         failed = Failures(log)
-        trained = train_on(*some, folder / f"few-{count}", failed, split_off=True)
-        curve[count] = {name: found.mean for name, found in evaluate_systems(trained, task, last, failed).items()}
+        few_trained = train_on(*some, folder / f"few-{count}", failed, split_off=True)
+        curve[count] = {name: found.mean for name, found in evaluate_systems(few_trained, task, last, failed).items()}
     log("== measuring")
-    results = evaluate_systems(systems, task, last, failures)
-    noisy = robustness(systems, task, last, noise, failures) if noise else {}
-    systems = [one for one in systems if one.name not in failures.found]
+    results = evaluate_systems(trained, task, last, failures)
+    noisy = robustness(trained, task, last, noise, failures) if noise else {}
+    trained = [one for one in trained if one.name not in failures.found]
     split: Literal["test", "held-out"] = "test" if test else "held-out"
     return Comparison(
         task=task,
-        reference=reference_name(task),
+        reference=trained[0].name,
         split=split,
         rows={"training": len(train_rows), "validation": len(validation_rows), split: len(test_rows)},
         seeds=tuple(seeds),
-        systems=tuple(systems),
+        systems=tuple(trained),
         failed=tuple(failures.found.values()),
         fits_validation=config.fits_validation,
         held_out=last,
-        test={one.name: results[one.name] for one in systems},
-        speeds=time_predictions({one.name: one.answerers[0] for one in systems}, last.texts),  # of the first seed
-        noisy={one.name: noisy[one.name] for one in systems if noise},
+        test={one.name: results[one.name] for one in trained},
+        speeds=time_predictions({one.name: one.answerers[0] for one in trained}, last.texts),  # of the first seed
+        noisy={one.name: noisy[one.name] for one in trained if noise},
         few=curve,
-        remarks=tuple(_remarks(config, task, seeds, systems, train_rows, validation_rows, test_rows, split)),
+        remarks=(
+            *resolved.remarks,
+            *notes,
+            *_remarks(config, task, seeds, trained, train_rows, validation_rows, test_rows, split),
+        ),
     )
 
 
@@ -180,9 +194,7 @@ def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Da
         test_rows = _read_test(config, test, log)
     else:
         fraction = min(max(_LEAST_HELD_OUT, _MANY_HELD_OUT / max(len(rows), 1)), _MOST_HELD_OUT)
-        number = len(rows)
         rows, test_rows = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
-        log(f"held out, to compare on: {len(test_rows):,} of {number:,} rows (--test FILE names others)")
     train, validation = split_rows(config, rows, validation, log=log)
     check_split(config, train, validation, log=log)
     return train, validation, test_rows
@@ -241,8 +253,4 @@ def _remarks(
         ]
         if kept:
             out.append(f"{one.name}, seed {', '.join(kept)}: float32 weights, since 8 bits changed too many answers.")
-    if "fasttext" not in task.baselines:
-        out.append(f"fasttext does not give {task.gives}, and was left out.")
-    elif not fast_text.is_installed():
-        out.append(f"{fast_text.MISSING}.")
     return out

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from mixling.comparison.conclusion import conclude
 from mixling.comparison.evaluation import SystemResult
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
@@ -33,19 +36,71 @@ _SPEED = (
 )
 
 
-def as_text(found: Comparison) -> str:
-    """Return the table, the legend and the remarks as text."""
-    tables = [format_columns(table) + "\n" for table in _tables(found)]
-    notes = [f"{name}: {about}" for name, about in _legend(found)]
-    return "\n".join([*tables, *notes, "", *_notes(found)])
+def as_text(found: Comparison, width: int = 100) -> str:
+    """Return a table, the remarks and the conclusion, in lines of at most `width` characters.
+
+    Columns that there is no room for are left out; Markdown and JSON have all, and say what each system is.
+    """
+    lines = [_table(found, width), *(format_columns(table) for table in _more_tables(found)), ""]
+    rows = f"{len(found.held_out.texts):,} {found.split} rows that no system was trained or chosen on"
+    rows += "" if found.split == "test" else " (--test FILE names others)"
+    notes = [f"{rows}; in brackets 95% intervals, paired for differences.", *found.remarks]
+    lines += ["\n".join(textwrap.wrap(note, width, subsequent_indent="  ")) for note in notes]
+    return "\n".join([*lines, "", *textwrap.wrap(conclude(found).sentence, width)])
+
+
+def _table(found: Comparison, width: int) -> str:
+    """Return a row for each system, and how to get those that are missing."""
+    metric = found.task.headline.replace("_", " ")
+    columns: dict[str, list[str]] = {
+        "": [],
+        metric: [],
+        f"vs {found.reference}": [],
+        "MB": [],
+        "ms/text": [],
+        "train s": [],
+    }
+    for one in found.systems:
+        result, cells = found.test[one.name], iter(columns.values())
+        difference = ""
+        if result.difference is not None and result.difference_interval is not None:
+            difference = _short(f"{result.difference:+.3f} {_shown(result.difference_interval, sign=True)}")
+        values = (
+            one.name,
+            _short(f"{result.mean:.3f} {_shown(result.interval)}"),
+            difference,
+            f"{one.file_bytes / 1e6:.2f}",
+            f"{1e3 * found.speeds[one.name].p50:.3f}",
+            f"{sum(one.seconds):.1f}",
+        )
+        for value in values:
+            next(cells).append(value)
+    while True:
+        text = format_columns(list(zip(*([name, *cells] for name, cells in columns.items()), strict=True)))
+        if len(columns) == 3 or max(map(len, text.splitlines())) <= width:
+            break
+        columns.popitem()
+    missing = [
+        line
+        for one in found.failed
+        for line in textwrap.wrap(f"{one.name}  {one.reason}", width, subsequent_indent="  ")
+    ]
+    return "\n".join([text, *missing])
+
+
+def _short(text: str) -> str:
+    """Return numbers below 1 without their zero, which 80 columns have no room for."""
+    return re.sub(r"(?<!\d)0\.", ".", text)
 
 
 def as_markdown(found: Comparison, command: str) -> str:
-    """Return the same as Markdown."""
-    lines = [line for table in _tables(found) for line in (*_markdown(table), "")]
+    """Return all columns, what each system is, and all remarks as Markdown."""
+    tables = [_cells(found), *_more_tables(found)]
+    lines = [line for table in tables for line in (*_markdown(table), "")]
     legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
     notes = [f"- {note}" for note in _notes(found)]
-    return "\n".join(["# Comparison", "", f"    {command}", "", *lines, *legend, "", *notes]) + "\n"
+    heading = ["# Comparison", "", f"    {command}", "", conclude(found).sentence, ""]
+    return "\n".join([*heading, *lines, *legend, "", *notes]) + "\n"
 
 
 def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +128,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "provenance": origin,
+        "conclusion": asdict(conclude(found)),
         "metric": found.task.headline,
         "reference": found.reference,
         "split": found.split,
@@ -80,7 +136,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "seeds": list(found.seeds),
         "results": results,
         "failed": [asdict(one) for one in found.failed],
-        "remarks": list(_notes(found)),
+        "remarks": _notes(found),
     }
 
 
@@ -92,10 +148,9 @@ def _numbers(result: SystemResult) -> dict[str, Any]:
     return {**asdict(result), "by_seed": by_seed}
 
 
-def _tables(found: Comparison) -> list[list[list[str]]]:
-    """Return the table of all systems, and those with noise and with few examples, if any."""
-    last = {name: result.mean for name, result in found.test.items()}
-    out = [_cells(found)]
+def _more_tables(found: Comparison) -> list[list[list[str]]]:
+    """Return the tables with noise and with few examples, if any."""
+    last, out = {name: result.mean for name, result in found.test.items()}, []
     if found.noisy:
         out.append(noise_cells(last, found.noisy))
     if found.few:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ class Baselines(ABC):
     """The baselines of a task, and the linear model that is added to its networks (`mixling.text.ngram_branch`).
 
     Attributes:
-        baselines: keys of `mixling.comparison.benchmark.BASELINES`; the first is the reference.
+        baselines: keys of `mixling.comparison.benchmark.BASELINES`, the linear one first.
         headline, aside: the main and the other metrics of a comparison.
         resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
         linear: short and long name of the model of `fit_linear`.
@@ -63,6 +64,12 @@ class Baselines(ABC):
             strength: the inverse of the regularization.
         """
         raise NotImplementedError(f"{cls.name} has no linear baseline")
+
+    @classmethod
+    def constant(cls, targets: Sequence[Target]) -> Callable[[Text], Target]:
+        """Return what gives every text the most frequent target; of equally frequent ones the first."""
+        ((most, _),) = Counter(targets).most_common(1)
+        return lambda text: most
 
     @property
     def num_scores(self) -> int:

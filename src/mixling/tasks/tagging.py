@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from mixling.answers.spans import Span
 from mixling.answers.tag_sequences import TagSequences
 from mixling.data.character_spans import is_spans, span_column
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target
+from mixling.data.examples import Target, names_of
 from mixling.data.tag_reader import TagReader, tagged_columns
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
@@ -288,6 +289,12 @@ class Tagging(Task):
         hits = np.array([float((a == b).sum()) for a, b in zip(truth, given, strict=True)])
         sizes = np.array([float(len(tags)) for tags in truth])
         return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, sizes)
+
+    @classmethod
+    def constant(cls, targets: Sequence[Target]) -> Callable[[Text], Target]:
+        """Return what gives every word the most frequent tag."""
+        ((most, _),) = Counter(tag for tags in targets for tag in names_of(tags)).most_common(1)
+        return lambda text: (most,) * len(text)
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:

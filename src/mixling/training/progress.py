@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,6 +18,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 from rich.text import Text
 
 from mixling.errors import printable
@@ -145,6 +147,43 @@ class TrainingProgress(Callback):
 
     def _per_second(self) -> float:
         return self._tokens / max(self._seconds, 1e-9)
+
+
+class ProgressLine(Callback):
+    """One line on a terminal that says what several trainings are at, and is gone after the `with` block.
+
+    Nothing is shown in a pipe. A message of `log` that begins with "==" names what comes next; others are not shown.
+    """
+
+    def __init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        self._status = Status("reading", console=console, spinner="line") if console.is_terminal else None
+        self._begun_by, self._total = "", 0
+
+    def __enter__(self) -> ProgressLine:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def log(self, message: str) -> None:
+        """Name what begins."""
+        if message.startswith("=="):
+            self._begun_by = printable(message.removeprefix("==").strip())
+            self._show(self._begun_by)
+
+    def started(self, step: int, total_steps: int) -> None:
+        self._total = total_steps
+
+    def stepped(self, step: Step) -> None:
+        self._show(f"{self._begun_by}: step {step.number:,} of {self._total:,}")
+
+    def _show(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(escape(text))
 
 
 def _shown(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -43,6 +44,15 @@ class CompareModels(VectorOptions):
         list[str] | None,
         typer.Option("--unlabeled", metavar="FILE", help="Initialize them from word vectors of this text; repeatable."),
     ] = None
+    systems: Annotated[
+        str,
+        typer.Option(
+            "--systems",
+            metavar="NAME,NAME,...",
+            help="What mixling is compared with: tf-idf, fasttext, majority, transformer-matched; of tags words, "
+            "majority, transformer-matched [all that fit but transformer-matched].",
+        ),
+    ] = ""
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -83,6 +93,7 @@ class CompareReport:
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="DIR", help="Keep the run folders in DIR, which must be empty.")
     ] = None
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the log of each training.")] = False
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers to this file.")
     ] = None
@@ -121,10 +132,10 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
 def compare_command(options: CompareOptions) -> None:
     """Compare mixling with baselines on your data.
 
-    The model that `mixling train` chooses, pNLP-Mixer X-SMALL and those of --model are compared with a Transformer of
-    the same size, TF-IDF with logistic regression, fastText (if installed) and the sentence encoder of --encoder:
-    accuracy, size, training time and speed in one table. The rows that they are compared on, those of --test or a part
-    that is held out of FILES, are trained on by none.
+    The model that `mixling train` chooses, and those of --model, are compared with TF-IDF and logistic regression,
+    fastText (if installed), the most frequent label, and what --systems and --encoder name: accuracy, size, time for
+    one text and training time in one table, and a sentence. The rows that they are compared on, those of --test or a
+    part that is held out of FILES, are trained on by none.
     """
     started = announce("compare")
     from mixling.comparison.benchmark import check_folder
@@ -134,7 +145,8 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
     from mixling.tasks import task_type
-    from mixling.training.progress import TrainingProgress
+    from mixling.training.callbacks import Callback
+    from mixling.training.progress import ProgressLine, TrainingProgress
 
     seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
     few, encoder = read_counts(options.few), options.encoder
@@ -147,16 +159,20 @@ def compare_command(options: CompareOptions) -> None:
         check_folder(keep)
     resolved = resolve(options.values(seed=seeds[0]), spec=LABELS)
     config = resolved.config
-    terminal = TrainingProgress()
+    terminal, line = TrainingProgress(silent=not options.verbose, verbose=True), ProgressLine()
     for remark in resolved.remarks:
         terminal.log(remark)
 
-    def callback() -> TrainingProgress:
-        each = TrainingProgress()
+    def callback() -> Callback:
+        if not options.verbose:
+            return line
+        each = TrainingProgress(verbose=True)
         each.metric = task_type(config.task).metric
         return each
 
     with contextlib.ExitStack() as stack:
+        if not options.verbose:
+            stack.enter_context(line)
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
         check_folder(folder)  # again: another process may have started there before the lock
@@ -167,9 +183,10 @@ def compare_command(options: CompareOptions) -> None:
                     resolved,
                     test=options.test or (),
                     models=options.model or (),
+                    systems=split_names(options.systems),
                     seeds=seeds,
                     folder=folder,
-                    log=terminal.log,
+                    log=terminal.log if options.verbose else line.log,
                     callback=callback,
                     noise=noise,
                     few=few,
@@ -179,11 +196,16 @@ def compare_command(options: CompareOptions) -> None:
             kept = f"; finished runs are in {keep}" if keep is not None else "; nothing was kept"
             raise Interrupted(f"interrupted{kept}", signum=error.exit_code - 128) from None
     terminal.log(started.total_time())
-    put(as_text(outcome) + "\n")
+    put(as_text(outcome, shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100) + "\n")
     if options.out is not None:
         write_json(options.out, to_dict(outcome, origin))
     if options.markdown is not None:
         write_atomic(options.markdown, as_markdown(outcome, command_line("mixling", *sys.argv[1:])))
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of a list such as "tf-idf,majority"."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
