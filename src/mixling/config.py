@@ -167,7 +167,7 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(f"--set {item}: is not `key=value`; write for example --set train.optim.lr=0.001")
         try:
             value = tomllib.loads(f"v = {text.strip()}")["v"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # also a number of thousands of digits
             value = text.strip()
         table = out
         *parents, leaf = key.strip().split(".")
