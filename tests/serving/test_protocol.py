@@ -104,6 +104,8 @@ RULES: list[tuple[bytes, list[int]]] = [
     (b"GET http://a@localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
     (b"GET ftp://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
     (b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
+    (b"GET /healthz#a HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
+    (b"GET http://localhost/healthz#a HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
     (b"GET /healthz HTTP/1.1\r\n\r\n", [400]),
     (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", [400]),
     *((b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", [400]) for host in

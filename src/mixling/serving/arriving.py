@@ -164,6 +164,8 @@ class SteppedProtocol(HttpToolsProtocol):
         check_encodings(self._encodings, version)
         if version == "1.0":
             self.expect_100_continue = False
+        if b"#" in self.url:  # uvicorn drops what a proxy may have read as a part of the path
+            raise Problem(400, "a target has no fragment")
         if not self.url.startswith(b"/"):
             self.url, self.scope[TARGET] = split_target(self.url)  # type: ignore[literal-required]
             check_hosts([self.scope[TARGET]], needed=True)  # type: ignore[literal-required]
