@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from mixling import ConfigError, DataError, ModelFileError, Predictor, TextClassifier, TokenClassifier, UserError
 from mixling.errors import NotFittedError
+from mixling.estimators import base
 
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("awful", "poor", "dreadful", "dull")
 TINY: dict[str, Any] = {
@@ -399,3 +400,30 @@ def test_of_a_folder_only_a_runs_own_files_are_kept(
     (folder / "model.onnx").rename(tmp_path / "elsewhere.onnx")
     (folder / "model.onnx").symlink_to(tmp_path / "elsewhere.onnx")
     assert TextClassifier.load(folder).files_["model.onnx"] == fitted.files_["model.onnx"]
+
+
+def test_progress_is_shown_where_somebody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, but not in a pipe, nor for each fit of a cross-validation, here or in a worker's thread."""
+    from joblib import Parallel, delayed
+    from sklearn.model_selection import cross_validate
+
+    watched: list[bool] = []
+
+    class Recorded(TextClassifier):
+        def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
+            watched.append(base._is_watched())
+            self.classes_ = np.array(["a", "b"])
+            return self
+
+        def score(self, X: Any, y: Any) -> float:  # type: ignore[override]
+            return 1.0
+
+    texts, labels = ["x", "y"] * 4, ["a", "b"] * 4
+    assert Recorded().verbose is None
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal, raising=False)
+        Recorded().fit(texts, labels)
+        cross_validate(Recorded(), texts, labels, cv=2)
+        Parallel(n_jobs=2, backend="threading")(delayed(Recorded().fit)(texts, labels) for _ in range(2))
+        assert watched == [terminal, False, False, False, False]
+        watched.clear()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
+from rich.console import Console
 from sklearn.base import BaseEstimator
 
 from mixling.artifacts.files import run_files
@@ -32,6 +35,7 @@ from mixling.training.progress import TrainingProgress
 
 # In place of a file name in messages about rows in memory; rows count from 0, like list items.
 FIT, VALIDATION, SCORE = "<fit>", "<validation>", "<score>"
+_MANY_FITS = ("sklearn.model_selection.", "joblib.")  # modules that call `fit` many times, or in a worker
 
 
 class Estimator(BaseEstimator, ABC):
@@ -53,7 +57,7 @@ class Estimator(BaseEstimator, ABC):
         validation_fraction: float = 0.1,
         seed: int = 0,
         config: dict[str, Any] | None = None,
-        verbose: int = 0,
+        verbose: int | None = None,
     ) -> None:
         self.model = model
         self.pretrained = pretrained
@@ -108,12 +112,13 @@ class Estimator(BaseEstimator, ABC):
             raise DataError("unlabeled texts are for a teacher to label; give one with teacher=")
         config, teacher = self._run_config(task, train, teacher, split_off=validation_rows is None)
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-            progress = TrainingProgress(silent=not self.verbose)
+            verbose = _is_watched() if self.verbose is None else self.verbose
+            progress = TrainingProgress(silent=not verbose, verbose=verbose > 1)
             progress.metric = task_type(task).metric
             run = fit(
                 config, train, validation,
                 folder=Path(folder), weights=weights, teacher=teacher, unlabeled=more,
-                callback=progress, log=progress.log if self.verbose > 1 else lambda message: None,
+                callback=progress, log=progress.log if verbose > 1 else lambda message: None,
             )  # fmt: skip
             assert run is not None
             self.files_ = run_files(Path(folder))
@@ -197,6 +202,16 @@ class Estimator(BaseEstimator, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_predictor_": None}
+
+
+def _is_watched() -> bool:
+    """Return whether standard error is a terminal or a notebook, and this is not one of a search's many trainings."""
+    if not (sys.stderr.isatty() or Console(stderr=True).is_jupyter):
+        return False
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith(_MANY_FITS):
+        frame = frame.f_back
+    return frame is None
 
 
 def _teacher(teacher: Any) -> tuple[str | None, Teacher | None]:
