@@ -21,7 +21,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from mixling.errors import ModelFileError
+from mixling.errors import ModelFileError, StorageError
 from mixling.tuning.space import Dimension, Space, Value
 from mixling.tuning.worker import RESOURCE
 
@@ -98,6 +98,7 @@ class Studies:
 
     Raises:
         ModelFileError: the journal is damaged.
+        StorageError: the journal is a symbolic link, or cannot be written.
     """
 
     def __init__(
@@ -258,7 +259,13 @@ def _suggest(trial: Trial, name: str, item: Dimension) -> Value:
 
 
 def _complete_lines(path: Path) -> None:
-    """Remove a last line of a file that a killed process wrote only in part."""
+    """Remove a last line of a file that a killed process wrote only in part.
+
+    Raises:
+        StorageError: the file is a symbolic link.
+    """
+    if path.is_symlink():
+        raise StorageError(f"{path}: is a symbolic link, through which nothing is written; remove it")
     if not path.exists():
         return
     with open(path, "rb+") as file:
