@@ -41,6 +41,13 @@ def test_without_memory_for_a_training_there_is_one_line_before_it(tmp_path: Pat
 
 
 @linux
+@pytest.mark.parametrize("files", [4, 5, 8])
+def test_few_open_files_are_enough_or_named(tmp_path: Path, files: int) -> None:
+    done = run(f"-n {files}", "predict", str(MODEL), "a text", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) in ((0, 0), (2, 1)), done.stderr
+
+
+@linux
 def test_a_file_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text\n" + "a text\n" * 2000)
     done = run("-f 8", "predict", str(MODEL), "rows.csv", "-o", "out.jsonl", cwd=tmp_path)
