@@ -23,7 +23,7 @@ from mixling.data.readers.lines import MAX_LINE, Texts
 from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
 from mixling.errors import DataError
 
-MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
+_MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
 _OF_LINE = 64  # bytes of memory
 _NAMES = 20  # column names quoted in a message
 _EXPECTED = {"csv": ",;\t", "tsv": "\t"}  # delimiters that are not mentioned
@@ -56,7 +56,7 @@ class Lines:
         line = self._pending.popleft()
         if self.row:
             self._size += len(line) + _OF_LINE
-            if self._size > MAX_ROW:
+            if self._size > _MAX_ROW:
                 raise csv.Error("row larger than its limit")
         else:
             self._size = 0
@@ -313,7 +313,7 @@ def _explain(reason: str, source: Lines, dialect: Dialect, line: int) -> tuple[i
             f"a quote ({quote}) is opened here and never closed; close it, or double quotes that belong to the text"
         )
     elif "larger" in reason:
-        what, size = ("row", MAX_ROW) if "row" in reason else ("quoted field", MAX_LINE)
+        what, size = ("row", _MAX_ROW) if "row" in reason else ("quoted field", MAX_LINE)
         message = f"a {what} is longer than {size >> 20} MiB; close its quote"
     else:
         where = f" on line {source.number}" if source.number > line else ""
