@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from mixling.cli import COMMANDS, build_app
+from mixling.cli.examples import EXAMPLES, FIRST
 from mixling.cli.main import GROUPS
 
 from .conftest import Call
@@ -36,8 +38,9 @@ FLAGS = {
         "--resume", "--overwrite", "--init-embeddings", "--unlabeled", "--from", "--replay", "--source", "--target",
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
-        "--out-of-scope", "--conformal", "--workers", "--baseline", "--verbose",
+        "--out-of-scope", "--conformal", "--workers", "--baseline", "--verbose", "--help-all",
     },
+    "help": {"name"},
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--vocabulary", "--steps", "--epochs",
         "--time-budget",
@@ -48,7 +51,7 @@ FLAGS = {
         "--echo", "--on-bad-row",
         "--batch-size", "--threads", "--question", "--context", "--escape-formulas", "--url",
         "--threshold", "--too-long", "--engine", "--workers", "--address", "--resume", "--columns", "--top-k",
-        "--probabilities",
+        "--probabilities", "--help-all",
     },
     "explain": {
         "model", "inputs", "--out", "-o", "--format", "--text", "--text-pair", "--tokens", "--sentence", "--target",
@@ -67,7 +70,7 @@ FLAGS = {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--reliability-plot", "--threshold",
         "--text", "--text-pair", "--too-long", "--out-of-scope", "--label", "--tokens", *LABELED, "--on-bad-row",
         "--threads", "--source", "--target", "--group-by", "--task-name", "--bleu", "--noise", "--noise-rates",
-        "--errors", "--slices",
+        "--errors", "--slices", "--help-all",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},
@@ -89,13 +92,13 @@ FLAGS = {
         "--validation", "--dev",
         "--validation-fraction", "--text", "--text-pair", "--label", "--tokens", *LABELED, "--task", "--model",
         "--vocabulary", "--init-embeddings", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config", "--set",
-        "--resume", "--overwrite", "--group", "--workers", "--verbose",
+        "--resume", "--overwrite", "--group", "--workers", "--verbose", "--help-all",
     },
     "tune": {
         "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
         *LABELED, "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
         "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
-        "--resume",
+        "--resume", "--help-all",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
@@ -103,10 +106,11 @@ FLAGS = {
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
         "--systems", "--verbose",
+        "--help-all",
     },
     "audit": {
         "files", "--task", "--test", "--text", "--text-pair", "--label", "--tokens", *LABELED, "--on-bad-row",
-        "--folds", "--epochs", "--seed", "--workers", "--out", "-o",
+        "--folds", "--epochs", "--seed", "--workers", "--out", "-o", "--help-all",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--tokens", "--sentence", "-n", "--count", "--out", "-o",
@@ -164,6 +168,61 @@ def test_help_has_the_commands_in_groups_and_in_whole_sentences() -> None:
     assert sorted(COMMANDS) == sorted(FLAGS)
 
 
+def parsed(line: str) -> None:
+    """Parse a command without calling it; the callback of MODEL finds the packaged model."""
+    program, name, *args = shlex.split(line.partition(" > ")[0])
+    assert program == "mixling"
+    get_command(build_app()).commands[name].make_context(name, args)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_a_sentence_and_a_command_to_paste(command: str, call: Call) -> None:
+    sentence, *examples = [part for part in call("help", command).out.splitlines()[1:] if part][
+        : 1 + len(EXAMPLES[command])
+    ]
+    assert sentence.endswith(".")
+    assert [line.strip() for line in examples] == list(EXAMPLES[command])
+    assert any(line.split()[1] == command for line in EXAMPLES[command])
+    for line in EXAMPLES[command]:
+        parsed(line)
+    assert all(len(line) <= 80 or line.split()[1] in ("train", "tune", "distill", "compare") for line in examples)
+
+
+def test_the_quick_examples_run_on_the_sample(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("sample", "messages").code == call("sample", "no-topic").code == 0
+    for command in ("help", "sample", "predict", "explain", "show", "evaluate", "suggest", "export"):
+        for line in EXAMPLES[command]:
+            done = call(*shlex.split(line)[1:])
+            assert done.code == 0, (line, done.err)
+    assert Path("page.html").is_file()
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_help_with_the_first_options_fits_a_screen(command: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    short, whole = (call(command, option).out for option in ("--help", "--help-all"))
+    assert 24 <= len(short.splitlines()) <= 45 - 5 * (command == "train")
+    assert max(map(len, short.splitlines())) <= 100
+    assert len(whole) > len(short)
+    params = get_command(build_app()).commands[command].params  # type: ignore[attr-defined]
+    options = [max(param.opts, key=len) for param in params if not getattr(param, "hidden", False)]
+    assert [name for name in options if name.startswith("--") and not re.search(rf"{name}\b", whole)] == []
+    names = {param.name for param in params}
+    assert set(FIRST[command]) <= names
+
+
+def test_help_finds_commands_and_options(call: Call) -> None:
+    assert call("help").out.startswith("Usage: mixling ")
+    assert call("help", "predict").out == call("predict", "--help").out
+    found = call("help", "abstain").out
+    assert "mixling train --abstain-at ACCURACY Abstain where uncertain" in found
+    assert "--epochs" not in found
+    wrong = call("help", "trian")
+    assert wrong.code == 2
+    assert "did you mean 'train'?" in wrong.err
+
+
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
     loaded = modules_after(
         "import sys\nsys.argv = ['mixling', '--help']\nfrom mixling.cli.main import run\n"
@@ -184,15 +243,15 @@ def test_prediction_modules_never_load_torch() -> None:
         "inputs",
         "predictions",
         "training",
-        "predict",
-        "serve",
-        "evaluate",
-        "show",
-        "export",
-        "demo",
-        "train",
-        "compare",
-        "inspect",
+        "commands.predict",
+        "commands.serve",
+        "commands.evaluate",
+        "commands.show",
+        "commands.export",
+        "commands.demo",
+        "commands.train",
+        "commands.compare",
+        "commands.inspect",
     )
     code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runs.evaluation"
     assert "torch" not in modules_after(code)
@@ -201,7 +260,11 @@ def test_prediction_modules_never_load_torch() -> None:
 def test_version() -> None:
     from mixling import __version__
 
-    assert mixling("--version").stdout.strip() == __version__
+    said = mixling("--version").stdout.strip()
+    assert said.startswith(f"mixling {__version__}, with the native engine, with torch ")
+    code = "import importlib.metadata as m, mixling.cli.main as main; m.version = lambda name: m.distribution('none')"
+    without = python("-c", f"{code}; main.run()", "--version").stdout
+    assert "without torch: it predicts; to train, pip install" in without
 
 
 MISTAKES = [

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mixling.cli.examples import EXAMPLES, FIRST
 from mixling.cli.limits import OF_NUMPY, require_memory
 from mixling.errors import ConfigError
 
@@ -33,6 +34,7 @@ _RENAMED = {
 }
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
+_ALL = "mixling.all_options"  # key of a context whose help has all options
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -50,13 +52,16 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters += _parameters(records[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+    if function.__name__.removesuffix("_command") in FIRST:
+        parameters.append(_HELP_ALL)
     parameters = sorted(map(_with_choices, map(_with_metavar, parameters)), key=_panel_index)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
         require_memory(OF_NUMPY)
+        values.pop(_HELP_ALL.name, None)
         for parameter in parameters:
-            _refuse_infinite(parameter, values[parameter.name])
+            _refuse_infinite(parameter, values.get(parameter.name))
         for name, kind in records.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         function(**values)
@@ -158,7 +163,10 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
+        first = None if ctx.meta.get(_ALL) else FIRST.get(self.name or "")
         for param in self.get_params(ctx):
+            if first is not None and param.name not in (*first, "help", _HELP_ALL.name):
+                continue
             if (record := param.get_help_record(ctx)) is not None:
                 title = getattr(param, _PANEL, None) or f"{param.param_type_name.title()}s"
                 sections.setdefault(title, []).append(record)
@@ -166,8 +174,38 @@ class Command(TyperCommand):
             with formatter.section(title):
                 formatter.write_dl(records)
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        first, _, rest = inspect.cleandoc(self.help or "").partition("\n\n")
+        formatter.write(f"\n  {first}\n\n")
+        for line in EXAMPLES.get(self.name or "", ()):
+            formatter.write(f"    {line}\n")  # whole, so that it can be pasted
+        if rest and (self.name not in FIRST or ctx.meta.get(_ALL)):
+            formatter.write("\n")
+            with formatter.indentation():
+                formatter.write_text(rest)
+
     def get_help(self, ctx: Any) -> str:
         return _colored(super().get_help(ctx))
+
+
+def _show_all(ctx: typer.Context, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--help-all", is_eager=True, callback=_show_all, rich_help_panel=OUTPUT, help="Show all options, and exit."
+        ),
+    ],
+)
 
 
 class Group(TyperGroup):

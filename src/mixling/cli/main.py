@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -21,11 +22,11 @@ from mixling.errors import Interrupted, UserError, printable
 
 # The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
 GROUPS = {
-    "Start": ("sample", "demo", "models"),
-    "Train": ("train", "config", "tune", "distill", "pretrain", "vectors"),
-    "Use": ("predict", "explain", "generate", "serve", "export", "push"),
-    "Evaluate": ("evaluate", "compare", "show", "inspect", "cost"),
-    "Data": ("audit", "suggest"),
+    "Start": ("demo", "sample", "help"),
+    "Train": ("train", "tune", "distill", "config"),
+    "Understand": ("evaluate", "compare", "explain", "audit", "suggest", "show"),
+    "Serve": ("predict", "serve", "export", "push"),
+    "Research": ("models", "pretrain", "vectors", "generate", "inspect", "cost"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
@@ -145,9 +146,17 @@ def _leave(message: str, code: int) -> None:
 
 def _version(requested: bool) -> None:
     if requested:
+        from importlib.metadata import PackageNotFoundError, version
+
+        from mixling.installation import install_command
         from mixling.version import __version__
 
-        typer.echo(__version__)
+        native = "with" if importlib.util.find_spec("mixling.native._core") is not None else "without"
+        try:
+            torch = f"with torch {version('torch')}"
+        except PackageNotFoundError:
+            torch = f"without torch: it predicts; to train, {install_command('train')}"
+        typer.echo(f"mixling {__version__}, {native} the native engine, {torch}")
         raise typer.Exit
 
 

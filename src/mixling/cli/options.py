@@ -15,11 +15,15 @@ from mixling.errors import ConfigError
 
 
 def local_model(model: str) -> str:
-    """Return the path of a saved model, downloaded if it is `hf:NAME[@REVISION]`.
+    """Return the path of a saved model: the packaged one of `demo`, or downloaded if it is `hf:NAME[@REVISION]`.
 
     Raises:
         UserError: see `mixling.artifacts.artifact.fetch_run`.
     """
+    if model == "demo":
+        from mixling.samples.sets import saved_model
+
+        return str(saved_model(model))
     if not model.startswith("hf:"):
         return model
     from mixling.artifacts.artifact import fetch_run
@@ -30,7 +34,9 @@ def local_model(model: str) -> str:
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A run folder, a model.onnx, or hf:NAME[@REVISION] on the hub.", callback=local_model
+        metavar="MODEL",
+        help="A run folder, a model.onnx, hf:NAME[@REVISION] on the hub, or demo (packaged).",
+        callback=local_model,
     ),
 ]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]

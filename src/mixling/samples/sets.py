@@ -52,6 +52,16 @@ SAMPLES = {
 }
 
 
+def demo_model() -> Path:
+    """Return the path of the packaged model, which `tools/demo_model.py` trains on the messages."""
+    return Path(str(files(__package__) / "demo.onnx"))
+
+
+def saved_model(path: str) -> Path:
+    """Return a path, or the packaged model's for `demo` where no file or folder has that name."""
+    return demo_model() if path == "demo" and not Path(path).exists() else Path(path)
+
+
 def read_sample(file: str) -> bytes:
     """Return the content of a file of `SAMPLES`."""
     return (files(__package__) / file).read_bytes()

@@ -12,6 +12,7 @@ from mixling.errors import ConfigError
 from mixling.hub import fetch_folder, on_hub
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
+from mixling.samples.sets import saved_model
 
 GENERATION = "text2text"  # the task of models that generate text
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -63,7 +64,8 @@ class ServerSettings:
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
-    """Return names and paths of models given as `PATH` or `NAME=PATH`; paths may be `hf:NAME[@REVISION]`.
+    """Return names and paths of models given as `PATH` or `NAME=PATH`; paths may be `hf:NAME[@REVISION]`, or
+    `demo`, the packaged model.
 
     Without a name, a model has that of its folder, of its file without `.onnx`, or on the hub.
 
@@ -79,7 +81,7 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
-        models[name] = _fetch(path) if on_hub(path) else Path(path)
+        models[name] = _fetch(path) if on_hub(path) else saved_model(path)
     return tuple(models.items())
 
 

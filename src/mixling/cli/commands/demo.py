@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,35 +43,65 @@ def demo_command(
 ) -> None:
     """Train on sample data, and try the model.
 
+    Where PyTorch is not installed, the packaged model `demo`, which was made in the same way, is tried instead.
     The data are 2,700 messages to the support of an invented shop (`mixling sample`); the training takes seconds of one
     core. Then the demo prints how good the model is on 300 other messages, what it answers and why, and labels that
     look wrong, and writes a page that answers in a browser.
     """
-    model, page = out / "model", out / "page.html"
-    train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
+    page, trains = out / "page.html", can_import("torch") and can_import("sklearn")
+    if trains:
+        train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
+    else:
+        write_messages(out, overwrite=overwrite)
     from mixling.browser.site import write_page
     from mixling.runtime.latency import time_for_a_text
     from mixling.runtime.predictor import Predictor
+    from mixling.samples.sets import demo_model
 
-    predictor = Predictor(model)
+    file = out / "model" / "model.onnx" if trains else demo_model()
+    predictor = Predictor(file)
     rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
-    put("\n".join(["", *_accuracies(predictor, rows, test, seed), ""]) + "\n")
+    put("\n".join(["", *_accuracies(predictor, rows, test, seed if trains else None), ""]) + "\n")
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
-    put("\n".join([*_suspicious(out / "messages.csv", rows), ""]) + "\n")
-    content = (model / "model.onnx").read_bytes()
+    if trains:
+        put("\n".join([*_suspicious(out / "messages.csv", rows), ""]) + "\n")
+    content = file.read_bytes()
     write_page(content, page, name="demo")
     took = time_for_a_text(predictor)
     engine = took["engine"].partition(" (")[0]
     put(
-        f"model  {model / 'model.onnx'}, {len(content) / 1e6:.2f} MB, {took['milliseconds']:.3f} ms for an answer "
+        f"model  {file}, {len(content) / 1e6:.2f} MB, {took['milliseconds']:.3f} ms for an answer "
         f"({engine} engine)\npage   {page}: open it in a browser, it works offline\n"
-        f"next   {command_line('mixling', 'predict', model, 'where is my parcel?')}\n"
+        f"next   {command_line('mixling', 'predict', file.parent if trains else 'demo', 'where is my parcel?')}\n"
     )
+    if not trains:
+        from mixling.installation import install_command
+
+        put(f"train  {install_command('train')}\n")
     if not no_open and _has_display():
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+
+
+def can_import(name: str) -> bool:
+    """Return whether a package is installed."""
+    return sys.modules.get(name, True) is not None and importlib.util.find_spec(name) is not None
+
+
+def write_messages(out: Path, *, overwrite: bool) -> None:
+    """Write the sample data to a folder.
+
+    Raises:
+        ConfigError: the folder has other files of these names.
+    """
+    from mixling.cli.folders import refuse_file
+    from mixling.samples.sets import write_sample
+
+    refuse_file(out)
+    for name in ("messages", "no-topic"):
+        write_sample(name, out, overwrite=overwrite)
 
 
 def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) -> None:
@@ -79,14 +111,12 @@ def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) ->
         ConfigError: the folder has another run, or other files of these names.
     """
     from mixling.cli.folders import interruptible, refuse_file, refuse_old_run
-    from mixling.samples.sets import write_sample
 
     model = out / "model"
     refuse_file(out)
     if not overwrite:
         refuse_old_run(model)
-    for name in ("messages", "no-topic"):
-        write_sample(name, out, overwrite=overwrite)
+    write_messages(out, overwrite=overwrite)
     started = announce("demo")
     import torch
 
@@ -123,28 +153,29 @@ def _rows(path: Path) -> list[Example]:
     return list(read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error")))
 
 
-def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int) -> Iterator[str]:
-    """Yield lines with the accuracies on the test rows."""
-    import time
-
-    from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
+def _accuracies(
+    predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int | None
+) -> Iterator[str]:
+    """Yield lines with the accuracies on the test rows, of TF-IDF too if there is a seed to train it with."""
     from mixling.metrics.intervals import wilson
-    from mixling.tasks.classification import Classification
 
-    begin = time.monotonic()
     topics, texts = [row.target for row in rows], [row.text for row in test]
-    encode = TfidfFeatures("word+char")
-    features = encode.fit_transform([row.text for row in rows])
-    linear = LinearBaseline(Classification, encode, features, topics, {"C": _STRENGTH}, seed)
-    seconds = format_seconds(time.monotonic() - begin)
     found = list(predictor.predict_stream(texts))
     common = Counter(topics).most_common(1)[0][0]
-    systems: dict[str, tuple[Sequence[Target], str]] = {
-        "mixling": ([one.label for one in found], "this model"),
-        "TF-IDF": (linear.predict(texts), f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"),
-        "majority": ([common] * len(test), f"always {common!r}"),
-    }
-    yield f"accuracy on {len(test)} test messages, with its 95% interval (TF-IDF was trained in {seconds})"
+    systems: dict[str, tuple[Sequence[Target], str]] = {"mixling": ([one.label for one in found], "this model")}
+    trained = ""
+    if seed is not None:
+        from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
+        from mixling.tasks.classification import Classification
+
+        begin, encode = time.monotonic(), TfidfFeatures("word+char")
+        features = encode.fit_transform([row.text for row in rows])
+        linear = LinearBaseline(Classification, encode, features, topics, {"C": _STRENGTH}, seed)
+        trained = f" (TF-IDF was trained in {format_seconds(time.monotonic() - begin)})"
+        about = f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"
+        systems["TF-IDF"] = linear.predict(texts), about
+    systems["majority"] = [common] * len(test), f"always {common!r}"
+    yield f"accuracy on {len(test)} test messages, with its 95% interval{trained}"
     for name, (answers, about) in systems.items():
         right = sum(answer == row.target for answer, row in zip(answers, test, strict=True)) / len(test)
         interval = wilson(right, len(test))

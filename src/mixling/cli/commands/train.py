@@ -65,7 +65,12 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
 
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="|".join(TASK_NAMES), help="By default inferred from the data."),
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            autocompletion=lambda: list(TASK_NAMES),
+            help=f"{', '.join(TASK_NAMES)} [inferred from the data].",
+        ),
     ] = None
 
     refit: Annotated[

@@ -1,0 +1,62 @@
+"""What `mixling COMMAND --help` shows before all else: commands to paste, on the sample data, and the first options."""
+
+from __future__ import annotations
+
+EXAMPLES = {
+    "help": ("mixling help train",),
+    "sample": ("mixling sample messages",),
+    "demo": ("mixling demo --no-open",),
+    "train": ("mixling sample messages", "mixling train messages.csv --text message --label topic -o model/"),
+    "tune": ("mixling tune messages.csv --text message --label topic --trials 5 -o tuned/",),
+    "distill": ("mixling distill messages.csv --teacher self --text message --label topic -o small/",),
+    "config": ("mixling config > config.toml",),
+    "evaluate": ("mixling evaluate demo messages_test.csv --text message --label topic",),
+    "compare": ("mixling compare messages.csv --text message --label topic --test messages_test.csv",),
+    "explain": ('mixling explain demo "where is my parcel"',),
+    "audit": ("mixling audit messages.csv --text message --label topic -o report/",),
+    "suggest": ("mixling suggest demo no_topic.csv --text message -n 10",),
+    "show": ("mixling show demo",),
+    "predict": (
+        'mixling predict demo "where is my parcel"',
+        "mixling predict demo messages_test.csv --text message -o answers.csv",
+    ),
+    "serve": ("mixling serve demo",),
+    "export": ("mixling export demo --browser page.html",),
+    "push": ("mixling push model/ NAME/MODEL --private",),
+    "models": ("mixling models",),
+    "pretrain": ("mixling pretrain messages.csv --text message -o pretrained/",),
+    "vectors": ("mixling vectors messages.csv --text message -o vectors/",),
+    "generate": ('mixling generate rewriter/ "where is my parcel"',),
+    "inspect": ("mixling inspect model/ -o pictures/",),
+    "cost": ("mixling cost mixling-small --lengths 64",),
+}
+"""Commands on the files of `mixling sample`, on the packaged model `demo`, and on what the other examples make."""
+
+FIRST = {
+    "train": (
+        "files", "text", "label", "labels", "validation", "abstain_at", "model", "epochs", "time_budget", "seed",
+        "overrides", "out", "resume", "overwrite", "verbose",
+    ),
+    "predict": (
+        "model", "inputs", "text", "threshold", "out", "output_format", "echo", "on_bad_row", "top_k", "probabilities",
+        "workers", "url",
+    ),
+    "tune": (
+        "files", "text", "label", "labels", "validation", "task", "model", "trials", "time_budget", "space", "jobs",
+        "seed", "overrides", "out", "resume",
+    ),
+    "distill": (
+        "files", "text", "label", "labels", "validation", "task", "teacher", "unlabeled", "model", "epochs",
+        "time_budget", "seed", "overrides", "out", "resume", "overwrite", "verbose",
+    ),
+    "compare": (
+        "files", "text", "label", "labels", "validation", "test", "task", "model", "systems", "epochs",
+        "time_budget", "seeds", "verbose", "out", "markdown",
+    ),
+    "evaluate": (
+        "model", "files", "text", "label", "labels", "out", "confusion", "reliability", "threshold", "out_of_scope",
+        "errors", "slices", "noise",
+    ),
+    "audit": ("files", "text", "label", "labels", "test", "task", "folds", "workers", "out"),
+}  # fmt: skip
+"""The options, by the names of their parameters, that `--help` shows of commands with many; `--help-all` shows all."""
