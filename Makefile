@@ -1,12 +1,34 @@
+# An environment that is active, or a Python that is named, is used as it is; else `make` makes .venv, with pinned versions.
+GOALS = $(or $(MAKECMDGOALS),check)
+EXTRAS = $(if $(filter docs notebooks,$(GOALS)),dev$(COMMA)docs,$(if $(filter-out demo,$(GOALS)),dev,train))
+COMMA = ,
+ifneq ($(PYTHON)$(VIRTUAL_ENV)$(CONDA_PREFIX),)
 PYTHON ?= python
+SETUP = $(PYTHON) tools/environment.py --active $(EXTRAS)
+else
+PYTHON = .venv/bin/python
+SETUP = python3 tools/environment.py $(EXTRAS)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+endif
 # With more threads, the two processes of the tests wait for each other; without bytecode on disk, they and each process
 # that a test starts would compile all files again.
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: check docs help lint lock notebooks pages static test-fast tests types format picture native fuzz wasm
-check: types tests  ## what CI runs: format, lint, types, layers, tests
+.PHONY: base check demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
+check: base types tests  ## what CI runs: format, lint, types, layers, tests, and tests of an install without extras
+
+demo: native  ## trains on sample data, shows what the model does, and writes a page to try it
+	$(PYTHON) -m mixling demo --overwrite
+
+setup:  ## what all others need, in .venv
+	@command -v python3 >/dev/null || { echo "error: mixling needs Python 3.11 or later; there is no python3" >&2; exit 1; }
+	@$(SETUP)
+
+base:  ## without PyTorch, in an environment of its own: .venv-base
+	@python3 tools/environment.py --base
+	.venv-base/bin/python -m pytest -p no:cacheprovider tests/cli/test_base_install.py tests/golden
 
 static: types  ## format, lint, types and layers, without the tests
 
@@ -17,41 +39,41 @@ types: lint  ## types and layers
 	$(PYTHON) -m mypy
 	lint-imports
 
-lint:  ## format and lint, without changing a file
+lint: setup  ## format and lint, without changing a file
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 
-test-fast:  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
+test-fast: setup  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
 
-format:  ## format the code, and fix what ruff can fix
+format: setup  ## format the code, and fix what ruff can fix
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-native:  ## the native engine, in the source tree; without a C compiler it is left out
+native: setup  ## the native engine, in the source tree; without a C compiler it is left out
 	$(PYTHON) setup.py -q build_ext --inplace
 
-wasm:  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI
+wasm: setup  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI
 	$(PYTHON) tools/wasm.py
 
-fuzz:  ## the fuzz targets (fuzz/README.md), each for so many seconds: make fuzz SECONDS=60; needs clang and atheris
+fuzz: setup  ## the fuzz targets (fuzz/README.md), each for so many seconds: make fuzz SECONDS=60; needs clang and atheris
 	PYTHON=$(PYTHON) fuzz/run.sh $(or $(SECONDS),60) $(TARGETS)
 
-picture:  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
+picture: setup  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
 	$(PYTHON) docs/architecture.py
 	$(PYTHON) docs/api.py
 	$(PYTHON) docs/gallery.py
 	$(PYTHON) docs/sample.py
 	$(PYTHON) docs/reference.py
 
-docs:  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and train
+docs: setup  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and train
 	$(PYTHON) docs/site.py
 
-pages:  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
+pages: setup  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
 
-notebooks:  ## run the notebooks and store their outputs; needs the extras docs and train
-	cd docs/notebooks && $(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace *.ipynb
+notebooks: setup  ## run the notebooks and store their outputs; needs the extras docs and train
+	$(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
 lock:  ## requirements.lock, from requirements.in and constraints.txt; needs uv from PyPI (add `ARGS=--upgrade` for newer tools)
 	$(PYTHON) -m uv pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 $(ARGS) \
