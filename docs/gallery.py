@@ -62,8 +62,7 @@ def source(name: str, runs: list[dict[str, Any]]) -> str:
 def section(title: str, about: str, commands: list[str], rows: list[tuple[str, str]], made: str) -> str:
     """Return a project: what it is, its commands, a table of figures, and where they come from."""
     figures = "\n".join(["| figure | measured |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
-    mark = "not run: needs a teacher" if "--teacher" in commands[0] else "slow: a training more"
-    typed = "\n".join([f"<!-- {mark} -->", "```sh", *commands, "```"])
+    typed = "\n".join(["<!-- not run: needs the data set -->", "```sh", *commands, "```"])
     return f"## {title}\n\n{_filled(about)}\n\n{typed}\n\n{figures}\n\n{_filled(made)}\n"
 
 

@@ -25,7 +25,8 @@ models and chosen on validation data:
 
 <!-- not run: a model of 18 layers -->
 ```sh
-mixling train reviews.csv --model gmlp-18 --recipe gmlp-table9 -o runs/reviews
+mixling sample messages
+mixling train messages.csv --text message --label topic --model gmlp-18 --recipe gmlp-table9 -o runs/topics
 ```
 
 A TOML file (`recipe = "NAME"`), other options and `--set` override a recipe's values, and `run.json` in the run's
