@@ -1,6 +1,7 @@
 // Answers as elements. Texts are set as text only, never as HTML; offsets count code points, as in Python.
 
 const SHOWN_LABELS = 10;
+const SHORT = 3; // words
 
 export function element(name, properties = {}, ...children) {
   const { className, dataset, ...rest } = properties;
@@ -26,7 +27,10 @@ export function answerOf(prediction, { text, other }) {
   if (prediction.spans) parts.push(...spans(prediction.spans, text));
   if (prediction.probabilities) parts.push(table(prediction.probabilities));
   if (prediction.explanation) parts.push(...words(prediction.explanation, [text, other]));
-  if (prediction.abstained) parts.push(note("The model abstains: the label is too uncertain."));
+  if (prediction.abstained) {
+    const short = text.trim().split(/\s+/).length < SHORT;
+    parts.push(note(`The model abstains: ${short ? "too short to tell" : "the label is too uncertain"}.`));
+  }
   if (prediction.empty) parts.push(note("The text has no words, so the answer depends on the model alone."));
   if (prediction.truncated) parts.push(note("The text is longer than the model reads; its end was ignored."));
   return parts;
