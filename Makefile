@@ -73,7 +73,7 @@ pages: setup  ## run the blocks of README and docs, those too that `make check` 
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
 
 notebooks: setup  ## run the notebooks and store their outputs; needs the extras docs and train
-	$(PYTHON) -m jupyter nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
+	$(PYTHON) -m nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
 lock:  ## requirements.lock, from requirements.in and constraints.txt; needs uv from PyPI (add `ARGS=--upgrade` for newer tools)
 	$(PYTHON) -m uv pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 $(ARGS) \
