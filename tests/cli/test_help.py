@@ -39,6 +39,7 @@ FLAGS = {
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
         "--out-of-scope", "--conformal", "--workers", "--baseline", "--verbose", "--help-all",
+        "--test", "--test-fraction",
     },
     "help": {"name"},
     "pretrain": {

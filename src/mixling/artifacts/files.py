@@ -21,6 +21,7 @@ REFIT_FOLDER = "refit"  # an unfinished second training on all examples
 NEXT = ".next"  # the run that will replace the one in the folder; see `mixling.artifacts.replacement`
 COMPLETE = "complete"  # marker in NEXT: its files belong to the folder from now on
 SEEN_FILE = "seen_rows.bin"  # hashes of the rows that the model was fitted on; never leaves the folder
+TEST_FILE = "test.jsonl"  # the rows that were held out to test on; they never leave the folder
 SETUP_FILE = "checkpoint.json"  # model configuration, labels and vocabulary of an unfinished run
 
 DESCRIPTIONS = {
@@ -46,6 +47,7 @@ WRITTEN = (
     CURVES_FILE,
     CARD_FILE,
     SEEN_FILE,
+    TEST_FILE,
 )
 
 
@@ -114,7 +116,7 @@ def run_files(folder: Path) -> dict[str, bytes]:
         path = folder / name
         if not path.is_file() or (path.is_symlink() and name != ONNX_FILE):
             continue
-        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE, SEEN_FILE) else MAX_JSON
+        most = MAX_WEIGHTS if name in (ONNX_FILE, WEIGHTS_FILE, SEEN_FILE, TEST_FILE) else MAX_JSON
         if (size := path.stat().st_size) > most:
             raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {most:,}")
         out[name] = path.read_bytes()

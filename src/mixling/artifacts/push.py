@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.artifacts.artifact import load, read_folder
-from mixling.artifacts.files import CARD_FILE, SEEN_FILE, run_files
+from mixling.artifacts.files import CARD_FILE, SEEN_FILE, TEST_FILE, run_files
 from mixling.errors import ModelFileError
 from mixling.hub import HUB, upload
 from mixling.runtime.quick import ONNX_FILE
@@ -32,8 +32,8 @@ def push(
 ) -> str:
     """Upload a saved model in one commit, create the repository if it is missing, and return the commit.
 
-    All files that the run wrote are uploaded, but no checkpoint, and not the hashes of the rows that were trained on.
-    `run.json` has the names of the data files.
+    All files that the run wrote are uploaded, but no checkpoint, and neither the hashes of the rows that were trained
+    on nor the rows that were held out. `run.json` has the names of the data files.
 
     Args:
         model: a run folder, or a `model.onnx`, which is uploaded with a short card.
@@ -53,7 +53,8 @@ def push(
     name = name.removeprefix(HUB)
     load(model)  # refuses a damaged model before anything is uploaded
     files = read_folder(model, _files)
-    files.pop(SEEN_FILE, None)
+    for name_of_rows in (SEEN_FILE, TEST_FILE):
+        files.pop(name_of_rows, None)
     card = files.get(CARD_FILE, b"").decode() or _short_card(name)
     data: dict[str, Any] = {"license": license, "language": list(languages), "datasets": list(datasets)}
     data["widget"] = [{"text": text} for text in examples]

@@ -69,8 +69,9 @@ def find_mistakes(
     predictions: Sequence[Prediction],
     *,
     train: Dataset | None = None,
+    most: int = MAX_MISTAKES,
 ) -> list[Mistake]:
-    """Return the worst mistakes, the worst first: up to `MAX_MISTAKES`, explained by leaving words out.
+    """Return the worst mistakes, the worst first: up to `most`, explained by leaving words out.
 
     Args:
         train: the training examples, of which the nearest ones are named; None: none are.
@@ -86,7 +87,7 @@ def find_mistakes(
         if (wrong := _wrong(prediction, example.target)) is not None:
             found.append((*wrong, example, task.answer(prediction, example.text)))
     found.sort(key=lambda item: -item[0])
-    found = found[:MAX_MISTAKES]
+    found = found[:most]
     near: Sequence[Sequence[Neighbor]] = [()] * len(found)
     if train is not None and found:
         near = nearest(predictor, train, [example.text for _, _, example, _ in found])

@@ -91,6 +91,8 @@ def run() -> None:
     # Threads that wait by spinning take the cores from whatever else runs: beside eight other processes on two cores,
     # 150 steps of training took 114 s instead of 7.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if sys.argv[1:2] and sys.argv[1] not in COMMANDS and os.path.exists(sys.argv[1]):
+        sys.argv.insert(1, "train")  # mixling FILE
     named = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building all takes as long as a prediction
     try:
         try:

@@ -15,6 +15,8 @@ from mixling.cli.training_options import LabeledTraining, TrainerOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mixling.comparison.benchmark import TrainedSystem
+    from mixling.comparison.failures import Failure
     from mixling.metrics.base import Metrics
     from mixling.research.seq2seq.config import PairRunConfig
     from mixling.research.seq2seq.metrics import TextMetrics
@@ -104,13 +106,13 @@ def train_labels(
     started: Stopwatch,
     *,
     check: Callable[[RunConfig], None] = lambda config: None,
-    baseline: bool = False,
+    baseline: bool | None = False,
 ) -> None:
-    """Train a model on labeled data.
+    """Train a model on labeled data, and report how good it is.
 
     Args:
         check: raises for a configuration that the command cannot use.
-        baseline: also fit the task's reference baseline, and report it in the closing panel.
+        baseline: also fit the task's reference baseline, to compare with; None: where there are rows to test on.
     """
 
     def check_input(config: RunConfig) -> None:
@@ -124,7 +126,7 @@ def train_labels(
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
         from mixling.artifacts.artifact import TRAINING
-        from mixling.runs.data import read_data
+        from mixling.runs.data import read_splits
         from mixling.runs.resolve.spec import LABELS
         from mixling.runs.training import fit
         from mixling.tasks import task_type
@@ -136,29 +138,35 @@ def train_labels(
             terminal.metric = task_type(config.task).metric
             # Large data sets are spooled to the run's disk; its folder is created only if the data can be used.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
-            train, validation = read_data(config, spool_dir=disk, log=terminal.log)
+            train, validation, test = read_splits(config, spool_dir=disk, log=terminal.log)
             if opened.resolved is not None:
                 resolved = opened.resolved.for_examples(train)
                 config = resolved.config
                 for remark in resolved.remarks:
                     terminal.log(remark)
-            line = ""
-            ranks = opened.arguments["distributed"]
+            reference, ranks = None, opened.arguments["distributed"]
+            if baseline is None:
+                baseline = test is not None and bool(task_type(config.task).baselines)
             if baseline and (ranks is None or ranks.is_main):
-                from mixling.comparison.benchmark import reference_line
+                from mixling.comparison.benchmark import fit_reference
+                from mixling.training.callbacks import Detail
 
-                line = reference_line(config, train, validation, log=terminal.log)
+                terminal.log(Detail("fitting the baseline"))
+                reference = fit_reference(config, train, validation, log=lambda message: None)
             run = fit(config, train, validation, **opened.arguments)
     if run is not None:
-        _report_labels(run, config, terminal, started, line)
+        if test is None:
+            _report_validation(run, config, terminal)
+        else:
+            from mixling.cli.results import report_test
+
+            report_test(run, config, train=train, validation=validation, test=test, reference=reference)
+        _report_labels(run, config, terminal, started, reference)
 
 
-def _report_labels(
-    run: Run[Metrics], config: RunConfig, terminal: TrainingProgress, started: Stopwatch, baseline: str
-) -> None:
-    """Print the metrics to standard output, and the closing panel to standard error."""
+def _report_validation(run: Run[Metrics], config: RunConfig, terminal: TrainingProgress) -> None:
+    """Print the metrics on the validation examples to standard output, and what they are of to standard error."""
     from mixling.artifacts.seen_rows import describe_seen
-    from mixling.tasks import task_type
 
     put(f"validation: {run.metrics.summary()}\n")
     data = run.report["data"]
@@ -171,18 +179,34 @@ def _report_labels(
             "then the exported model was fitted on the validation examples, too: these are the metrics before; use "
             "other rows to test it"
         )
-    task, total = task_type(config.task), config.train.epochs
+
+
+def _report_labels(
+    run: Run[Metrics],
+    config: RunConfig,
+    terminal: TrainingProgress,
+    started: Stopwatch,
+    reference: TrainedSystem | Failure | None,
+) -> None:
+    """Print the closing panel to standard error; with metrics of the validation examples, unless others were tested."""
+    from mixling.artifacts.files import TEST_FILE
+    from mixling.cli.results import baseline_line
+    from mixling.tasks import task_type
+
+    task, total, is_tested = task_type(config.task), config.train.epochs, config.data.is_tested
     size = (run.folder / "model.onnx").stat().st_size
-    rows = [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
-    rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
-    rows += [("" if line else "baseline", baseline)] if baseline else []
+    rows = []
+    if not is_tested:
+        rows += [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
+        rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
+        rows += [("" if line else "baseline", baseline_line(reference, task))] if reference is not None else []
     rows += [
         ("file", f"{run.folder / 'model.onnx'}, {size / 1e6:.2f} MB ({run.report['precision']})"),
         ("parameters", f"{run.parameters:,}, best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")),
         ("time", started.elapsed()),
         *command_rows([
             ("predict", run.folder, *task.sample_inputs(pairs=config.data.columns.text_pair is not None)),
-            ("evaluate", run.folder, "TEST_FILE"),
+            ("evaluate", run.folder, run.folder / TEST_FILE if config.data.test_fraction else "TEST_FILE"),
             ("show", run.folder),
         ]),
     ]  # fmt: skip

@@ -244,21 +244,20 @@ def _tuned(
     )
 
 
-def reference_line(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> str:
-    """Fit the task's reference baseline, such as TF-IDF with logistic regression, and return a line on it.
+def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> TrainedSystem | Failure:
+    """Fit the task's reference baseline, such as TF-IDF with logistic regression; return why it fails if it does.
 
-    Its options are chosen on the validation examples, as the epoch of a model is.
+    Its options are chosen on the validation examples, as the epoch of a model is; it is fitted on them as well where
+    the exported model is.
     """
     kind = task_type(config.task)
     task, failures = kind(kind.label_set(train)), Failures(log)
     rows = LabeledRows.of(train), LabeledRows.of(validation)
     baseline = BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):
-        fitted = _tuned(baseline, task, *rows, seed=config.train.seed, refit=False, log=log)
-    for failed in failures.found.values():
-        return f"{failed.name} failed: {failed.reason}"
-    (value,), (seconds,), metric = fitted.validation, fitted.seconds, task.metric.replace("_", " ")
-    return f"{fitted.name} has {metric} {value:.4f} on validation ({fitted.file_bytes / 1e6:.2f} MB, {seconds:.0f} s)"
+        return _tuned(baseline, task, *rows, seed=config.train.seed, refit=config.fits_validation, log=log)
+    (failed,) = failures.found.values()
+    return failed
 
 
 def _train(

@@ -20,12 +20,10 @@ from mixling.comparison.evaluation import SystemResult, evaluate_systems, robust
 from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.speed import Speed, time_predictions
 from mixling.data.dataset import Dataset
-from mixling.data.examples import read_examples
-from mixling.data.readers.rows import OnBadRow
 from mixling.data.splits import describe_unseen, few_per_label, report_duplicates, split_validation
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
-from mixling.runs.data import check_split, load_rows, split_rows
+from mixling.runs.data import check_split, load_rows, load_test, split_rows
 from mixling.runs.initialization import init_texts
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved
@@ -191,29 +189,13 @@ def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Da
     """Return the training and validation rows and, last, those that nothing is trained or chosen on."""
     rows, validation = load_rows(config, spool_dir=None, log=log)
     if test:
-        test_rows = _read_test(config, test, log)
+        test_rows = load_test(config, test, log)
     else:
         fraction = min(max(_LEAST_HELD_OUT, _MANY_HELD_OUT / max(len(rows), 1)), _MOST_HELD_OUT)
         rows, test_rows = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
     train, validation = split_rows(config, rows, validation, log=log)
     check_split(config, train, validation, log=log)
     return train, validation, test_rows
-
-
-def _read_test(config: RunConfig, files: Sequence[str], log: Log) -> Dataset:
-    data = config.data
-    on_bad_row = OnBadRow(data.on_bad_row)
-    examples = read_examples(
-        files,
-        reader=task_type(config.task).reader,
-        columns=data.columns,
-        on_bad_row=on_bad_row,
-        file_format=data.file_format,
-    )
-    store = Dataset.from_examples(examples)
-    for line in on_bad_row.lines("bad test rows"):
-        log(line)
-    return store
 
 
 def _remarks(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mixling.data.dataset import Dataset
     from mixling.data.documents import SubwordReader, WordReader
     from mixling.data.examples import Example, Target, read_examples
+    from mixling.data.guess import guess_columns
     from mixling.data.in_memory import tagged_rows
     from mixling.data.inputs import PlainTexts, file_items, plain_or_items, stream_items
     from mixling.data.label_remarks import conflict_line, conflicting

@@ -44,9 +44,24 @@ class DataConfig(Config):
     train: tuple[str, ...] = Field((), description="files of labeled examples")
     validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
     validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
+    test: tuple[str, ...] = Field((), description="files that are read once, at the end, to test the finished model")
+    test_fraction: float = Field(
+        0.0, ge=0, lt=1, description="without test files: fraction of the training rows that is held out to test on"
+    )
     columns: ColumnsConfig = ColumnsConfig()
     on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
     file_format: str | None = Field(None, description="format of the files; by default from their names")
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether there are rows that the finished model is tested on."""
+        return bool(self.test) or self.test_fraction > 0
+
+    @model_validator(mode="after")
+    def _one_test(self) -> DataConfig:
+        if self.test and self.test_fraction:
+            raise ValueError("test names files (--test), and test_fraction holds rows out: give only one of the two")
+        return self
 
     @model_validator(mode="after")
     def _groups_are_for_splits(self) -> DataConfig:

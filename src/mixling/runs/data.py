@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mixling.answers.conformal import min_examples
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
-from mixling.data.examples import read_blocks
+from mixling.data.examples import read_blocks, read_examples
 from mixling.data.label_remarks import conflict_line, label_remarks
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
 from mixling.data.readers import OnBadRow
@@ -27,7 +28,16 @@ from mixling.training.callbacks import Detail
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
-    """Read, split and check the training and validation examples, those that are replayed included.
+    """Return the training and validation examples of `read_splits`."""
+    return read_splits(config, spool_dir=spool_dir, log=log)[:2]
+
+
+def read_splits(
+    config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]
+) -> tuple[Dataset, Dataset, Dataset | None]:
+    """Read, split and check the training and validation examples, those that are replayed included, and test examples.
+
+    Test examples that are held out are taken first, so that nothing else depends on them; None: there are none.
 
     Args:
         spool_dir: where large data sets are spooled to disk; None: the system's temporary folder.
@@ -37,6 +47,11 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         DataError: a file, row or label cannot be used.
     """
     rows, validation = load_rows(config, spool_dir=spool_dir, log=log)
+    test = None
+    if config.data.test:
+        test = load_test(config, config.data.test, log)
+    elif fraction := config.data.test_fraction:
+        rows, test = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
     train, validation = split_rows(config, rows, validation, log=log)
     train, validation = with_replay(
         config.init,
@@ -47,14 +62,40 @@ def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str],
         seed=config.train.seed,
         spool_dir=spool_dir,
     )
-    check_split(config, train, validation, log=log)
-    return train, validation
+    check_split(config, train, validation, log=log, test=test)
+    return train, validation, test
 
 
-def check_split(config: RunConfig, train: Dataset, validation: Dataset, *, log: Callable[[str], None]) -> None:
+def load_test(config: RunConfig, files: Sequence[str], log: Callable[[str], None]) -> Dataset:
+    """Return the rows of test files; raises as `read_examples`."""
+    data = config.data
+    on_bad_row = OnBadRow(data.on_bad_row)
+    reader = task_type(config.task).reader
+    how: dict[str, Any] = {"columns": data.columns, "on_bad_row": on_bad_row, "file_format": data.file_format}
+    store = Dataset.from_examples(read_examples(files, reader=reader, **how))
+    for line in on_bad_row.lines("bad test rows"):
+        log(line)
+    return store
+
+
+def check_split(
+    config: RunConfig,
+    train: Dataset,
+    validation: Dataset,
+    *,
+    log: Callable[[str], None],
+    test: Dataset | None = None,
+) -> None:
     """Check that labels can be learned and evaluated, and log counts and warnings; raises as `check_labels`."""
     check_labels(train, validation)
-    log(f"{len(train):,} training and {len(validation):,} validation examples")
+    if test is None:
+        log(f"{len(train):,} training and {len(validation):,} validation examples")
+    else:
+        log(f"{len(train):,} training, {len(validation):,} validation and {len(test):,} test examples")
+        for rows, name in ((train, "training"), (validation, "validation")):
+            if repeated := report_duplicates(rows, test):
+                number = f"{repeated:,} of {len(test):,}"
+                log(f"{number} test texts are also {name} texts: test metrics will be too optimistic")
     kind = task_type(config.task)
     if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
         log(f"validation: {unseen}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES
 from mixling.cli.folders import refuse_file
+from mixling.cli.guessing import completed
 from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
 from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions, UnlabeledOption
@@ -116,12 +118,32 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
     ] = None
 
     baseline: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--baseline",
-            help="Also fit TF-IDF with logistic regression, or the task's other baseline, to compare with.",
+            "--baseline/--no-baseline",
+            help="Also fit TF-IDF with logistic regression, or the task's other baseline, to compare with [with rows "
+            "to test on].",
         ),
-    ] = False
+    ] = None
+
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--test", metavar="FILE", help="Data to test the finished model on, read once, at the end; may be repeated."
+        ),
+    ] = None
+
+    test_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--test-fraction",
+            help="Fraction of the rows that is held out to test on, before anything else; 0: none [0.1 without -o].",
+        ),
+    ] = None
+
+    out: Annotated[  # None only until `completed`
+        Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the run [FILE-model].")
+    ] = None  # type: ignore[assignment]
 
     def values(self) -> dict[str, Any]:
         init = {
@@ -130,7 +152,10 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
             "pretrained": self.pretrained,
             "replay": self.replay,
         }
-        return {**super().values(), "init": init, "refit": self.refit or None, "recipe": self.recipe, **self._choices()}
+        values = super().values()
+        data = {**values["data"], "test": self.test, "test_fraction": self.test_fraction}
+        own = {"data": data, "init": init, "refit": self.refit or None, "recipe": self.recipe}
+        return {**values, **own, **self._choices()}
 
     def _choices(self) -> dict[str, Any]:
         """Return what is chosen on validation after the training."""
@@ -196,6 +221,8 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
             "replay": self.replay,
             "refit": self.refit,
             "baseline": self.baseline,
+            "test": self.test,
+            "test_fraction": self.test_fraction,
             **self._choices(),
         }
         return next((name.replace("_", "-") for name, value in options.items() if value), None)
@@ -211,8 +238,15 @@ def _number_or_name(value: str | None) -> float | str | None:
 def train_command(options: TrainOptions) -> None:
     """Train a model on labeled data.
 
-    `mixling train --resume -o DIR` continues an unfinished run; it needs no other options.
+    `mixling train FILE`, or `mixling FILE`, is enough: columns are guessed, some rows are held out to test on, and the
+    folder is named after the file. `mixling train --resume -o DIR` continues an unfinished run without other options.
     """
+    if options.resume and options.out is None:
+        raise ConfigError("--resume: name the folder of the unfinished run: mixling train --resume -o DIR")
+    if not options.resume:
+        options = completed(options)
+    if options.out is None:
+        raise ConfigError("no input; name at least one file: mixling train FILE, and with --config a folder: -o DIR")
     refuse_file(options.out)
     started = announce("train")
     from mixling.artifacts.artifact import IMAGES, TEXT_TO_TEXT

@@ -1,0 +1,117 @@
+"""What `mixling train FILE` does where nothing else is given: columns, the folder of the run, and rows to test on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from mixling.errors import ConfigError, command_line, printable, shown
+
+if TYPE_CHECKING:
+    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.training_options import LabeledDataOptions
+    from mixling.data.guess import Guess, TableColumn
+
+_O = TypeVar("_O", bound="LabeledDataOptions")
+_SHOWN = 4  # columns that a message names
+_FRACTION, _FRACTION_OF_FEW = 0.1, 0.2  # of the rows, or of fewer than `ROWS`, that are held out to test on
+_LEAST = 50  # rows; of fewer, none are held out
+
+
+def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
+    """Return options with the columns of text and label, and lines that say how they were found.
+
+    On a terminal, the user is asked where the rows do not say which column it is.
+
+    Raises:
+        ConfigError: they do not say it, and nobody can be asked; the message has commands to choose from.
+    """
+    named = {key for key, value in options.columns().items() if value is not None}
+    if not options.files or named - {"text", "label"} or options.task not in (None, "classification", "regression"):
+        return options, []
+    from mixling.data.guess import MOST_LABELS, guess_columns
+
+    file = options.files[0]
+    if file.startswith("hf:") or not Path(file).is_file():
+        return options, []
+    guess = guess_columns(file, text=options.text, label=options.label)
+    if guess is None or not guess.text or not guess.label:
+        return options, []
+    text = _chosen("text", guess.text, guess, command, file)
+    label = _chosen("label", guess.label, guess, command, file, text=text.name)
+    if label.values > MOST_LABELS:
+        raise ConfigError(
+            f"{file}: column {shown(label.name)} has {label.values:,} different values in {guess.rows:,} rows; if it "
+            f"is the label: {command_line('mixling', command, file, '--text', text.name, '--label', label.name)}"
+        )
+    pair = guess.text_pair
+    of_label = f"{label.name} ({guess.why_label}, {label.values} in {guess.rows:,} rows)"
+    line = f"text: column {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
+    options = replace(options, text=text.name, label=label.name, text_pair=None if pair is None else pair.name)
+    return options, [f"{line}; label: column {of_label}"]
+
+
+def _chosen(
+    key: str, columns: Sequence[TableColumn], guess: Guess, command: str, file: str, *, text: str | None = None
+) -> TableColumn:
+    if len(columns) == 1:
+        return columns[0]
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        import click
+
+        names = {column.name: column for column in columns}
+        return names[typer.prompt(f"Which column is the {key}?", type=click.Choice([*names]), err=True)]
+    about = [f"{shown(column.name)} ({column.values:,} different values)" for column in columns[:_SHOWN]]
+    more = len(columns) - len(about)
+    known = () if text is None else ("--text", text)
+    commands = [command_line("mixling", command, file, *known, f"--{key}", column.name) for column in columns[:_SHOWN]]
+    listed = ", ".join(about) + (f" and {more} more" if more > 0 else "")
+    raise ConfigError(f"{file}: the {key} may be column {listed}; choose one:\n  " + "\n  ".join(commands))
+
+
+def completed(options: TrainOptions) -> TrainOptions:
+    """Return options with columns, a folder and rows to test on, where they are not given, and print what was added.
+
+    Raises:
+        ConfigError: the rows do not say which columns are meant.
+    """
+    given = options
+    options, lines = with_columns(options, "train")
+    if options.out is None and given.files:
+        options = replace(options, out=_free_folder(given.files[0]))
+        if not options.test and options.test_fraction is None:
+            options = replace(options, test_fraction=_test_fraction(given.files[0]))
+    added: list[str | Path] = []
+    for name in ("text", "text_pair", "label", "test_fraction", "out"):
+        value = getattr(options, name)
+        if value is not None and value != getattr(given, name):
+            added += ["-o" if name == "out" else f"--{name.replace('_', '-')}", str(value)]
+    if added and os.environ.get("RANK", "0") == "0":
+        words = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *(options.files or ())]
+        for line in (*lines, command_line("mixling", *words, *added)):
+            print(printable(line), file=sys.stderr)
+    return options
+
+
+def _free_folder(file: str) -> Path:
+    """Return a folder that does not exist, named after a file."""
+    stem = file.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].split(".")[0] or "data"
+    names = (Path(f"{stem}-model" + (f"-{number}" if number > 1 else "")) for number in itertools.count(1))
+    return next(path for path in names if not os.path.lexists(path))
+
+
+def _test_fraction(file: str) -> float:
+    """Return which fraction of the rows of a file is held out: more of few, and none of very few."""
+    from mixling.data.guess import ROWS, first_rows
+
+    if not Path(file).is_file():
+        return _FRACTION
+    number = len(first_rows(file))
+    return 0.0 if number < _LEAST else _FRACTION_OF_FEW if number < ROWS else _FRACTION

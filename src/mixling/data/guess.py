@@ -1,0 +1,173 @@
+"""Guess which columns of a table are the text and the label, from their names and from the first rows."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mixling.data.readers import OnBadRow, read_rows
+from mixling.data.readers.annotations import plain_rows
+from mixling.data.readers.rows import Row, flat
+from mixling.data.values import is_blank
+from mixling.errors import DataError
+
+ROWS = 1000  # that are looked at
+MOST_LABELS = 200  # different values that are taken for labels without asking
+# Columns that other tasks read; a table that has one of them is not guessed at.
+_OF_TASKS = frozenset(("tokens", "spans", "entities", "question", "context", "answers", "source", "target", "slots"))
+_TEXT_NAMES = (
+    "text", "message", "content", "body", "review", "comment", "sentence", "utterance", "query", "document",
+    "description", "abstract", "tweet", "post", "email", "mail", "feedback", "complaint", "summary", "headline",
+    "title", "subject", "news", "article", "question",
+)  # fmt: skip
+_LABEL_NAMES = (
+    "label", "labels", "class", "target", "category", "topic", "intent", "sentiment", "y", "tag", "tags", "genre",
+    "polarity", "stars", "rating", "score", "emotion", "spam", "toxic", "department", "priority",
+)  # fmt: skip
+_EXPLICIT = ("label", "labels", "class", "target")  # names that leave no doubt
+_PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"))
+_REPEATED = 3  # times that each label occurs on average, at least
+_LIKE = 0.5  # a column of texts this long beside the longest may be meant, too
+_DATE_OR_LINK = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\S+://).*", re.DOTALL)
+_NO_WORDS = re.compile(r"\s*(\S+://\S+|\S+@\S+\.\S+|[\d\W_]*|[0-9a-f]{8,}(-[0-9a-f]{4,})*)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """What the first rows have in a column.
+
+    Attributes:
+        values: how many different values it has.
+        filled: how many rows have a value.
+        length: the mean number of characters of its values.
+        words: the share of values that are words: not numbers, dates, links or codes alone.
+    """
+
+    name: str
+    values: int
+    filled: int
+    length: float
+    words: float
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values may be the texts: words, most of them different."""
+        return self.words > 0.5 and self.values > max(2, 0.3 * self.filled)
+
+    @property
+    def is_label(self) -> bool:
+        """Whether its values may be labels: at least two, which repeat; or numbers, if its name says so."""
+        repeats = self.values >= 2 and self.filled >= _REPEATED * self.values
+        return repeats or (self.words < 0.1 and self.values >= 2 and _rank(self.name, _LABEL_NAMES) is not None)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The columns that may be the text, a second text and the label.
+
+    Attributes:
+        rows: how many rows were looked at, up to `ROWS`.
+        text, label: the columns; several: the rows do not say which. Empty: none may be.
+        text_pair: the column of the second text of a pair.
+        why_text, why_label: why it is this column.
+    """
+
+    rows: int
+    text: tuple[TableColumn, ...]
+    text_pair: TableColumn | None
+    label: tuple[TableColumn, ...]
+    why_text: str
+    why_label: str
+
+
+def guess_columns(source: str, *, text: str | None = None, label: str | None = None) -> Guess | None:
+    """Guess the columns of a file; None: they have the default names, are those of another task, or there is no row.
+
+    Args:
+        text, label: the columns that are known.
+    """
+    rows = first_rows(source)
+    names = {name for row in rows for name in row.values}
+    text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
+    if not names or (text and label) or not _OF_TASKS.isdisjoint(names):
+        return None
+    columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
+    texts = _named(columns, text) or _texts([column for column in columns if column.name != label])
+    pair = _pair(texts)
+    texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
+    taken = {column.name for column in (*texts, *pair)}
+    labels = _named(columns, label) or [one for one in columns if one.is_label and one.name not in taken]
+    labels, why_label = _choose(labels, _LABEL_NAMES)
+    return Guess(
+        rows=len(rows),
+        text=tuple(texts),
+        text_pair=pair[1] if pair else None,
+        label=tuple(labels),
+        why_text=why_text or "the longest texts",
+        why_label=why_label or "its values repeat",
+    )
+
+
+def first_rows(source: str) -> list[Row]:
+    """Return the first rows of a file, up to `ROWS`, without bad ones."""
+    rows: list[Row] = []
+    with contextlib.suppress(DataError):  # reported, with its line, when the file is read
+        rows += itertools.islice(flat(plain_rows(read_rows(source, on_bad_row=OnBadRow("skip")))), ROWS)
+    return rows
+
+
+def _named(columns: Sequence[TableColumn], name: str | None) -> list[TableColumn]:
+    return [column for column in columns if column.name == name]
+
+
+def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
+    """Describe a column; None: it has no name or values, or values with a structure, or dates or links."""
+    values = [value for row in rows if not is_blank(value := row.values.get(name))]
+    if not name or not values or any(isinstance(value, list | dict | bytes) for value in values):
+        return None
+    written = [str(value) for value in values]
+    if all(map(_DATE_OR_LINK.fullmatch, written)):
+        return None
+    return TableColumn(
+        name=name,
+        values=len(set(written)),
+        filled=len(written),
+        length=sum(map(len, written)) / len(written),
+        words=sum(_NO_WORDS.fullmatch(value) is None for value in written) / len(written),
+    )
+
+
+def _texts(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """Return the columns that may be the texts: the longest, and others nearly as long."""
+    found = sorted((column for column in columns if column.is_text), key=lambda column: -column.length)
+    return [column for column in found if column.length >= _LIKE * found[0].length]
+
+
+def _pair(texts: Sequence[TableColumn]) -> list[TableColumn]:
+    """Return two columns whose names say that they are a pair, such as sentence1 and sentence2; else none."""
+    for first in texts:
+        for second in texts:
+            for ends in _PAIR_ENDS:
+                stems = [one.name.lower().removesuffix(end) for one, end in zip((first, second), ends, strict=True)]
+                if first is not second and stems[0] == stems[1] and first.name.lower() != stems[0]:
+                    return [first, second]
+    return []
+
+
+def _choose(columns: list[TableColumn], names: Sequence[str]) -> tuple[list[TableColumn], str]:
+    """Return the one column whose name says it, with the reason; else all of them and ""."""
+    named = [(rank, column) for column in columns if (rank := _rank(column.name, names)) is not None]
+    explicit = [(rank, column) for rank, column in named if names[rank] in _EXPLICIT]
+    for found in (named, explicit):
+        if len(columns) > 1 and len(found) == 1:
+            return [found[0][1]], "by its name"
+    return columns, ""
+
+
+def _rank(name: str, names: Sequence[str]) -> int | None:
+    """Return the place of a column's name, or of a word of it, among known names; None: it is not there."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return min((names.index(word) for word in words if word in names), default=None)

@@ -1,0 +1,138 @@
+"""`mixling train FILE`, and `mixling FILE`, without any option: columns, folder, rows to test on, and the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling.cli import main
+from mixling.samples.sets import read_sample
+
+Call = Callable[..., Any]
+EPOCHS = ("--epochs", "2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 600 of the sample's messages."""
+    folder = tmp_path_factory.mktemp("nothing-else")
+    rows = list(csv.reader(read_sample("messages.csv").decode().splitlines(keepends=True)))
+    with (folder / "messages.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows[:601])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(call: Call, folder: Path) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return call("train", "messages.csv", *EPOCHS)
+
+
+@pytest.mark.slow
+def test_it_says_what_it_takes_and_gives_a_command_that_does_the_same(trained: Any, folder: Path) -> None:
+    assert trained.code == 0, trained.err
+    said, command = trained.err.splitlines()[:2]
+    assert re.fullmatch(r"text: column message \(.*\); label: column topic \(by its name, 12 in 600 rows\)", said)
+    words = shlex.split(command)
+    assert words[:3] == ["mixling", "train", "messages.csv"]
+    assert words[-8:] == ["--text", "message", "--label", "topic", "--test-fraction", "0.2", "-o", "messages-model"]
+    config = json.loads((folder / "messages-model" / "run.json").read_text())["config"]["data"]
+    assert (config["columns"]["text"], config["columns"]["label"], config["test_fraction"]) == ("message", "topic", 0.2)
+
+
+@pytest.mark.slow
+def test_the_test_rows_are_kept_and_evaluate_gives_the_same_figures(trained: Any, folder: Path, call: Call) -> None:
+    model = folder / "messages-model"
+    kept = [json.loads(line) for line in (model / "test.jsonl").read_text("utf-8").splitlines()]
+    assert len(kept) == pytest.approx(120, abs=6)
+    with (folder / "messages.csv").open(encoding="utf-8", newline="") as file:
+        rows = {(row["message"], row["topic"]) for row in csv.DictReader(file)}
+    assert {(row["message"], row["topic"]) for row in kept} <= rows
+    done = call("evaluate", model, model / "test.jsonl")
+    assert done.code == 0, done.err
+    assert "trained on" not in done.out
+    assert trained.out.splitlines()[0] == f"test: {done.out.splitlines()[0]}"
+    found = json.loads((model / "metrics.json").read_text())["test"]
+    assert found["systems"]["mixling"]["accuracy"] == found["accuracy"]
+    assert f"accuracy {found['accuracy']:.4f}, " in done.out
+
+
+@pytest.mark.slow
+def test_the_report_has_others_mistakes_and_suspicious_labels(trained: Any) -> None:
+    lines = trained.out.splitlines()
+    start = next(i for i, line in enumerate(lines) if "which nothing was trained or chosen on" in line)
+    names = [line.split("  ")[1].strip() for line in lines[start + 1 : start + 4]]
+    assert names == ["mixling", "tf-idf + lr", "majority"]
+    for line in lines[start + 1 : start + 4]:
+        value, low, high = map(float, re.findall(r"\d\.\d{3}", line)[:3])
+        assert low <= value <= high
+    assert max(map(len, lines[1:])) <= 100
+    assert [line for line in lines if line.startswith("most confident mistakes")]
+    for line in lines:
+        if found := re.match(r"  (messages\.csv):(\d+): is (\w+), (answered|rather) (\w+)", line):
+            assert found[3] != found[5]
+    assert "mixling evaluate messages-model messages-model/test.jsonl" in trained.err
+
+
+@pytest.mark.slow
+def test_another_training_has_another_folder_and_its_options_are_kept(trained: Any, folder: Path, call: Call) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (folder / "messages-model").iterdir()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = call("train", "messages.csv", "--label", "channel", *EPOCHS, "--no-baseline", "--test-fraction", "0")
+    assert done.code == 0, done.err
+    assert {path: path.stat().st_mtime_ns for path in (folder / "messages-model").iterdir()} == before
+    config = json.loads((folder / "messages-model-2" / "run.json").read_text())["config"]["data"]
+    assert (config["columns"]["label"], config["test_fraction"]) == ("channel", 0.0)
+    assert not (folder / "messages-model-2" / "test.jsonl").exists()
+    assert done.out.startswith("validation: ")
+
+
+def test_what_the_rows_do_not_say_is_asked_for(call: Call, tmp_path: Path) -> None:
+    rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    done = call("train", tmp_path / "a.csv")
+    assert (done.code, done.out) == (2, "")
+    first, *commands = done.err.splitlines()
+    assert first.endswith(
+        "the label may be column 'colour' (2 different values), 'size' (3 different values); choose one:"
+    )
+    assert [shlex.split(command)[-2:] for command in commands] == [["--label", "colour"], ["--label", "size"]]
+    assert all(shlex.split(command)[3:5] == ["--text", "body"] for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no input; name at least one file: mixling train FILE"),
+        (["--resume"], "mixling train --resume -o DIR"),
+        (["a.csv", "--test", "b.csv", "--test-fraction", "0.1", "-o", "x"], "give only one of the two"),
+    ],
+)
+def test_what_is_missing_is_named(arguments: list[str], message: str, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n" + "a b,x\nc d,y\n" * 5)
+    arguments = [str(tmp_path / word) if word.endswith("csv") or word == "x" else word for word in arguments]
+    done = call("train", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_file_is_trained_on_without_the_name_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n")
+    seen = []
+    monkeypatch.setattr(
+        main, "build_app", lambda names, completion: lambda prog_name: seen.append((names, [*sys.argv]))
+    )
+    monkeypatch.setattr(sys, "argv", ["mixling", str(tmp_path / "a.csv"), "--epochs", "1"])
+    main.run()
+    assert seen == [(("train",), ["mixling", "train", str(tmp_path / "a.csv"), "--epochs", "1"])]

@@ -1,0 +1,109 @@
+"""The columns of a table are guessed from names and rows, or the guess says that the rows do not tell."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mixling.data import guess_columns
+
+WORDS = [
+    "the",
+    "parcel",
+    "that",
+    "I",
+    "ordered",
+    "last",
+    "week",
+    "has",
+    "not",
+    "come",
+    "yet",
+    "and",
+    "nobody",
+    "answers",
+]
+
+
+def text(number: int) -> str:
+    return " ".join([*WORDS[number % 7 :], f"word{number}"])
+
+
+def table(path: Path, columns: dict[str, Sequence[Any]]) -> str:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return str(path)
+
+
+def guessed(path: str, **known: str) -> tuple[list[str], list[str], str | None]:
+    found = guess_columns(path, **known)
+    assert found is not None
+    pair = found.text_pair
+    return [one.name for one in found.text], [one.name for one in found.label], pair and pair.name
+
+
+ROWS = range(60)
+REVIEWS: dict[str, Sequence[Any]] = {
+    "id": [*ROWS],
+    "created_at": [f"2026-01-{n % 5 + 1:02d}" for n in ROWS],
+    "link": [f"https://example.com/{n}" for n in ROWS],
+    "title": [f"good {n}" for n in ROWS],
+    "reviewText": [text(n) for n in ROWS],
+    "price": [f"{n}.99" for n in ROWS],
+    "stars": [n % 5 + 1 for n in ROWS],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, (["reviewText"], ["stars"], None)),
+        ({"language": ["en", "de"] * 30}, (["reviewText"], ["stars"], None)),  # `stars` has the name of a label
+        ({"category": list("abc") * 20}, (["reviewText"], ["stars", "category"], None)),  # so has `category`
+        ({"category": list("abc") * 20, "Label": list("xyz") * 20}, (["reviewText"], ["Label"], None)),
+        ({"stars": None, "score": [n / 7 for n in ROWS]}, (["reviewText"], ["score"], None)),  # numbers, by its name
+        ({"stars": None}, (["reviewText"], [], None)),
+        ({"notes": [text(n + 1) for n in ROWS]}, (["reviewText"], ["stars"], None)),  # `review` is the name of a text
+        ({"answer_one": [text(n) for n in ROWS], "reviewText": None, "zwei": [text(n + 1) for n in ROWS]},
+         (["answer_one", "zwei"], ["stars"], None)),
+        ({"reviewText": None, "sentence1": [text(n) for n in ROWS], "sentence2": [text(n + 1) for n in ROWS]},
+         (["sentence1"], ["stars"], "sentence2")),
+        ({"reviewText": None, "title": None}, ([], ["stars"], None)),
+    ],
+)  # fmt: skip
+def test_columns_of_a_table(change: dict[str, Any], expected: tuple[list[str], list[str], str], tmp_path: Path) -> None:
+    columns = {name: values for name, values in (REVIEWS | change).items() if values is not None}
+    found = guessed(table(tmp_path / "a.csv", columns))
+    assert (sorted(found[0]), sorted(found[1]), found[2]) == (sorted(expected[0]), sorted(expected[1]), expected[2])
+
+
+def test_what_is_known_is_not_guessed(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", REVIEWS)
+    assert guessed(path, text="title") == (["title"], ["stars"], None)
+    assert guessed(path, label="title") == (["reviewText"], ["title"], None)
+    path = table(tmp_path / "b.csv", {"text": ["yes", "no"] * 30, **REVIEWS})
+    assert guessed(path) == (["text"], ["stars"], None)
+
+
+def test_rows_of_json_in_other_languages(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"Nachricht": f"Wo ist mein Paket {n}", "Thema": ["Lieferung", "Konto"][n % 2]} for n in ROWS]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert guessed(str(path)) == (["Nachricht"], ["Thema"], None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["text,label\na b,x\n", "question,context,answers\na b,c d,\n", "tokens,slots\na b,O O\n", "", "text\n", '"a\n'],
+    ids=["default names", "questions", "tags", "empty", "no rows", "broken"],
+)
+def test_nothing_is_guessed(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    assert guess_columns(str(tmp_path / "a.csv")) is None
