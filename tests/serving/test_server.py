@@ -212,18 +212,50 @@ def test_workers_share_metrics_and_are_replaced(paths: dict[str, Path]) -> None:
             connection.request("GET", "/metrics")
             text = connection.getresponse().read().decode()
         assert 'mixling_texts_total{model="m"} 20.0' in text
-        children = f"/proc/{served.process.pid}/task/{served.process.pid}/children"
-        if not os.path.exists(children):
-            pytest.skip("this kernel does not list the children of a process")
-        before = Path(children).read_text().split()
-        workers = [pid for pid in before if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(workers) == 2
-        os.kill(int(workers[0]), signal.SIGKILL)
+        workers = workers_of(served)
+        os.kill(workers[0], signal.SIGKILL)
         end = time.monotonic() + 20
-        while len(set(Path(children).read_text().split()) - set(before)) < 1:
+        while not set(workers_of(served)) - set(workers):
             assert time.monotonic() < end
             time.sleep(0.05)
         assert served.ask()[0] == 200
+
+
+def test_a_worker_that_dies_while_a_file_is_damaged_stops_no_other(paths: dict[str, Path], tmp_path: Path) -> None:
+    content = paths["intents"].read_bytes()
+    (tmp_path / "m.onnx").write_bytes(content)
+    with serving(tmp_path / "m.onnx", "--workers", 2) as served:
+        (tmp_path / "m.onnx").write_bytes(content[:1000])
+        workers = workers_of(served)
+        os.kill(workers[0], signal.SIGKILL)
+        end = time.monotonic() + 30
+        while (found := set(workers_of(served))) <= set(workers):  # one that cannot start comes,
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        while set(workers_of(served)) & (found - set(workers)):  # and goes
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert served.ask()[0] == 200
+        (tmp_path / "m.onnx").write_bytes(content)
+        end = time.monotonic() + 30
+        while len(workers_of(served)) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(30) == 0
+
+
+def workers_of(served: Served) -> list[int]:
+    """Return the processes that answer."""
+    children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children")
+    if not children.exists():
+        pytest.skip("this kernel does not list the children of a process")
+    found = []
+    for pid in children.read_text().split():
+        with contextlib.suppress(OSError):  # it has gone
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ _LOG = logging.getLogger("mixling.serving")
 _BACKLOG = 2048
 _AT_ONCE = 8  # connections that one of several processes accepts before the others get some
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_FAILED = 3  # exit code of a worker that cannot start: another one could not either
-_RESTART_SECONDS = 1.0  # between restarts of a worker
+_FAILED = 3  # exit code of a worker that cannot start
+_RESTART_SECONDS = 1.0  # before another worker is started in place of one that has ended
+_RETRY_SECONDS = 5.0  # the same where it could not start
 _PAUSE = 0.1  # seconds in which new connections wait, so that the last ones are accepted together
 _SLACK = 5.0  # seconds that a process which stops may take beside the waits of the settings
 
@@ -214,7 +215,7 @@ class _Workers:
 
     def __init__(self, settings: ServerSettings, listener: socket.socket, *, count: int, verbose: bool) -> None:
         self._settings, self._listener, self._count, self._verbose = settings, listener, count, verbose
-        self._stopping = self._killing = self._failed = False
+        self._serving = self._stopping = self._killing = self._failed = False
         self._started = SPAWN.Semaphore(0)
 
     def run(self) -> None:
@@ -233,6 +234,7 @@ class _Workers:
                     break
         if not self._stopping and all(worker.exitcode != _FAILED for worker in workers):
             _announce(self._listener, service)
+            self._serving = True
         self._keep(workers)
         self._listener.close()  # or the system would accept connections for nobody
         for worker in workers:
@@ -247,19 +249,26 @@ class _Workers:
             raise UserError("a worker could not start; its error is above")
 
     def _keep(self, workers: list[BaseProcess]) -> None:
-        """Replace workers that end, until a signal or until one cannot start."""
+        """Replace workers that end, until a signal, or until one cannot start though none has served so far.
+
+        A worker may end while a model's file is damaged; the others serve the old model, and it is started again.
+        """
+        due: dict[int, float] = {}  # when the successor of a worker is started
         while not self._stopping:
-            wait([worker.sentinel for worker in workers], timeout=0.1)
+            wait([worker.sentinel for worker in workers if worker.exitcode is None], timeout=0.1)
             for index, worker in enumerate(workers):
                 if worker.exitcode is None or self._stopping:
                     continue
-                if worker.exitcode == _FAILED:
+                if worker.exitcode == _FAILED and not self._serving:
                     self._failed = self._stopping = True
-                    continue
-                _LOG.error("worker %s ended with exit code %s; starting another", worker.pid, worker.exitcode)
-                mark_process_dead(worker.pid)
-                wait([], timeout=_RESTART_SECONDS)
-                if not self._stopping:
+                elif index not in due:
+                    seconds = _RETRY_SECONDS if worker.exitcode == _FAILED else _RESTART_SECONDS
+                    ended = f"worker {worker.pid} ended with exit code {worker.exitcode}"
+                    _LOG.error("%s; starting another in %g s", ended, seconds)
+                    mark_process_dead(worker.pid)
+                    due[index] = time.monotonic() + seconds
+                elif time.monotonic() >= due[index]:
+                    del due[index]
                     workers[index] = self._start()
 
     def _start(self) -> BaseProcess:
