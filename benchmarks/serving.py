@@ -8,6 +8,12 @@
 The servers take turns; each runs on one core and the load on another. Written to benchmarks/results/serving.json, of
 which a run replaces the parts that it measures, with the machine's load before each: times of answers mean little on a
 busy machine, CPU per request a little more.
+
+The part "beside" compares with a server of another commit, and with a bare ASGI route on uvicorn without any limits.
+All run at once and take turns of a few seconds in an order that is drawn anew; ratios are medians over the rounds:
+
+    git worktree add /tmp/before COMMIT; (cd /tmp/before; python setup.py -q build_ext --inplace)
+    python benchmarks/serving.py runs/snips --data ../shared/data/snips --parts beside --before /tmp/before
 """
 
 from __future__ import annotations
@@ -63,6 +69,16 @@ if kind == "fastapi":
     @app.post("/v1/models/m/predict")
     async def predict(request: Request) -> Answer:
         return Answer(predictions=[Prediction(**p.to_dict()) for p in predictor.predict(request.texts)])
+elif kind == "uvicorn":
+    import json
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        found = predictor.predict(json.loads((await receive())["body"])["texts"])
+        body = json.dumps({"predictions": [p.to_dict() for p in found]}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 else:
     import json
     from starlette.applications import Starlette
@@ -77,22 +93,26 @@ print("serving on http://127.0.0.1:" + port, file=sys.stderr, flush=True)
 uvicorn.run(app, port=int(port), log_level="error", access_log=False)
 """
 PORT = 8765
-PARTS = ("starts", "comparison", "overload", "reloads", "stops")
+PARTS = ("starts", "comparison", "overload", "reloads", "stops", "beside")
 NAMES = ("mixling_reloads", "mixling_reload_failures")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
-def server(model: Path, kind: str, engine: str, *options: str, core: int) -> Iterator[subprocess.Popen[str]]:
-    """A server on one core, from its first answer on."""
-    command = [sys.executable, "-m", "mixling", "serve", f"m={model}", "--port", str(PORT), *options]
+def server(
+    model: Path, kind: str, engine: str, *options: str, core: int, port: int = PORT, source: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A server on one core, from its first answer on; `source` is the tree that it is imported from."""
+    command = [sys.executable, "-m", "mixling", "serve", f"m={model}", "--port", str(port), *options]
     if kind != "mixling":
-        command = [sys.executable, "-c", RIVAL, kind, str(model), str(PORT)]
+        command = [sys.executable, "-c", RIVAL, kind, str(model), str(port)]
     environment = {**os.environ, "MIXLING_ENGINE": engine, "OMP_NUM_THREADS": "1"}
+    if source is not None:
+        environment["PYTHONPATH"] = str(source / "src")
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, text=True)
     os.sched_setaffinity(process.pid, {core})
     try:
-        while asyncio.run(status_of('{"texts": ["a"]}')) != 200:
+        while asyncio.run(status_of('{"texts": ["a"]}', port)) != 200:
             assert process.poll() is None, "the server ended"
             time.sleep(0.005)
         yield process
@@ -111,10 +131,10 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: 
     return int(answer[9:12]), answer, await reader.readexactly(int(found[1]) if found else 0)
 
 
-async def status_of(body: str) -> int:
+async def status_of(body: str, port: int = PORT) -> int:
     """Status of a request on a connection of its own; 0 if there is none."""
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         status, _, _ = await ask(reader, writer, body)
         writer.close()
     except OSError:
@@ -131,12 +151,14 @@ def rss_mb(process: subprocess.Popen[str]) -> float:
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
 
 
-def load(process: subprocess.Popen[str], bodies: Path, script: Path, *, seconds: int, core: int) -> dict[str, float]:
+def load(
+    process: subprocess.Popen[str], bodies: Path, script: Path, *, seconds: int, core: int, port: int = PORT
+) -> dict[str, float]:
     """Figures of 64 connections of wrk."""
     before = cpu_seconds(process)
     command = [
         "wrk", "-t1", "-c64", f"-d{seconds}s", "--latency", "-s", str(script),
-        f"http://127.0.0.1:{PORT}/v1/models/m/predict",
+        f"http://127.0.0.1:{port}/v1/models/m/predict",
     ]  # fmt: skip
     done = subprocess.run(
         ["taskset", "-c", str(core), *command],
@@ -175,6 +197,45 @@ def compare(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str
     return {
         name: {key: round(statistics.median(run[key] for run in runs), 2) for key in runs[0]}
         for name, runs in found.items()
+    }
+
+
+def beside(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str, Any]:
+    """Median figures of this server, that of another commit and a bare route, and their ratios round by round."""
+    candidates = {"before": ("mixling", options.before), "now": ("mixling", None), "uvicorn": ("uvicorn", None)}
+    chance = random.Random(0)
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in candidates}
+    with contextlib.ExitStack() as stack:
+        running = {}
+        for port, (name, (kind, source)) in enumerate(candidates.items(), PORT):
+            place = {"core": options.cores[0], "port": port, "source": source}
+            running[name] = stack.enter_context(server(options.model, kind, "native", **place)), port
+        for turn in range(options.rounds + 1):
+            for name in chance.sample(list(candidates), len(candidates)):
+                process, port = running[name]
+                seconds, core = options.seconds if turn else 2, options.cores[1]
+                figures = load(process, bodies, script, seconds=seconds, core=core, port=port)
+                if turn:  # the first fills the caches
+                    found[name].append(figures)
+            print(turn, {name: runs[-1:] for name, runs in found.items()}, file=sys.stderr)
+
+    def ratios(above: str, below: str) -> dict[str, float]:
+        pairs = list(zip(found[above], found[below], strict=True))
+        keys = ("requests_per_s", "cpu_us_per_request", "p99_ms")
+        return {key: round(statistics.median(one[key] / other[key] for one, other in pairs), 3) for key in keys}
+
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=options.before, capture_output=True, text=True).stdout
+    medians = {
+        name: {key: round(statistics.median(run[key] for run in runs), 2) for key in runs[0]}
+        for name, runs in found.items()
+    }
+    return {
+        "before": commit.strip(),
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "64 connections": medians,
+        "now/before": ratios("now", "before"),
+        "now/uvicorn": ratios("now", "uvicorn"),
     }
 
 
@@ -320,12 +381,15 @@ def main() -> None:
     parser.add_argument("--overload-seconds", type=int, default=60)
     parser.add_argument("--reloads", type=int, default=1200)
     parser.add_argument("--stops", type=int, default=50)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument("--before", type=Path, help="tree of another commit, for the part beside")
     parser.add_argument("--cores", type=int, nargs=2, default=(0, 1), help="of the server and of the load")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "serving.json")
     options = parser.parse_args()
-    if "comparison" in options.parts and shutil.which("wrk") is None:
+    if {"comparison", "beside"} & set(options.parts) and shutil.which("wrk") is None:
         sys.exit("wrk is not installed")
+    if "beside" in options.parts and options.before is None:
+        parser.error("the part beside needs --before")
     rivals = ("fastapi",) if "comparison" in options.parts else ()
     made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", *rivals))
     with gzip.open(options.data / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -355,6 +419,8 @@ def run_part(part: str, options: argparse.Namespace, folder: Path, bodies: list[
         return {"start_to_first_answer_s": round(statistics.median(starts), 3)}
     if part == "comparison":
         return {"64 connections": compare(options, folder / "bodies", folder / "wrk.lua")}
+    if part == "beside":
+        return beside(options, folder / "bodies", folder / "wrk.lua")
     if part == "overload":
         found = {}
         for engine in ("native", "onnx"):

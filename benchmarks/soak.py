@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -88,7 +89,10 @@ class Soak:
             self.first = self.workers()[0]
             clients = [asyncio.create_task(self.client(number)) for number in range(self.options.connections)]
             helpers = [asyncio.create_task(work()) for work in (self.replace, self.kill, self.probe)]
-            while time.monotonic() < end and self.process.poll() is None:
+            while time.monotonic() < end:
+                if self.process.poll() is not None or self.first not in self.workers():
+                    self.fault("ended", f"exit code {self.process.poll()}")
+                    break
                 self.samples.append({"minute": round((time.monotonic() - begin) / 60, 2), **self.look()})
                 await asyncio.sleep(min(15.0, 360 * self.options.hours))
             for helper in helpers:
@@ -96,7 +100,7 @@ class Soak:
                 await asyncio.gather(helper, return_exceptions=True)
                 if not helper.cancelled() and helper.exception() is not None:
                     self.fault("helper", repr(helper.exception()))
-            self.samples.append({"minute": round((time.monotonic() - begin) / 60, 2), **self.look()})
+            self.minutes = (time.monotonic() - begin) / 60
             self.ending = True
             self.process.send_signal(signal.SIGTERM)
             await asyncio.gather(*clients)
@@ -223,8 +227,12 @@ class Soak:
         pid = self.process.pid
         if self.options.workers == 1:
             return [pid]
-        children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        found = []
+        with contextlib.suppress(OSError):  # a process has gone
+            for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
+        return found
 
     def look(self) -> dict[str, float]:
         """Return what the first worker, and the parent, take now."""
@@ -251,6 +259,7 @@ class Soak:
             if not self.counts[needed]:
                 self.fault("nothing", needed)
         return {
+            "minutes": round(self.minutes, 1),
             "counts": dict(self.counts),
             "answers_by_version": dict(self.versions),
             "longest_healthz_s": round(self.longest, 3),
@@ -294,7 +303,7 @@ def main() -> int:
     options.out.write_text(json.dumps(report, indent=1) + "\n")
     print(
         f"{'unsound: ' + soak.faults[0] if soak.faults else 'sound'}: {counts['requests']:,} requests in "
-        f"{soak.samples[-1]['minute']:.1f} minutes, {counts['wrong']} wrong, {counts['lost']} lost, "
+        f"{soak.minutes:.1f} minutes, {counts['wrong']} wrong, {counts['lost']} lost, "
         f"{counts['reset by a kill']} reset by {counts['killed']} kills, {counts['replaced']} files replaced, "
         f"memory {counts['memory_mb at first']} -> {counts['memory_mb at last']} MB, "
         f"longest /healthz {found['longest_healthz_s']} s"
