@@ -11,7 +11,7 @@ import pytest
 from mixling.answers import LabelSet
 from mixling.comparison import Comparison
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, chosen_systems
-from mixling.comparison.conclusion import conclude
+from mixling.comparison.conclusion import conclusion_of
 from mixling.comparison.evaluation import evaluate_systems
 from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.report import as_text
@@ -66,7 +66,7 @@ def labels(right: int, number: int = 600) -> list[Target]:
 
 def test_the_sentence_names_the_best_of_the_others_and_the_paired_interval() -> None:
     found = comparison(LABELS, labels(600), mixling=labels(540), tfidf=labels(510), majority=labels(330))
-    said = conclude(found)
+    said = conclusion_of(found)
     assert (said.rival, said.ahead) == ("tfidf", pytest.approx(0.05))
     assert said.interval is not None
     # 30 of 600 rows differ, all in favor of ours: the paired interval is that of this rate.
@@ -78,7 +78,7 @@ def test_the_sentence_names_the_best_of_the_others_and_the_paired_interval() -> 
         f"mixling is better than tfidf, the best of the others, by 5.0 points of accuracy [{low:.1f}, {high:.1f}], on "
         "600 held-out rows."
     )
-    turned = conclude(comparison(LABELS, labels(600), mixling=labels(510), tfidf=labels(540)))
+    turned = conclusion_of(comparison(LABELS, labels(600), mixling=labels(510), tfidf=labels(540)))
     assert turned.sentence.startswith("mixling is worse than tfidf by 5.0 points of accuracy [")
     assert (turned.ahead, turned.interval and turned.interval.low < turned.interval.high < 0) == (
         pytest.approx(-0.05),
@@ -89,20 +89,20 @@ def test_the_sentence_names_the_best_of_the_others_and_the_paired_interval() -> 
 def test_a_difference_that_may_be_chance_is_none() -> None:
     rng = np.random.default_rng(0)
     one, other = (["ab"[int(hit)] for hit in rng.random(600) < 0.2] for _ in range(2))
-    said = conclude(comparison(LABELS, labels(600), mixling=one, tfidf=other))
+    said = conclusion_of(comparison(LABELS, labels(600), mixling=one, tfidf=other))
     assert said.sentence.startswith(
         "Between mixling and tfidf there is no difference that 600 held-out rows could show: "
     )
-    equal = conclude(comparison(LABELS, labels(600), mixling=one, tfidf=one))
+    equal = conclusion_of(comparison(LABELS, labels(600), mixling=one, tfidf=one))
     assert equal.sentence.endswith("could show: +0.0 points of accuracy [+0.0, +0.0].")
-    alone = conclude(comparison(LABELS, labels(600), mixling=one))
+    alone = conclusion_of(comparison(LABELS, labels(600), mixling=one))
     assert (alone.rival, alone.sentence) == (None, "mixling is alone: no other system answered.")
 
 
 def test_a_lower_error_is_better() -> None:
     truth = [0.0] * 200
     found = comparison(NUMBERS, truth, mixling=[0.1] * 200, near=[0.3] * 200, far=[0.9] * 200)
-    assert conclude(found).sentence == (
+    assert conclusion_of(found).sentence == (
         "mixling is better than near, the best of the others, by 0.2 of mae [0.2, 0.2], on 200 held-out rows."
     )
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixling.cli.output import put
-from mixling.comparison.benchmark import TrainedSystem
-from mixling.comparison.failures import Failure
 from mixling.errors import printable
 
 if TYPE_CHECKING:
+    from mixling.comparison.benchmark import TrainedSystem
+    from mixling.comparison.failures import Failure
     from mixling.data.dataset import Dataset
     from mixling.data.examples import Example, Target
     from mixling.metrics.base import Metrics
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN, _WIDTH = 3, 74  # mistakes and suspicious labels; characters of a text
 _MOST_FOLDED = 10_000  # rows in which suspicious labels are searched
-_STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
+STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
 _FEW_ROWS, _FEW_OF_LABEL = 300, 10
 _UNKNOWN = 0.15  # share of words that no training text has
 _CONFUSED = 5  # mistakes between the same two labels
@@ -68,6 +68,7 @@ def report_test(
         reference: a fitted baseline, or why there is none.
     """
     from mixling.artifacts.files import METRICS_FILE, TEST_FILE, read_metrics
+    from mixling.comparison.failures import Failure
     from mixling.data.row_writer import json_rows
     from mixling.runs.evaluation import evaluate
     from mixling.runtime.predictor import Predictor
@@ -88,10 +89,10 @@ def report_test(
         given = [task.answer(answer, text) for answer, text in zip(answers, test.texts, strict=True)]
         size = (run.folder / ONNX_FILE).stat().st_size
         results = [SystemAnswers("mixling", given, f"{size / 1e6:.2f} MB")]
-        if isinstance(reference, TrainedSystem):
+        if reference is not None and not isinstance(reference, Failure):
             given_by = reference.answerers[0].predict(list(test.texts))
             results.append(SystemAnswers(reference.name, given_by, f"{reference.file_bytes / 1e6:.2f} MB"))
-        results.append(majority(task, train.targets, list(test.texts)))
+        results.append(majority_answers(task, train.targets, list(test.texts)))
         scores, found["systems"] = score_lines(predictor, list(test.targets), results)
         heading = (
             f"{task.headline.replace('_', ' ')} on {len(test):,} test rows, which nothing was trained or chosen on"
@@ -134,7 +135,7 @@ def score_lines(
     return lines, values
 
 
-def majority(task: Task, train: Sequence[Target], texts: Sequence[Text]) -> SystemAnswers:
+def majority_answers(task: Task, train: Sequence[Target], texts: Sequence[Text]) -> SystemAnswers:
     """Return the most frequent target, or the median, as the answer to all test rows."""
     constant = task.constant(train)
     answers = [constant(text) for text in texts]
@@ -184,7 +185,7 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
         features = TfidfFeatures("word").fit_transform([row.text for row in rows])
     except DataError:  # no text has a word
         return
-    model = LogisticRegression(C=_STRENGTH, tol=1e-3, max_iter=500)
+    model = LogisticRegression(C=STRENGTH, tol=1e-3, max_iter=500)
     probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
     found = np.flatnonzero(likely_errors(given, probabilities))
     if not len(found):
@@ -251,6 +252,8 @@ def _written(value: Any) -> str:
 
 def baseline_line(reference: TrainedSystem | Failure, task: type[Task]) -> str:
     """Return a line on the baseline with its metric on validation, by which its options were chosen."""
+    from mixling.comparison.failures import Failure
+
     if isinstance(reference, Failure):
         return f"{reference.name} failed: {reference.reason}"
     (value,), (seconds,), metric = reference.validation, reference.seconds, task.metric.replace("_", " ")

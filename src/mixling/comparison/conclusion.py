@@ -25,7 +25,7 @@ class Conclusion:
     sentence: str
 
 
-def conclude(found: Comparison) -> Conclusion:
+def conclusion_of(found: Comparison) -> Conclusion:
     """Return the conclusion of a comparison.
 
     The best of the others is the one with the best mean on these rows. To choose it there favors it, so that the

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mixling.comparison.conclusion import conclude
+from mixling.comparison.conclusion import conclusion_of
 from mixling.comparison.evaluation import SystemResult
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
@@ -46,7 +46,7 @@ def as_text(found: Comparison, width: int = 100) -> str:
     rows += "" if found.split == "test" else " (--test FILE names others)"
     notes = [f"{rows}; in brackets 95% intervals, paired for differences.", *found.remarks]
     lines += ["\n".join(textwrap.wrap(note, width, subsequent_indent="  ")) for note in notes]
-    return "\n".join([*lines, "", *textwrap.wrap(conclude(found).sentence, width)])
+    return "\n".join([*lines, "", *textwrap.wrap(conclusion_of(found).sentence, width)])
 
 
 def _table(found: Comparison, width: int) -> str:
@@ -99,7 +99,7 @@ def as_markdown(found: Comparison, command: str) -> str:
     lines = [line for table in tables for line in (*_markdown(table), "")]
     legend = [f"- *{name}*: {about}" for name, about in _legend(found)]
     notes = [f"- {note}" for note in _notes(found)]
-    heading = ["# Comparison", "", f"    {command}", "", conclude(found).sentence, ""]
+    heading = ["# Comparison", "", f"    {command}", "", conclusion_of(found).sentence, ""]
     return "\n".join([*heading, *lines, *legend, "", *notes]) + "\n"
 
 
@@ -128,7 +128,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         "provenance": origin,
-        "conclusion": asdict(conclude(found)),
+        "conclusion": asdict(conclusion_of(found)),
         "metric": found.task.headline,
         "reference": found.reference,
         "split": found.split,

@@ -13,7 +13,7 @@ _TOLERANCE, _ITERATIONS = 1e-4, 1000
 _Floats = npt.NDArray[np.float64]
 
 
-def fit_logistic(
+def fit_sparse_logistic(
     features: Any, classes: npt.NDArray[np.integer], number: int, weights: npt.NDArray[np.floating], strength: float
 ) -> tuple[_Floats, _Floats]:
     """Return the weights (K, F) and biases (K,) with the smallest log-loss, converged or not: validation decides.

@@ -233,7 +233,7 @@ class Classification(Task):
         if few and ratio_power == 0:
             present, classes = np.unique(targets, return_inverse=True)
             if len(present) > 1:
-                fitted = logistic.fit_logistic(features, classes, len(present), fractions, strength)
+                fitted = logistic.fit_sparse_logistic(features, classes, len(present), fractions, strength)
                 return fitted if len(present) == len(self.labels) else self._with_absent(present, *fitted)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         threads = torch.get_num_threads()

@@ -5,19 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixling.cli.output import announce, format_seconds, put
+from mixling.cli.output import announce, put
+from mixling.cli.results import STRENGTH, SystemAnswers, has_color, majority_answers, score_lines, suspicious_lines
 from mixling.errors import command_line, printable
 
 if TYPE_CHECKING:
-    from mixling.data.examples import Example, Target
+    from mixling.data.examples import Example
     from mixling.runtime.predictor import Predictor
 
 TEXTS = (
@@ -28,8 +27,6 @@ TEXTS = (
     "hello, are you there?",
 )
 _ACCURACY = 0.9  # of what is answered on validation; else the model abstains
-_STRENGTH = 10.0  # of the logistic regressions, the inverse of the regularization
-_SHOWN = 3  # suspicious labels
 
 
 def demo_command(
@@ -62,10 +59,10 @@ def demo_command(
     predictor = Predictor(file)
     rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
     put("\n".join(["", *_accuracies(predictor, rows, test, seed if trains else None), ""]) + "\n")
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    color = has_color()
     put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
     if trains:
-        put("\n".join([*_suspicious(out / "messages.csv", rows), ""]) + "\n")
+        put("\n".join([*suspicious_lines(rows), ""]) + "\n")
     content = file.read_bytes()
     write_page(content, page, name="demo")
     took = time_for_a_text(predictor)
@@ -157,29 +154,21 @@ def _accuracies(
     predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int | None
 ) -> Iterator[str]:
     """Yield lines with the accuracies on the test rows, of TF-IDF too if there is a seed to train it with."""
-    from mixling.metrics.intervals import wilson
-
     topics, texts = [row.target for row in rows], [row.text for row in test]
     found = list(predictor.predict_stream(texts))
-    common = Counter(topics).most_common(1)[0][0]
-    systems: dict[str, tuple[Sequence[Target], str]] = {"mixling": ([one.label for one in found], "this model")}
-    trained = ""
+    systems = [SystemAnswers("mixling", [one.label for one in found], "this model")]
     if seed is not None:
         from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
         from mixling.tasks.classification import Classification
 
-        begin, encode = time.monotonic(), TfidfFeatures("word+char")
+        encode = TfidfFeatures("word+char")
         features = encode.fit_transform([row.text for row in rows])
-        linear = LinearBaseline(Classification, encode, features, topics, {"C": _STRENGTH}, seed)
-        trained = f" (TF-IDF was trained in {format_seconds(time.monotonic() - begin)})"
+        linear = LinearBaseline(Classification, encode, features, topics, {"C": STRENGTH}, seed)
         about = f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"
-        systems["TF-IDF"] = linear.predict(texts), about
-    systems["majority"] = [common] * len(test), f"always {common!r}"
-    yield f"accuracy on {len(test)} test messages, with its 95% interval{trained}"
-    for name, (answers, about) in systems.items():
-        right = sum(answer == row.target for answer, row in zip(answers, test, strict=True)) / len(test)
-        interval = wilson(right, len(test))
-        yield f"  {name:<8}  {right:.3f} [{interval.low:.3f}, {interval.high:.3f}]  {about}"
+        systems.append(SystemAnswers("tf-idf", linear.predict(texts), about))
+    systems.append(majority_answers(predictor.task, topics, texts))
+    yield f"accuracy on {len(test)} test messages, with its 95% interval"
+    yield from score_lines(predictor, [row.target for row in test], systems)[0]
     answered = [one.label == row.target for one, row in zip(found, test, strict=True) if not one.abstained]
     if answered:
         yield f"it is sure of {len(answered) / len(test):.0%}, of these {sum(answered) / len(answered):.0%} are right"
@@ -196,28 +185,6 @@ def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
         sure = "not sure; perhaps " if answer.abstained else ""
         yield f"  {sure}{answer.label} ({explanation.probability:.0%})" + ("" if color else f": {words}")
         yield f"    {explanation_lines(explanation, color=color)[1]}"
-
-
-def _suspicious(path: Path, rows: Sequence[Example]) -> Iterator[str]:
-    """Yield the labels that a linear model, trained on the other rows, finds the least probable."""
-    import numpy as np
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
-
-    from mixling.audit.label_errors import likely_errors, self_confidence
-    from mixling.comparison.baselines import TfidfFeatures
-
-    names, given = np.unique([str(row.target) for row in rows], return_inverse=True)
-    features = TfidfFeatures("word").fit_transform([row.text for row in rows])
-    model = LogisticRegression(C=_STRENGTH, tol=1e-3, max_iter=500)
-    probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
-    found = np.flatnonzero(likely_errors(given, probabilities))
-    yield f"labels that look wrong in {path} (`mixling audit` finds more, with the network)"
-    for index in found[np.argsort(self_confidence(given, probabilities)[found])][:_SHOWN].tolist():
-        row = rows[index]
-        better = names[probabilities[index].argmax()]
-        text = printable(str(row.text).replace("\n", " "))
-        yield f"  line {row.line}: {row.target}, rather {better}: {text if len(text) < 80 else text[:77] + '...'}"
 
 
 def _has_display() -> bool:
