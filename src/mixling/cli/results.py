@@ -93,7 +93,7 @@ def report_test(
             given_by = reference.answerers[0].predict(list(test.texts))
             results.append(SystemAnswers(reference.name, given_by, f"{reference.file_bytes / 1e6:.2f} MB"))
         results.append(majority_answers(task, train.targets, list(test.texts)))
-        scores, found["systems"] = score_lines(predictor, list(test.targets), results)
+        scores, found["systems"] = score_lines(predictor, list(test.targets), results, bold=has_color())
         heading = (
             f"{task.headline.replace('_', ' ')} on {len(test):,} test rows, which nothing was trained or chosen on"
         )
