@@ -107,3 +107,27 @@ def test_rows_of_json_in_other_languages(tmp_path: Path) -> None:
 def test_nothing_is_guessed(content: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(content)
     assert guess_columns(str(tmp_path / "a.csv")) is None
+
+
+def test_a_first_line_without_names_is_seen(tmp_path: Path) -> None:
+    rows = [f"{text(n)},{['good', 'bad'][n % 2]}" for n in ROWS]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    found = guess_columns(str(tmp_path / "a.csv"))
+    assert found is not None
+    assert not found.has_header
+    (tmp_path / "a.csv").write_text("\n".join(["message,mood", *rows]))
+    found = guess_columns(str(tmp_path / "a.csv"))
+    assert found is not None
+    assert found.has_header
+
+
+def test_lists_are_labels(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(json.dumps({"body": text(n), "labels": ["a", "b", "c"][: n % 4]}) for n in ROWS))
+    assert guessed(str(path)) == (["body"], ["labels"], None)
+
+
+def test_a_column_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", REVIEWS)
+    assert guess_columns(path, text="revew") is None
+    assert guess_columns(path, text="title", label="star") is None

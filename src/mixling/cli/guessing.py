@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from mixling.errors import ConfigError, command_line, printable, shown
+from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
     from mixling.cli.commands.train import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 
+_TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
 _SHOWN = 4  # columns that a message names
 _FRACTION, _FRACTION_OF_FEW = 0.1, 0.2  # of the rows, or of fewer than `ROWS`, that are held out to test on
@@ -32,9 +33,10 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
 
     Raises:
         ConfigError: they do not say it, and nobody can be asked; the message has commands to choose from.
+        DataError: no column looks like one of the two, or the first line has no names.
     """
     named = {key for key, value in options.columns().items() if value is not None}
-    if not options.files or named - {"text", "label"} or options.task not in (None, "classification", "regression"):
+    if not options.files or named - {"text", "label"} or options.task not in _TASKS:
         return options, []
     from mixling.data.guess import MOST_LABELS, guess_columns
 
@@ -42,8 +44,18 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     if file.startswith("hf:") or not Path(file).is_file():
         return options, []
     guess = guess_columns(file, text=options.text, label=options.label)
-    if guess is None or not guess.text or not guess.label:
+    if guess is None:
         return options, []
+    if not guess.has_header:
+        first = ", ".join(map(shown, guess.columns[:2]))
+        raise DataError(f"its first line must name the columns, such as text,label; it has {first}", path=file, line=1)
+    if not guess.text or not guess.label:
+        key = "text" if not guess.text else "label"
+        looks = "words that differ from row to row" if key == "text" else "values that repeat"
+        columns = ", ".join(map(shown, guess.columns))
+        command_for = f"{command_line('mixling', command, file)} --text COLUMN --label COLUMN"
+        got = f"no column looks like the {key}, with {looks}; the columns are {columns}"
+        raise DataError(f"{got}; name both: {command_for}", path=file)
     text = _chosen("text", guess.text, guess, command, file)
     label = _chosen("label", guess.label, guess, command, file, text=text.name)
     if label.values > MOST_LABELS:
@@ -54,6 +66,8 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     pair = guess.text_pair
     of_label = f"{label.name} ({guess.why_label}, {label.values} in {guess.rows:,} rows)"
     line = f"text: column {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
+    if guess.others:
+        of_label += f"; not: {', '.join(guess.others)}"
     options = replace(options, text=text.name, label=label.name, text_pair=None if pair is None else pair.name)
     return options, [f"{line}; label: column {of_label}"]
 
@@ -63,7 +77,7 @@ def _chosen(
 ) -> TableColumn:
     if len(columns) == 1:
         return columns[0]
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if sys.stdin.isatty() and sys.stdout.isatty():
         import click
 
         names = {column.name: column for column in columns}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ _MOST_FOLDED = 10_000  # rows in which suspicious labels are searched
 STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
 _FEW_ROWS, _FEW_OF_LABEL = 300, 10
 _UNKNOWN = 0.15  # share of words that no training text has
+_CARD_BEFORE = "## Results\n"  # the section of the card that the test's stands before
 _CONFUSED = 5  # mistakes between the same two labels
 
 
@@ -67,13 +68,13 @@ def report_test(
     Args:
         reference: a fitted baseline, or why there is none.
     """
-    from mixling.artifacts.files import METRICS_FILE, TEST_FILE, read_metrics
+    from mixling.artifacts.files import CARD_FILE, METRICS_FILE, TEST_FILE, read_metrics
     from mixling.comparison.failures import Failure
     from mixling.data.row_writer import json_rows
     from mixling.runs.evaluation import evaluate
     from mixling.runtime.predictor import Predictor
     from mixling.runtime.quick import ONNX_FILE
-    from mixling.storage import atomic_file, write_sealed
+    from mixling.storage import atomic_file, write_atomic, write_sealed
 
     predictor = Predictor(run.folder)
     task = predictor.task
@@ -106,6 +107,26 @@ def report_test(
             lines += ["", "what may help", *(f"  {line}" for line in advice)]
     put("\n".join(lines) + "\n", styled=has_color())
     write_sealed(run.folder / METRICS_FILE, {**read_metrics(run.folder), "test": found})
+    card = (run.folder / CARD_FILE).read_text("utf-8")
+    write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task) + _CARD_BEFORE, 1))
+
+
+def describe(task: Task) -> str:
+    """Return the name of a task's headline metric for a reader."""
+    return task.headline.replace("_", " ")
+
+
+def _card_section(found: Mapping[str, Any], task: Task) -> str:
+    """Return the section of a model card with the figures of a test."""
+    rows = [f"| mixling | {found[task.headline]:.4f} | |"] if task.headline in found else []
+    if "systems" in found:
+        rows = []
+        for name, values in found["systems"].items():
+            low, high = values.get("interval", (None, None))
+            interval = "" if low is None else f"{low:.4f} to {high:.4f}"
+            rows.append(f"| {name} | {values[task.headline]:.4f} | {interval} |")
+    table = "\n".join([f"| system | {describe(task)} | 95% interval |", "| :-- | --: | :-- |", *rows])
+    return f"## Test\n\nOn {found['rows']:,} rows that nothing was trained or chosen on:\n\n{table}\n\n"
 
 
 def score_lines(

@@ -29,6 +29,7 @@ _LABEL_NAMES = (
 )  # fmt: skip
 _EXPLICIT = ("label", "labels", "class", "target")  # names that leave no doubt
 _PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"))
+_LONGEST_NAME = 40  # characters
 _REPEATED = 3  # times that each label occurs on average, at least
 _LIKE = 0.5  # a column of texts this long beside the longest may be meant, too
 _DATE_OR_LINK = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\S+://).*", re.DOTALL)
@@ -73,6 +74,9 @@ class Guess:
         text, label: the columns; several: the rows do not say which. Empty: none may be.
         text_pair: the column of the second text of a pair.
         why_text, why_label: why it is this column.
+        others: further columns that may be the label.
+        columns: the names of all columns.
+        has_header: whether the first line has names; False: it looks like a row.
     """
 
     rows: int
@@ -81,6 +85,9 @@ class Guess:
     label: tuple[TableColumn, ...]
     why_text: str
     why_label: str
+    others: tuple[str, ...]
+    columns: tuple[str, ...]
+    has_header: bool
 
 
 def guess_columns(source: str, *, text: str | None = None, label: str | None = None) -> Guess | None:
@@ -91,8 +98,9 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
     """
     rows = first_rows(source)
     names = {name for row in rows for name in row.values}
+    unknown = {text, label} - {None} - names  # reported when the file is read
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
-    if not names or (text and label) or not _OF_TASKS.isdisjoint(names):
+    if not names or (text and label) or unknown or not _OF_TASKS.isdisjoint(names):
         return None
     columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
     texts = _named(columns, text) or _texts([column for column in columns if column.name != label])
@@ -100,6 +108,7 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
     texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
     taken = {column.name for column in (*texts, *pair)}
     labels = _named(columns, label) or [one for one in columns if one.is_label and one.name not in taken]
+    free = labels
     labels, why_label = _choose(labels, _LABEL_NAMES)
     return Guess(
         rows=len(rows),
@@ -108,7 +117,15 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
         label=tuple(labels),
         why_text=why_text or "the longest texts",
         why_label=why_label or "its values repeat",
+        others=tuple(column.name for column in free if column not in labels),
+        columns=tuple(rows[0].values),
+        has_header=not any(_is_value(column.name, rows) for column in (*texts[:1], *labels[:1])),
     )
+
+
+def _is_value(name: str, rows: Sequence[Row]) -> bool:
+    """Whether the name of a column looks like one of its values: a whole sentence, or a label that rows have."""
+    return len(name) > _LONGEST_NAME or any(row.values.get(name) == name for row in rows)
 
 
 def first_rows(source: str) -> list[Row]:
@@ -124,10 +141,14 @@ def _named(columns: Sequence[TableColumn], name: str | None) -> list[TableColumn
 
 
 def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
-    """Describe a column; None: it has no name or values, or values with a structure, or dates or links."""
+    """Describe a column; None: it has no name or values, or objects, or dates or links; of lists, their items count."""
     values = [value for row in rows if not is_blank(value := row.values.get(name))]
-    if not name or not values or any(isinstance(value, list | dict | bytes) for value in values):
+    lists = [value for value in values if isinstance(value, list)]
+    if not name or not values or any(isinstance(value, dict | bytes) for value in values):
         return None
+    if lists:
+        items = {str(item) for value in lists for item in value}
+        return TableColumn(name, values=len(items), filled=len(values), length=0, words=0)
     written = [str(value) for value in values]
     if all(map(_DATE_OR_LINK.fullmatch, written)):
         return None
