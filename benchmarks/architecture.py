@@ -1,10 +1,11 @@
-"""How the code is built, counted from its text: what a newcomer must read, and what a new task or a new name costs.
+"""How the code is built, counted from its text: its size, what stands where, and how it is written.
 
     python benchmarks/architecture.py                                      # this checkout
-    python benchmarks/architecture.py --commits 5e84c5d HEAD               # any commits, side by side
+    python benchmarks/architecture.py --commits 10892229 HEAD              # any commits, side by side
 
 Everything is counted on the syntax trees of the files, by the same rules for every commit; the rules are the functions
-below. Written to benchmarks/results/architecture.json.
+below. Through how many files a value passes is counted by benchmarks/value_flow.py. Written to
+benchmarks/results/architecture.json.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ from mixling.provenance import provenance
 
 ROOT = Path(__file__).parent.parent
 TASKS = {"classification", "multi_label", "tagging", "question_answering", "regression", "text2text"}
-LABEL_KINDS = {"single", "multi", "iob", "span"}
-OUTPUTS = {"text", "tokens", "units", "spans", "subwords", "vocabulary"}
-SUBJECT = re.compile(r"(^|_)(task|kind|output|name|labels?|infer_task)$")
-# Packages that the core never imports.
-WINGS = (
-    "seq2seq", "comparison", "cost", "inspect", "vision",
-    "audit", "browser", "bulk", "serving", "transformers", "tuning",
-)  # fmt: skip
-# Where the parts of the wings were before they were folders of their own.
-OLD_WINGS = re.compile(
-    r"(seq2seq|encoder_decoder|generation|image|text_to_text|text_metrics|generator|written"
-    r"|pair|pairs|pair_\w+|mixing|recombination|spans|forms|unfolding)\.py"
+KINDS = {"TRAINING", "PRETRAINING", "TEXT_TO_TEXT", "IMAGES"}
+# Where the research side was before it had a folder.
+RESEARCH = (
+    "research",
+    "mixers",
+    "layers",
+    "models",
+    "seq2seq",
+    "vision",
+    "inspect",
+    "cost",
+    "transformers",
+    "teachers",
 )
 OLD_NAMES = re.compile(
     r"tells?|told|says?|said|dev|units?|pieces?|measures?|places?|shares?|faults?|settled?|forms?|frontend"
@@ -62,129 +64,118 @@ def _parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def comparisons(source: Path) -> Counter[str]:
-    """Count comparisons with the name of a task, label kind or output outside `tasks/`, by file."""
-    found: Counter[str] = Counter()
-    values = TASKS | LABEL_KINDS | OUTPUTS
+def comparisons(source: Path, values: set[str]) -> int:
+    """Count the comparisons with a string, or a name, of `values` outside `tasks/`."""
+    found = 0
     for path, tree in trees(source):
-        if path.parts[0] == "tasks":
-            continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Compare) and _is_about_tasks([node.left, *node.comparators], values):
-                found[str(path)] += 1
-            if isinstance(node, ast.Match) and any(
-                _constants(part) & values for case in node.cases for part in ast.walk(case.pattern)
-            ):
-                found[str(path)] += len(node.cases)
+            if path.parts[0] != "tasks" and isinstance(node, ast.Compare):
+                parts = [item for side in (node.left, *node.comparators) for item in ast.walk(side)]
+                texts = {item.value for item in parts if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+                found += bool(values & (texts | {item.id for item in parts if isinstance(item, ast.Name)}))
     return found
 
 
-def _is_about_tasks(parts: list[ast.expr], values: set[str]) -> bool:
-    named = any(
-        (isinstance(part, ast.Name) and SUBJECT.search(part.id))
-        or (isinstance(part, ast.Attribute) and SUBJECT.search(part.attr))
-        or (isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant))
-        for part in parts
-    )
-    return named and any(_constants(part) & values for part in parts)
+def lines(root: Path) -> dict[str, int]:
+    """Count the lines of Python of the product and of the research side, and those of C."""
+    source, counts = root / "src" / "mixling", Counter[str]()
+    for path, _ in trees(source):
+        side = "research" if path.parts[0] in RESEARCH else "product"
+        counts[side] += len((source / path).read_text("utf-8").splitlines())
+    for path in [*source.rglob("*.c"), *source.rglob("*.h")]:
+        counts["c"] += len(path.read_text("utf-8").splitlines())
+    return dict(counts)
 
 
-def _constants(node: ast.AST) -> set[str]:
-    items = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
-    if isinstance(node, ast.MatchValue):
-        items = [node.value]
-    return {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
-
-
-def files_that_name_a_task(source: Path) -> list[str]:
-    """Return the files outside `tasks/` (and the wing of models that write) in which a task's name is a string."""
-    out = []
-    for path, tree in trees(source):
-        named = {
-            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        if path.parts[0] not in ("tasks", "seq2seq") and named & (TASKS - {"text2text"}):
-            out.append(str(path))
-    return out
-
-
-def function_lines(source: Path, names: set[str], files: re.Pattern[str]) -> int:
-    """Count the lines of the functions with these names in the files that match."""
-    return sum(
-        node.end_lineno - node.lineno + 1  # type: ignore[operator]
+def fan_out(source: Path) -> tuple[int, str]:
+    """Return the most modules of mixling that a module imports, and which module it is; packages do not count."""
+    return max(
+        (
+            len({node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and _is_ours(node)}),
+            str(path),
+        )
         for path, tree in trees(source)
-        if files.fullmatch(str(path))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name in names
+        if path.name != "__init__.py"
     )
 
 
-def readers_of_a_run_folder(source: Path) -> list[str]:
-    """Return the functions that read config.json or run.json by themselves: they name the file and call a reader."""
-    out = []
-    readers = {"read_json", "read_file", "read_sealed", "read_text", "read_bytes", "loads", "_read"}
+def _is_ours(node: ast.ImportFrom) -> bool:
+    return (node.module or "").startswith("mixling.")
+
+
+def circles(source: Path) -> int:
+    """Count the groups of modules that import each other, in functions and for types, too."""
+    modules = {".".join(("mixling", *path.with_suffix("").parts)).removesuffix(".__init__"): tree
+               for path, tree in trees(source)}  # fmt: skip
+    imports = {}
+    for name, tree in modules.items():
+        if (source.parent / name.replace(".", "/")).is_dir():
+            continue
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+        names = {f"{node.module}.{item.name}" for node in nodes for item in node.names}
+        imports[name] = ((names | {str(node.module) for node in nodes}) & modules.keys()) - {name}
+    reach = {name: _reachable(name, imports) for name in imports}
+    groups = {frozenset(other for other in reach[name] if name in reach.get(other, ())) for name in imports}
+    return len({group for group in groups if len(group) > 1})
+
+
+def _reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
+    seen, waiting = set[str](), [start]
+    while waiting:
+        for other in imports.get(waiting.pop(), ()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return seen
+
+
+def density(source: Path) -> dict[str, float]:
+    """Return tuple assignments and comprehensions in each thousand lines with code or docstrings."""
+    counts, size = Counter[str](), 0
     for path, tree in trees(source):
+        size += sum(bool(line.strip()) and not line.strip().startswith("#") for line in
+                    (source / path).read_text("utf-8").splitlines())  # fmt: skip
         for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            named = re.search(r"/ ?(CONFIG_FILE|RUN_FILE|'config\.json'|'run\.json')", ast.unparse(node))
-            calls = {_name(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
-            if named and calls & readers:
-                out.append(f"{path}:{node.name}")
-    return sorted(out)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+                counts["tuple_assignments"] += isinstance(node.targets[0], ast.Tuple)
+            counts["comprehensions"] += isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+    return {name: round(1000 * count / size, 1) for name, count in counts.items()}
 
 
-def resolvers(source: Path) -> list[str]:
-    """Return the modules that lay options over defaults and parse the configuration of a run from them."""
-    out = []
+def short_private_functions(source: Path) -> list[str]:
+    """Return the private functions of up to five lines of code that their module names once."""
+    found = []
     for path, tree in trees(source):
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        parsed = [call for call in calls if _name(call.func) == "parse" and call.args]
-        named = re.compile(r"(Run|Pretrain)\w*Config|schema")
-        if any(named.search(ast.unparse(call.args[0])) for call in parsed) and any(
-            _name(call.func) in ("merge", "layered", "with_changes") for call in calls
-        ):
-            out.append(str(path))
-    return out
+        used = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and used[node.name] <= 1:
+                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                if body and (body[-1].end_lineno or 0) - body[0].lineno < 5:
+                    found.append(f"{path}:{node.name}")
+    return found
 
 
-def lookups(source: Path) -> int:
-    """Count look-ups of an option by its name as a string in the command line."""
-    text = "".join(path.read_text() for path in sorted((source / "cli").rglob("*.py")))
-    return len(re.findall(r"params(?:\[\"|\.get\(\"|\[')", text))
+PHRASES = re.compile(r"\b(th(?:at|ose) of|so many|of which|what is)\b")
 
 
-def commands_that_import_commands(source: Path) -> list[str]:
-    """Return the imports from one command of another; a command is a module with a function of its own name."""
-    modules = {path.stem: tree for path, tree in trees(source / "cli")}
-    commands = {
-        name
-        for name, tree in modules.items()
-        if any(isinstance(node, ast.FunctionDef) and node.name in (name, f"{name}_command") for node in tree.body)
+def phrases(source: Path) -> int:
+    """Count the phrases that a native reader stumbles over, in Python and C."""
+    files = [path for ending in ("*.py", "*.c", "*.h") for path in source.rglob(ending)]
+    return sum(len(PHRASES.findall(" ".join(path.read_text("utf-8").split()))) for path in files)
+
+
+def surface(root: Path) -> dict[str, int]:
+    """Count the rows of the reference: options of commands and keys of the configuration of `train`."""
+    folder = root / "docs" / "reference"
+    commands, keys = ((folder / name).read_text("utf-8") for name in ("commands.md", "configuration.md"))
+    return {
+        "options": len(re.findall(r"(?m)^\| `(?:-\w, )?--", commands)),
+        "keys": len(re.findall(r"(?m)^\| `[a-z_.]+` ", keys)),
     }
-    out = set()
-    for name in commands:
-        for node in ast.walk(modules[name]):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling.cli."):
-                other = node.module.split(".")[2]  # type: ignore[union-attr]
-                if other in commands:
-                    out.add(f"{name} -> {other}")
-    return sorted(out)
-
-
-def deep_imports(*folders: Path) -> int:
-    """Count the names that are imported from submodules of mixling rather than from `mixling` itself."""
-    return sum(
-        len(node.names)
-        for folder in folders
-        for _, tree in trees(folder)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mixling.")
-    )
 
 
 def private_doors(*folders: Path, source: Path = ROOT / "src" / "mixling") -> int:
-    """As `deep_imports`, without the packages that declare what they export (`mixling.mixers` and the like)."""
+    """Count the names that are imported from modules, rather than from packages, which declare what they export."""
     packages = {"mixling"} | {
         ".".join(("mixling", *path.parent.relative_to(source).parts)) for path in source.rglob("__init__.py")
     }
@@ -253,59 +244,27 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def lines(source: Path) -> dict[str, int]:
-    """Count the lines of the source, of it without the wings (wherever these were), and the same of lines with code."""
-    counts = {path: len((source / path).read_text().splitlines()) for path, _ in trees(source)}
-    code = {path: _code_lines((source / path).read_text(), tree) for path, tree in trees(source)}
-    wings = {path: count for path, count in counts.items() if path.parts[0] in WINGS or OLD_WINGS.fullmatch(path.name)}
-    return {
-        "all": sum(counts.values()),
-        "core": sum(counts.values()) - sum(wings.values()),
-        "code": sum(code.values()),
-        "code_of_core": sum(code.values()) - sum(code[path] for path in wings),
-    }
-
-
-def _code_lines(text: str, tree: ast.Module) -> int:
-    """Count the lines that are neither blank nor a comment nor part of a docstring."""
-    documented = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            documented |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
-    return sum(bool(line) and not line.startswith("#") and number not in documented for number, line in lines)
-
-
 def figures(root: Path) -> dict[str, Any]:
     """Return all figures of a checkout."""
     source = root / "src" / "mixling"
-    compared = comparisons(source)
-    orchestration = {"fit", "_fit", "pretrain", "_pretrain", "fit_pairs", "_fit_pairs", "run", "train_model", "execute"}
-    shared = shared_names(source)
-    readers = readers_of_a_run_folder(source)
     return {
-        "comparisons_on_tasks": {"count": compared.total(), "files": len(compared), "where": dict(compared)},
-        "files_that_name_a_task": files_that_name_a_task(source),
-        "orchestration_lines": function_lines(
-            source,
-            orchestration,
-            re.compile(r"(runs/(fit|training|pretrain|text_to_text|run)|seq2seq/(run|training))\.py"),
-        ),
-        "readers_of_a_run_folder": readers,
-        "resolvers": resolvers(source),
-        "lookups_by_string": lookups(source),
-        "commands_that_import_commands": commands_that_import_commands(source),
+        "lines": lines(root),
+        "files_in_runs": len([*(source / "runs").glob("[!_]*.py")]),
+        "files_over_320_lines": sum(len(path.read_text("utf-8").splitlines()) > 320 for path in source.rglob("*.py")),
+        "fan_out": fan_out(source),
+        "circles": circles(source),
+        "comparisons_with_a_kind": comparisons(source, KINDS),
+        "comparisons_with_a_task": comparisons(source, TASKS),
+        "per_thousand_lines": density(source),
+        "short_private_functions_with_one_caller": len(short_private_functions(source)),
+        "phrases": phrases(source),
+        "surface": surface(root),
         "deep_imports": {
-            "experiments_and_benchmarks": deep_imports(root / "experiments", root / "benchmarks"),
-            "tests": deep_imports(root / "tests"),
+            "experiments_and_benchmarks": private_doors(root / "experiments", root / "benchmarks", source=source),
+            "tests": private_doors(root / "tests", source=source),
         },
-        "imports_of_modules_behind_packages": {
-            "experiments_and_benchmarks": private_doors(root / "experiments", root / "benchmarks"),
-            "tests": private_doors(root / "tests"),
-        },
-        "names_in_two_modules": shared,
+        "names_in_two_modules": shared_names(source),
         "old_words": {name: len(items) for name, items in old_words(source, (root / "README.md").read_text()).items()},
-        "lines": lines(source),
     }
 
 

@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 
 from mixling import ConfigError, DataError, Dataset, Example, use_workers
 from mixling.audit import audit as audit_module
+from mixling.audit import audit_page, rows_csv, summarize, write_report
 from mixling.audit.audit import Audit, LabelsAudit, audit, conflicting, leaked
-from mixling.audit.report import audit_page, rows_csv, summarize, write_report
 from mixling.data import assign_folds
 from mixling.text import Text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mixling.audit.label_errors import (
+from mixling.audit import (
     confident_labels,
     likely_errors,
     likely_mark_errors,

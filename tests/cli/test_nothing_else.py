@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mixling.cli import main
-from mixling.samples.sets import read_sample
+from mixling.samples import read_sample
 
 Call = Callable[..., Any]
 EPOCHS = ("--epochs", "2")

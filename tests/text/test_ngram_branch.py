@@ -9,8 +9,16 @@ import pytest
 
 from mixling import TextConfig, TextEncoder
 from mixling.errors import ModelFileError
-from mixling.text import Distinct, NgramBranch, Words, train_vocabulary
-from mixling.text.ngram_branch import pack_sorted, stored_bytes, term_bytes, unpack_sorted
+from mixling.text import (
+    Distinct,
+    NgramBranch,
+    Words,
+    pack_sorted,
+    stored_bytes,
+    term_bytes,
+    train_vocabulary,
+    unpack_sorted,
+)
 
 TEXTS = ["the cat sat on the mat", "", "a cat", "dogs and cats and dogs", "zzz"]
 

@@ -3,6 +3,15 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
+    from mixling.audit.label_errors import (
+        confident_labels,
+        likely_errors,
+        likely_mark_errors,
+        mark_confidence,
+        self_confidence,
+        thresholds,
+    )
+    from mixling.audit.report import audit_page, rows_csv, summarize, write_report
     from mixling.audit.suggestions import suggest
 
 __getattr__, __dir__ = lazy_imports(__name__)

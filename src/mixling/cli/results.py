@@ -111,7 +111,7 @@ def report_test(
     write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task) + _CARD_BEFORE, 1))
 
 
-def describe(task: Task) -> str:
+def headline_name(task: Task) -> str:
     """Return the name of a task's headline metric for a reader."""
     return task.headline.replace("_", " ")
 
@@ -125,7 +125,7 @@ def _card_section(found: Mapping[str, Any], task: Task) -> str:
             low, high = values.get("interval", (None, None))
             interval = "" if low is None else f"{low:.4f} to {high:.4f}"
             rows.append(f"| {name} | {values[task.headline]:.4f} | {interval} |")
-    table = "\n".join([f"| system | {describe(task)} | 95% interval |", "| :-- | --: | :-- |", *rows])
+    table = "\n".join([f"| system | {headline_name(task)} | 95% interval |", "| :-- | --: | :-- |", *rows])
     return f"## Test\n\nOn {found['rows']:,} rows that nothing was trained or chosen on:\n\n{table}\n\n"
 
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
         Ternary,
         Tsp,
     )
-    from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+    from mixling.text.ngram_branch import (
+        NgramBranch,
+        NgramMetadata,
+        pack_sorted,
+        stored_bytes,
+        term_bytes,
+        unpack_sorted,
+    )
     from mixling.text.ngrams import Distinct, Words, pair_hashes
     from mixling.text.noise import NOISES, NoiseLevel, WordNumbers, blend, blendable, mixed_noise, noisy_texts
     from mixling.text.splitting import StringSplitter
