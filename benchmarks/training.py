@@ -206,7 +206,7 @@ def baselines(train: Rows, dev: Rows, accuracy: float) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in Classification.baselines:
         kind = BASELINES[name]
-        if not kind.is_installed():
+        if kind.missing():
             continue
         tried = []
         fits = kind.fit(Classification, texts, targets, seed=0)

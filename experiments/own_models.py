@@ -66,7 +66,7 @@ def baselines(
     found = {}
     for name, kind in kinds.items():
         record = folder / f"{name}.json"
-        if kind.is_installed() and not record.exists():
+        if not kind.missing() and not record.exists():
             made = provenance(packages=("scikit-learn",))
             write_json(record, {**baseline(kind, *rows, task), "provenance": made})
         if record.exists():

@@ -39,7 +39,8 @@ COMMAND = re.compile(r"\bmixling ([a-z]+)\b")
 SET_KEY = re.compile(r"--set ([a-z][a-z0-9_{}]*(?:\.[a-z0-9_{}]+)*\.?)(?=[=.A-Z])")
 DOTTED = re.compile(r"(?<![\w./-])(?:train|model|data|init|ngrams|reading)(?:\.[a-z_0-9]+)+(?![\w./({])")
 OF_OTHERS = {"provenance": "git", "artifacts.push": "changes the card's commands"}
-WRITTEN_AFTER = {"samples.sets": ("train",)}  # the strings of a module are written after `mixling COMMAND`
+# The strings of a module are written after `mixling COMMAND`.
+WRITTEN_AFTER = {"samples.sets": ("train",), "cli.main": ("train",)}
 FILES = {"model.onnx", "model.safetensors", "model.bin", "train.csv", "train.jsonl", "train.txt"}
 
 
@@ -165,7 +166,7 @@ def test_every_option_of_a_message_is_one_of_its_command() -> None:
             continue
         for found in OPTION.finditer(said.text):
             named = COMMAND.findall(said.text[: found.start()])[-1:] or COMMAND.findall(said.text)
-            package, *_, own = said.module.split(".")
+            package, own = said.module.split(".")[0], said.module.split(".")[-1]
             commands = (
                 named
                 or WRITTEN_AFTER.get(said.module)

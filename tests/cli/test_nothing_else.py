@@ -41,7 +41,8 @@ def trained(call: Call, folder: Path) -> Any:
 def test_it_says_what_it_takes_and_gives_a_command_that_does_the_same(trained: Any, folder: Path) -> None:
     assert trained.code == 0, trained.err
     said, command = trained.err.splitlines()[:2]
-    assert re.fullmatch(r"text: column message \(.*\); label: column topic \(by its name, 12 in 600 rows\)", said)
+    label = r"label: column topic \(by its name, 12 in 600 rows\); not: .*channel.*"
+    assert re.fullmatch(rf"text: column message \(.*\); {label}", said)
     words = shlex.split(command)
     assert words[:3] == ["mixling", "train", "messages.csv"]
     assert words[-8:] == ["--text", "message", "--label", "topic", "--test-fraction", "0.2", "-o", "messages-model"]

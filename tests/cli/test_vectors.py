@@ -40,7 +40,7 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
         "unlabeled": ["--unlabeled", corpus / "text.txt"],
         "own": ["--set", "init.training_texts=true"],
     }.items():
-        done = call("train", corpus / "rows.csv", "-o", tmp_path / name, *QUICK, *options)
+        done = call("train", corpus / "rows.csv", "-o", tmp_path / name, "--verbose", *QUICK, *options)
         assert done.code == 0, done.err
         assert "% of the variance of their vectors" in done.err
         outs[name] = done.err

@@ -113,7 +113,7 @@ def test_test_rows_choose_nothing(
     held: Comparison, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every test label turned round all choices, all that was tried and all answers on validation are the same."""
-    read_test, train = outcome._read_test, outcome.train_all
+    read_test, train = outcome.load_test, outcome.train_all
     stores: list[Sealed] = []
 
     def sealed(*args: Any) -> Sealed:
@@ -125,7 +125,7 @@ def test_test_rows_choose_nothing(
         stores[0].sealed = False
         return found
 
-    monkeypatch.setattr(outcome, "_read_test", sealed)
+    monkeypatch.setattr(outcome, "load_test", sealed)
     monkeypatch.setattr(outcome, "train_all", trained)
     turned = [(first, second, "is1" if label == "is0" else "is0") for first, second, label in rows(40, 2)]
     other = hold(folder, [write(tmp_path / "test.csv", turned)], tmp_path / "out")

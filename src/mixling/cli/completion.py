@@ -37,3 +37,8 @@ def complete_models() -> list[str]:
 def complete_recipes() -> list[str]:
     """Return the completions of a recipe's name."""
     return list(RECIPE_NAMES)
+
+
+def complete_tasks() -> list[str]:
+    """Return the names of all tasks of `mixling train`."""
+    return list(TASK_NAMES)

@@ -44,8 +44,8 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     if file.startswith("hf:") or not Path(file).is_file():
         return options, []
     guess = guess_columns(file, text=options.text, label=options.label)
-    if guess is None:
-        return options, []
+    if guess is None or (len(guess.label) > 1 and all(column.marks for column in guess.label)):
+        return options, []  # of the latter, the reader says how columns of 0 and 1 are given
     if not guess.has_header:
         first = ", ".join(map(shown, guess.columns[:2]))
         raise DataError(f"its first line must name the columns, such as text,label; it has {first}", path=file, line=1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.readers.annotations import plain_rows
 from mixling.data.readers.rows import Row, flat
-from mixling.data.values import is_blank
+from mixling.data.values import is_blank, mark_of
 from mixling.errors import DataError
 
 ROWS = 1000  # that are looked at
@@ -45,6 +45,7 @@ class TableColumn:
         filled: how many rows have a value.
         length: the mean number of characters of its values.
         words: the share of values that are words: not numbers, dates, links or codes alone.
+        marks: whether its values are 0 and 1, as of a column for each label.
     """
 
     name: str
@@ -52,6 +53,7 @@ class TableColumn:
     filled: int
     length: float
     words: float
+    marks: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -158,6 +160,7 @@ def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
         filled=len(written),
         length=sum(map(len, written)) / len(written),
         words=sum(_NO_WORDS.fullmatch(value) is None for value in written) / len(written),
+        marks=all(mark_of(value) is not None for value in values),
     )
 
 

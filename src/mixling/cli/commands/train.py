@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import MODEL
-from mixling.cli.completion import TASK_NAMES
+from mixling.cli.completion import TASK_NAMES, complete_tasks
 from mixling.cli.folders import refuse_file
 from mixling.cli.guessing import completed
 from mixling.cli.options import PairColumnOptions
@@ -70,7 +70,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
         typer.Option(
             "--task",
             metavar="NAME",
-            autocompletion=lambda: list(TASK_NAMES),
+            autocompletion=complete_tasks,
             help=f"{', '.join(TASK_NAMES)} [inferred from the data].",
         ),
     ] = None
