@@ -246,17 +246,20 @@ class BaselineKind:
     """A baseline that a task can name.
 
     title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
-    with `only`, the options of a fit, that one. missing: why it cannot be fitted here; "" if it can.
+    with `only`, the options of a fit, that one. missing: why it cannot be fitted here; "" if it can. likely: the
+    options that are tried where there is no time for all; empty: all are.
     """
 
     title: Callable[[type[Task] | Task], str]
     about: Callable[[type[Task] | Task], str]
     fit: Callable[..., Iterator[Baseline]]
     missing: Callable[[], str] = lambda: ""
+    likely: tuple[Mapping[str, Any], ...] = ()
 
 
 tfidf = BaselineKind(
     title=lambda task: f"tf-idf + {task.linear[0]}",
     about=lambda task: f"{task.linear[1]} over word 1-2-grams, or these and character 2-5-grams; features and C chosen",
     fit=fit_tfidf,
+    likely=tuple({"features": FEATURES[-1], "C": strength} for strength in TFIDF_STRENGTHS[-2:]),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,10 +215,20 @@ def _baselines(
 
 
 def _tuned(
-    kind: BaselineKind, task: Task, train: LabeledRows, validation: LabeledRows, *, seed: int, refit: bool, log: Log
+    kind: BaselineKind,
+    task: Task,
+    train: LabeledRows,
+    validation: LabeledRows,
+    *,
+    seed: int,
+    refit: bool,
+    log: Log,
+    only: Sequence[Mapping[str, Any] | None] = (None,),
 ) -> TrainedSystem:
     log(f"== {kind.title(task)}")
-    fitted = kind.fit(type(task), train.texts, train.targets, seed=seed)
+    fitted = itertools.chain.from_iterable(
+        kind.fit(type(task), train.texts, train.targets, seed=seed, only=options) for options in only
+    )
     metric, begin = task.metric, time.perf_counter()
 
     def evaluate(baseline: Baseline) -> float:
@@ -247,15 +258,16 @@ def _tuned(
 def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> TrainedSystem | Failure:
     """Fit the task's reference baseline, such as TF-IDF with logistic regression; return why it fails if it does.
 
-    Its options are chosen on the validation examples, as the epoch of a model is; it is fitted on them as well where
-    the exported model is.
+    Its options are chosen among few on the validation examples, as the epoch of a model is; it is fitted on them as
+    well where the exported model is.
     """
     kind = task_type(config.task)
     task, failures = kind(kind.label_set(train)), Failures(log)
     rows = LabeledRows.of(train), LabeledRows.of(validation)
     baseline = BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):
-        return _tuned(baseline, task, *rows, seed=config.train.seed, refit=config.fits_validation, log=log)
+        how: dict[str, Any] = {"seed": config.train.seed, "refit": config.fits_validation, "log": log}
+        return _tuned(baseline, task, *rows, **how, only=baseline.likely or (None,))
     (failed,) = failures.found.values()
     return failed
 
