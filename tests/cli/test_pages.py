@@ -112,7 +112,7 @@ def run_line(line: str, call: Call) -> tuple[str, str]:
         stdin, line = Path(match[1]).read_bytes() if match[1] else match[2].encode() + b"\n", match[3]
     name, *args = shlex.split(line)
     assert name == "mixling", f"{line}: neither a command of mixling's nor marked with a reason"
-    if args[0] in ("train", "pretrain") and not {"--resume", "--overwrite"} & set(args):
+    if args[0] in ("train", "pretrain") and "-o" in args and not {"--resume", "--overwrite"} & set(args):
         shutil.rmtree(args[args.index("-o") + 1], ignore_errors=True)
     size = Path("messages.csv").stat().st_size if line == SHARED else 0
     if size in SHARED_RESULTS:
@@ -179,7 +179,8 @@ def test_the_other_blocks_of_a_page_could_run(page: Path) -> None:
         if block.language == "python":
             look_up(block.content)
         elif block.language in RUN:
-            for line in command_lines(re.sub(r"^\$ ", "", block.content, flags=re.M)):
+            lines = re.findall(r"^\$ (.*)", block.content, re.M)  # others of a console are output
+            for line in command_lines("\n".join(lines) if block.language == "console" else block.content):
                 parse(line)
     outside = FENCE.sub("", page.read_text("utf-8"))
     assert not re.search(r"^ {4,}(\$ )?(mixling|pip|curl) ", outside, re.M), (
