@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import pty
 import re
 import shlex
 import sys
@@ -137,3 +140,30 @@ def test_a_file_is_trained_on_without_the_name_of_the_command(monkeypatch: pytes
     monkeypatch.setattr(sys, "argv", ["mixling", str(tmp_path / "a.csv"), "--epochs", "1"])
     main.run()
     assert seen == [(("train",), ["mixling", "train", str(tmp_path / "a.csv"), "--epochs", "1"])]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_question_is_answered_on_a_terminal(tmp_path: Path) -> None:
+    rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    code = "from mixling.cli.guessing import with_columns; from mixling.cli.commands.train import TrainOptions\n"
+    code += "print('chosen', with_columns(TrainOptions(files=['a.csv']), 'train')[0].label)"
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    os.write(terminal, b"2\n")
+    shown = b""
+    with contextlib.suppress(OSError):  # its end
+        while part := os.read(terminal, 1000):
+            shown += part
+    assert os.waitpid(pid, 0)[1] == 0, shown.decode()
+    assert b"chosen size" in shown
+
+
+def test_rows_that_were_trained_on_are_told(call: Call, tmp_path: Path) -> None:
+    rows = ["text,label", *(f"a text of many words {n},{'red' if n % 2 else 'blue'}" for n in range(40))]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    done = call("train", tmp_path / "a.csv", "--test", tmp_path / "a.csv", "--epochs", "1", "-o", tmp_path / "x")
+    assert done.code == 0, done.err
+    assert "accuracy on 40 test rows; 40 of them have texts that were trained or chosen on" in done.out

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mixling import DataError
 from mixling.data import guess_columns
 
 WORDS = [
@@ -101,8 +102,8 @@ def test_rows_of_json_in_other_languages(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["text,label\na b,x\n", "question,context,answers\na b,c d,\n", "tokens,slots\na b,O O\n", "", "text\n", '"a\n'],
-    ids=["default names", "questions", "tags", "empty", "no rows", "broken"],
+    ["text,label\na b,x\n", "question,context,answers\na b,c d,\n", "tokens,slots\na b,O O\n"],
+    ids=["default names", "questions", "tags"],
 )
 def test_nothing_is_guessed(content: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(content)
@@ -131,3 +132,22 @@ def test_a_column_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", REVIEWS)
     assert guess_columns(path, text="revew") is None
     assert guess_columns(path, text="title", label="star") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"text\n", b'"a\n', b"a,b\ncaf\xe9,x\n"])
+def test_a_file_that_cannot_be_read_is_an_error_at_once(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.csv"):
+        guess_columns(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("name", ["target", "question", "source"])
+def test_a_column_of_another_task_alone_does_not_matter(name: str, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", {"tweet": [text(n) for n in ROWS], name: ["yes", "no"] * 30})
+    assert guessed(path) == (["tweet"], [name], None)
+
+
+def test_a_pair_is_found_beside_longer_columns(tmp_path: Path) -> None:
+    columns = {f"sentence{n}{end}": [text(row + n) * (5 if end else 1) for row in ROWS]
+               for end in ("_parse", "") for n in (1, 2)}  # fmt: skip
+    assert guessed(table(tmp_path / "a.csv", columns | {"gold_label": list("abc") * 20}))[2] == "sentence2"

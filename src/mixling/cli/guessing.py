@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     named = {key for key, value in options.columns().items() if value is not None}
     if not options.files or named - {"text", "label"} or options.task not in _TASKS:
         return options, []
-    from mixling.data.guess import MOST_LABELS, guess_columns
+    from mixling.data.guess import MOST_LABELS, ROWS, guess_columns
 
     file = options.files[0]
     if file.startswith("hf:") or not Path(file).is_file():
@@ -64,7 +62,8 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
             f"is the label: {command_line('mixling', command, file, '--text', text.name, '--label', label.name)}"
         )
     pair = guess.text_pair
-    of_label = f"{label.name} ({guess.why_label}, {label.values} in {guess.rows:,} rows)"
+    first = "the first " if guess.rows == ROWS else ""
+    of_label = f"{label.name} ({guess.why_label}, {label.values} in {first}{guess.rows:,} rows)"
     line = f"text: column {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
     if guess.others:
         of_label += f"; not: {', '.join(guess.others)}"
@@ -78,10 +77,14 @@ def _chosen(
     if len(columns) == 1:
         return columns[0]
     if sys.stdin.isatty() and sys.stdout.isatty():
-        import click
+        from rich.console import Console
+        from rich.prompt import Prompt
 
-        names = {column.name: column for column in columns}
-        return names[typer.prompt(f"Which column is the {key}?", type=click.Choice([*names]), err=True)]
+        console, names = Console(stderr=True), {str(number): column for number, column in enumerate(columns, 1)}
+        console.print(f"Which column is the {key}?", markup=False)
+        for number, column in names.items():
+            console.print(f"  {number}  {printable(column.name)} ({column.values:,} different values)", markup=False)
+        return names[Prompt.ask("Its number", choices=[*names], console=console)]
     about = [f"{shown(column.name)} ({column.values:,} different values)" for column in columns[:_SHOWN]]
     more = len(columns) - len(about)
     known = () if text is None else ("--text", text)
@@ -101,7 +104,7 @@ def completed(options: TrainOptions) -> TrainOptions:
     if options.out is None and given.files:
         options = replace(options, out=_free_folder(given.files[0]))
         if not options.test and options.test_fraction is None:
-            options = replace(options, test_fraction=_test_fraction(given.files[0]))
+            options = replace(options, test_fraction=_test_fraction(given.files[0]) or None)
     added: list[str | Path] = []
     for name in ("text", "text_pair", "label", "test_fraction", "out"):
         value = getattr(options, name)
@@ -109,14 +112,15 @@ def completed(options: TrainOptions) -> TrainOptions:
             added += ["-o" if name == "out" else f"--{name.replace('_', '-')}", str(value)]
     if added and os.environ.get("RANK", "0") == "0":
         words = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *(options.files or ())]
-        for line in (*lines, command_line("mixling", *words, *added)):
+        end = words.index("--") if "--" in words else len(words)
+        for line in (*lines, command_line("mixling", *words[:end], *added, *words[end:])):
             print(printable(line), file=sys.stderr)
     return options
 
 
 def _free_folder(file: str) -> Path:
     """Return a folder that does not exist, named after a file."""
-    stem = file.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].split(".")[0] or "data"
+    stem = file.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].split(".")[0].lstrip("-") or "data"
     names = (Path(f"{stem}-model" + (f"-{number}" if number > 1 else "")) for number in itertools.count(1))
     return next(path for path in names if not os.path.lexists(path))
 
@@ -125,6 +129,10 @@ def _test_fraction(file: str) -> float:
     """Return which fraction of the rows of a file is held out: more of few, and none of very few."""
     from mixling.data.guess import ROWS, first_rows
 
+    if Path(file).is_dir():
+        from mixling.data.readers.text_folder import holds_images
+
+        return 0.0 if holds_images(Path(file)) else _FRACTION
     if not Path(file).is_file():
         return _FRACTION
     number = len(first_rows(file))

@@ -91,7 +91,7 @@ def run() -> None:
     # Threads that wait by spinning take the cores from whatever else runs: beside eight other processes on two cores,
     # 150 steps of training took 114 s instead of 7.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if sys.argv[1:2] and sys.argv[1] not in COMMANDS and os.path.exists(sys.argv[1]):
+    if sys.argv[1:2] and sys.argv[1] not in COMMANDS and _is_data(sys.argv[1]):
         sys.argv.insert(1, "train")  # mixling FILE
     named = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building all takes as long as a prediction
     try:
@@ -121,6 +121,11 @@ def run() -> None:
         if not (reason := explained(error)):
             raise
         _leave(f"error: {reason}", 2)
+
+
+def _is_data(name: str) -> bool:
+    """Whether an argument is a file or folder, or has the name of a file of rows."""
+    return os.path.exists(name) or name.endswith((".csv", ".tsv", ".jsonl", ".json", ".parquet", ".conll"))
 
 
 def _possible(message: str, named: Sequence[str]) -> str:

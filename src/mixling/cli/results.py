@@ -30,6 +30,7 @@ STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
 _FEW_ROWS, _FEW_OF_LABEL = 300, 10
 _UNKNOWN = 0.15  # share of words that no training text has
 _CARD_BEFORE = "## Results\n"  # the section of the card that the test's stands before
+_CERTAIN = 0.5  # probability of another label, from which a given one looks wrong
 _CONFUSED = 5  # mistakes between the same two labels
 
 
@@ -71,6 +72,7 @@ def report_test(
     from mixling.artifacts.files import CARD_FILE, METRICS_FILE, TEST_FILE, read_metrics
     from mixling.comparison.failures import Failure
     from mixling.data.row_writer import json_rows
+    from mixling.data.splits import report_duplicates
     from mixling.runs.evaluation import evaluate
     from mixling.runtime.predictor import Predictor
     from mixling.runtime.quick import ONNX_FILE
@@ -95,20 +97,33 @@ def report_test(
             results.append(SystemAnswers(reference.name, given_by, f"{reference.file_bytes / 1e6:.2f} MB"))
         results.append(majority_answers(task, train.targets, list(test.texts)))
         scores, found["systems"] = score_lines(predictor, list(test.targets), results, bold=has_color())
-        heading = (
-            f"{task.headline.replace('_', ' ')} on {len(test):,} test rows, which nothing was trained or chosen on"
-        )
-        lines += ["", heading, *scores]
+        known = report_duplicates(train, test) + report_duplicates(validation, test)
+        about = ", which nothing was trained or chosen on"
+        if known:
+            about = f"; {known:,} of them have texts that were trained or chosen on: too good for new text"
+        sections = [[f"{headline_name(task)} on {len(test):,} test rows{about}", *scores]]
         if not task.per_word:
-            lines += ["", *mistake_lines(predictor, list(test), answers)]
-        if task.exclusive and task.has_labels and not task.per_word:
-            lines += ["", *suspicious_lines([*train, *validation])]
-        if advice := list(advice_lines(predictor, list(train), list(test), given)):
-            lines += ["", "what may help", *(f"  {line}" for line in advice)]
+            sections.append(list(mistake_lines(predictor, list(test), answers)))
+        if task.exclusive and task.has_labels and not task.per_word and not train.schema.pairs:
+            sections.append(list(suspicious_lines([*train, *validation])))
+        behind = not_better(found["systems"], task)
+        advice = [*behind, *advice_lines(predictor, list(train), list(test), given)]
+        sections.append(["what may help", *(f"  {line}" for line in advice)] if advice else [])
+        lines += ["\n" + "\n".join(section) for section in sections if section]
     put("\n".join(lines) + "\n", styled=has_color())
     write_sealed(run.folder / METRICS_FILE, {**read_metrics(run.folder), "test": found})
     card = (run.folder / CARD_FILE).read_text("utf-8")
     write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task) + _CARD_BEFORE, 1))
+
+
+def not_better(systems: Mapping[str, Mapping[str, Any]], task: Task) -> list[str]:
+    """Return a line if another system is as good as the model, which is the first."""
+    (_, ours), *others = systems.items()
+    sign = -1 if not task.has_labels else 1  # numbers are judged by their errors
+    better = [name for name, values in others if sign * values[task.headline] >= sign * ours[task.headline]]
+    if not better:
+        return []
+    return [f"not better than {better[-1]} here: `mixling compare` shows whether that is chance"]
 
 
 def headline_name(task: Task) -> str:
@@ -118,15 +133,16 @@ def headline_name(task: Task) -> str:
 
 def _card_section(found: Mapping[str, Any], task: Task) -> str:
     """Return the section of a model card with the figures of a test."""
-    rows = [f"| mixling | {found[task.headline]:.4f} | |"] if task.headline in found else []
-    if "systems" in found:
-        rows = []
-        for name, values in found["systems"].items():
-            low, high = values.get("interval", (None, None))
-            interval = "" if low is None else f"{low:.4f} to {high:.4f}"
-            rows.append(f"| {name} | {values[task.headline]:.4f} | {interval} |")
+    heading = f"## Test\n\nOn {found['rows']:,} rows that nothing was trained or chosen on"
+    if "systems" not in found:
+        return f"{heading}: {task.metric.replace('_', ' ')} {found[task.metric]:.4f}.\n\n"
+    rows = []
+    for name, values in found["systems"].items():
+        low, high = values.get("interval", (None, None))
+        interval = "" if low is None else f"{low:.4f} to {high:.4f}"
+        rows.append(f"| {name} | {values[task.headline]:.4f} | {interval} |")
     table = "\n".join([f"| system | {headline_name(task)} | 95% interval |", "| :-- | --: | :-- |", *rows])
-    return f"## Test\n\nOn {found['rows']:,} rows that nothing was trained or chosen on:\n\n{table}\n\n"
+    return f"{heading}:\n\n{table}\n\n"
 
 
 def score_lines(
@@ -152,7 +168,7 @@ def score_lines(
             found["interval"] = [interval.low, interval.high]
         values[result.name] = found
         shown = f"\033[1m{shown}\033[0m" if bold and not number else shown
-        lines.append(f"  {result.name:<{width}}  {shown}  {result.about}")
+        lines.append(f"  {result.name:<{width}}  {shown}  {result.about}".rstrip())
     return lines, values
 
 
@@ -201,6 +217,7 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
     counts = Counter(str(row.target) for row in rows)
     if len(counts) < 2 or min(counts.values()) < 3 or len(rows) > _MOST_FOLDED:
         return
+    learned = {name for name, count in counts.items() if count >= _FEW_OF_LABEL}
     names, given = np.unique([str(row.target) for row in rows], return_inverse=True)
     try:
         features = TfidfFeatures("word").fit_transform([row.text for row in rows])
@@ -208,7 +225,8 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
         return
     model = LogisticRegression(C=STRENGTH, tol=1e-3, max_iter=500)
     probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
-    found = np.flatnonzero(likely_errors(given, probabilities))
+    is_certain = probabilities.max(1) >= _CERTAIN
+    found = np.flatnonzero(likely_errors(given, probabilities) & is_certain & np.isin(names[given], [*learned]))
     if not len(found):
         return
     yield "labels that look wrong (`mixling audit` finds more)"
@@ -238,7 +256,7 @@ def advice_lines(
         if isinstance(row.target, str) and isinstance(answer, str) and answer != row.target
     )
     for (one, other), count in pairs.most_common(1):
-        if count >= _CONFUSED:
+        if count >= _CONFUSED and len(counts) > 2:
             both = f"{printable(one)} and {printable(other)}"
             yield f"{both} are confused most ({count} times): see whether their rows are labeled alike"
     if not predictor.task.per_word:
@@ -251,7 +269,7 @@ def advice_lines(
 
 def shortened(text: Any) -> str:
     """Return the beginning of a text on one line."""
-    line = " ".join(printable(_joined(text)).split())
+    line = printable(" ".join(_joined(text).split()))
     return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
 
 

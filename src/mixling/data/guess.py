@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -16,8 +15,10 @@ from mixling.errors import DataError
 
 ROWS = 1000  # that are looked at
 MOST_LABELS = 200  # different values that are taken for labels without asking
-# Columns that other tasks read; a table that has one of them is not guessed at.
-_OF_TASKS = frozenset(("tokens", "spans", "entities", "question", "context", "answers", "source", "target", "slots"))
+# Columns that other tasks read; a table that has them is not guessed at.
+_OF_TASKS = (
+    {"tokens"}, {"slots"}, {"spans"}, {"entities"}, {"question", "context"}, {"source", "target"},
+)  # fmt: skip
 _TEXT_NAMES = (
     "text", "message", "content", "body", "review", "comment", "sentence", "utterance", "query", "document",
     "description", "abstract", "tweet", "post", "email", "mail", "feedback", "complaint", "summary", "headline",
@@ -97,20 +98,25 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
 
     Args:
         text, label: the columns that are known.
+
+    Raises:
+        DataError: the file cannot be read.
     """
     rows = first_rows(source)
     names = {name for row in rows for name in row.values}
     unknown = {text, label} - {None} - names  # reported when the file is read
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
-    if not names or (text and label) or unknown or not _OF_TASKS.isdisjoint(names):
+    if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
     columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
-    texts = _named(columns, text) or _texts([column for column in columns if column.name != label])
-    pair = _pair(texts)
+    candidates = [column for column in columns if column.is_text and column.name != label]
+    texts = _named(columns, text) or _texts(candidates)
+    pair = [] if text else _pair(candidates)
     texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
     taken = {column.name for column in (*texts, *pair)}
-    labels = _named(columns, label) or [one for one in columns if one.is_label and one.name not in taken]
-    free = labels
+    free = [one for one in columns if one.is_label and one.name not in taken]
+    free = [one for one in free if one.values <= MOST_LABELS] or free
+    labels = _named(columns, label) or sorted(free, key=lambda one: one.values)
     labels, why_label = _choose(labels, _LABEL_NAMES)
     return Guess(
         rows=len(rows),
@@ -131,10 +137,17 @@ def _is_value(name: str, rows: Sequence[Row]) -> bool:
 
 
 def first_rows(source: str) -> list[Row]:
-    """Return the first rows of a file, up to `ROWS`, without bad ones."""
+    """Return the first rows of a file, up to `ROWS`, without bad ones.
+
+    Raises:
+        DataError: there are none.
+    """
     rows: list[Row] = []
-    with contextlib.suppress(DataError):  # reported, with its line, when the file is read
+    try:
         rows += itertools.islice(flat(plain_rows(read_rows(source, on_bad_row=OnBadRow("skip")))), ROWS)
+    except DataError:
+        if not rows:  # otherwise it is reported, with its line, when the file is read
+            raise
     return rows
 
 
@@ -166,7 +179,7 @@ def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
 
 def _texts(columns: Sequence[TableColumn]) -> list[TableColumn]:
     """Return the columns that may be the texts: the longest, and others nearly as long."""
-    found = sorted((column for column in columns if column.is_text), key=lambda column: -column.length)
+    found = sorted(columns, key=lambda column: -column.length)
     return [column for column in found if column.length >= _LIKE * found[0].length]
 
 

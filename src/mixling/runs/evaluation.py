@@ -23,6 +23,7 @@ from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.windows import TooLong, too_long_for
+from mixling.samples.sets import DEMO_COLUMNS, demo_model
 from mixling.text.noise import NoiseLevel, noisy_texts
 
 
@@ -37,14 +38,14 @@ def columns_of(model: str | Path, given: Mapping[str, Any]) -> ColumnsConfig:
         ModelFileError: the folder's run.json is damaged.
     """
     path = Path(model) / RUN_FILE
-    known = {}
+    known: dict[str, Any] = {}
     try:
         known = dict(read_run(Path(model))["config"]["data"]["columns"])
-    except FileNotFoundError:
-        pass  # a model.onnx alone
+    except FileNotFoundError:  # a model.onnx alone
+        known = DEMO_COLUMNS if Path(model) == demo_model() else {}
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
-    known.pop("group", None)  # needed for splitting the training data only
+    known = {key: value for key, value in known.items() if key != "group"}  # which splits the training data only
     given = {key: value for key, value in given.items() if value is not None}
     return parse(ColumnsConfig, {**known, **given}, where=str(path))
 

@@ -52,6 +52,9 @@ SAMPLES = {
 }
 
 
+DEMO_COLUMNS = {"text": "message", "label": "topic"}  # that the packaged model was trained on
+
+
 def demo_model() -> Path:
     """Return the path of the packaged model, which `tools/demo_model.py` trains on the messages."""
     return Path(str(files(__package__) / "demo.onnx"))

@@ -29,4 +29,4 @@ def sample_command(
         return
     put("".join(f"{path}\n" for path in write_sample(name, out, overwrite=overwrite)))
     words = [str(out / word) if word.endswith((".csv", ".jsonl")) else word for word in SAMPLES[name].train.split()]
-    print(f"next: {command_line('mixling', 'train', *words, '-o', 'model/')}", file=sys.stderr)
+    print(f"next: {command_line('mixling', 'train', *words)}", file=sys.stderr)
