@@ -15,6 +15,7 @@ import pytest
 from mixling import ConfigError, Prediction
 from mixling.answers import LabelSet
 from mixling.cli.inputs import input_kind
+from mixling.cli.output import wrapped
 from mixling.cli.predictions import task_results, writer_for
 from mixling.config import Config, parse
 from mixling.data import stream_items
@@ -109,3 +110,15 @@ def test_a_line_that_is_too_long_is_one_error(monkeypatch: pytest.MonkeyPatch) -
 def test_a_pipe_is_an_input(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert input_kind([str(tmp_path / "pipe")]) == "files"
+
+
+def test_lines_for_a_terminal_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "30")
+    text = "accuracy 0.8313, macro F1 0.8323, log-loss 0.5012\n  short\n" + "x" * 40
+    assert wrapped(text, io.StringIO()) == text
+    lines = wrapped(text, Terminal()).split("\n")
+    assert lines == ["accuracy 0.8313, macro F1", "  0.8323, log-loss 0.5012", "  short", "x" * 40]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
@@ -113,8 +114,9 @@ def completed(options: TrainOptions) -> TrainOptions:
     if added and os.environ.get("RANK", "0") == "0":
         words = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *(options.files or ())]
         end = words.index("--") if "--" in words else len(words)
-        for line in (*lines, command_line("mixling", *words[:end], *added, *words[end:])):
-            print(printable(line), file=sys.stderr)
+        for line in lines:
+            print(wrapped(printable(line), sys.stderr), file=sys.stderr)
+        print(printable(command_line("mixling", *words[:end], *added, *words[end:])), file=sys.stderr)
     return options
 
 

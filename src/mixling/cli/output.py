@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TextIO
 
 from mixling.cli.limits import OF_TORCH, require_memory
 from mixling.errors import StorageError, printable
@@ -46,6 +49,25 @@ def put(text: str, *, styled: bool = False) -> None:
             text = printable(text, keep="\n\t")
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
+
+
+def wrapped(text: str, stream: TextIO | None = None) -> str:
+    """Return text with long lines broken between words if it is for a terminal; other text as it is.
+
+    Args:
+        stream: where it is written to [standard output].
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return text
+    width, lines = shutil.get_terminal_size().columns, []
+    for line in text.split("\n"):
+        if len(line) <= width or "\033" in line or "   " in line.strip():  # fits, is colored, or of a table
+            lines.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def open_closed_streams() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixling.cli.output import put
+from mixling.cli.output import put, wrapped
 from mixling.errors import printable
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def report_test(
         advice = [*behind, *advice_lines(predictor, list(train), list(test), given)]
         sections.append(["what may help", *(f"  {line}" for line in advice)] if advice else [])
         lines += ["\n" + "\n".join(section) for section in sections if section]
-    put("\n".join(lines) + "\n", styled=has_color())
+    put(wrapped("\n".join(lines)) + "\n", styled=has_color())
     write_sealed(run.folder / METRICS_FILE, {**read_metrics(run.folder), "test": found})
     card = (run.folder / CARD_FILE).read_text("utf-8")
     write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task) + _CARD_BEFORE, 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
-from mixling.cli.output import Stopwatch, put, time_budget_line
+from mixling.cli.output import Stopwatch, put, time_budget_line, wrapped
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.training_options import LabeledTraining, TrainerOptions
 from mixling.errors import ConfigError
@@ -168,7 +168,7 @@ def _report_validation(run: Run[Metrics], config: RunConfig, terminal: TrainingP
     """Print the metrics on the validation examples to standard output, and what they are of to standard error."""
     from mixling.artifacts.seen_rows import describe_seen
 
-    put(f"validation: {run.metrics.summary()}\n")
+    put(wrapped(f"validation: {run.metrics.summary()}") + "\n")
     data = run.report["data"]
     if line := describe_seen(
         data["validation_seen_before"] or 0, data["validation"], by=str(config.init.pretrained), what="examples"

@@ -23,7 +23,7 @@ from mixling.cli.options import (
     TooLongOption,
     read_threshold,
 )
-from mixling.cli.output import put
+from mixling.cli.output import put, wrapped
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         text, values, metrics = image_report(model, files, bad=bad)
     else:
         text, values, metrics = _label_report(model, options, report, bad=bad)
-    put(text + "\n")
+    put(wrapped(text) + "\n")
     for line in bad.lines():
         print(line, file=sys.stderr)
     if report.out is not None:
