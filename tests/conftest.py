@@ -88,9 +88,9 @@ def plots_where_they_are_looked_at(request: pytest.FixtureRequest) -> Iterator[N
         yield
 
 
-def _draw_or_touch(session: pytest.Session, draw: Callable[[Any, Path], None], values: Any, path: Path) -> None:
+def _draw_or_touch(session: pytest.Session, draw: Callable[..., None], values: Any, path: Path, **how: Any) -> None:
     if session.config.stash[DRAWN]:
-        draw(values, path)
+        draw(values, path, **how)
     else:
         path.touch()
 

@@ -34,9 +34,17 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_each_quantity_has_a_panel_with_a_readable_name(figures: list[Any], tmp_path: Path) -> None:
     plots.training_curves(RECORDS, tmp_path / "curves.svg")
     shown = [axes for axes in figures[0].axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in shown] == ["loss", "macro F1", "log-loss", "learning rate"]
+    assert [axes.get_title(loc="left") for axes in shown] == ["loss", "macro F1", "learning rate"]
     texts = [[text.get_text().strip() for text in axes.texts] for axes in shown]
-    assert texts == [["training", "validation"], ["0.3"], ["0.4"], []]
+    assert texts == [["training", "validation"], ["0.3"], []]
+
+
+def test_the_metric_of_the_exported_model_is_drawn_across_its_panel(figures: list[Any], tmp_path: Path) -> None:
+    plots.training_curves(RECORDS, tmp_path / "curves.png", exported={"macro_f1": 0.75, "log_loss": 0.1})
+    shown = [axes for axes in figures[0].axes if axes.get_visible()]
+    across = [[line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"] for axes in shown]
+    assert across == [[], [0.75], []]
+    assert "exported model 0.75" in [text.get_text() for text in shown[1].texts]
 
 
 def test_the_last_best_evaluation_is_marked_in_every_panel(figures: list[Any], tmp_path: Path) -> None:

@@ -106,12 +106,18 @@ def _most_confused(counts: np.ndarray, names: Sequence[str]) -> list[str]:
     return [f"{wrong[i, j]} of {names[i]} as {names[j]}" for i, j in order if wrong[i, j]]
 
 
-def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+def training_curves(
+    records: Sequence[Mapping[str, Any]], path: str | Path, *, exported: Mapping[str, Any] | None = None
+) -> None:
     """Plot the records of metrics.jsonl, one for each evaluation.
 
-    Each quantity has a panel: the two losses together, every validation metric and the learning rate alone, over the
-    epoch, or over the step if no epoch is complete. A line marks the best evaluation, whose weights are kept. Uses
-    `epoch`, `step`, `train_loss`, `val_*`, `learning_rate` and `best`, as far as they are present.
+    There are three panels: the two losses, the first validation metric (an accuracy, if there is one) and the learning
+    rate, over the epoch, or over the step if no epoch is complete. A line marks the best evaluation, whose weights are
+    kept. Uses `epoch`, `step`, `train_loss`, `val_*`, `learning_rate` and `best`, as far as they are present.
+
+    Args:
+        exported: metrics of the exported model, which is more than the network that the curves are of: it has n-grams,
+            calibration and 8-bit weights. The one of the panel is drawn across it.
 
     Raises:
         DataError: no record has both an epoch or step and one of these values.
@@ -120,7 +126,8 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
     keys = dict.fromkeys(key for record in records for key in record)
     metrics = [key for key in keys if key.startswith("val_") and key != "val_loss"]
     metrics.sort(key=lambda key: "loss" in key or "calibration" in key)  # accuracies first
-    panels = {"loss": ["train_loss", "val_loss"], **{metric_title(key.removeprefix("val_")): [key] for key in metrics}}
+    shown = {metric_title(key.removeprefix("val_")): [key] for key in metrics[:1]}
+    panels = {"loss": ["train_loss", "val_loss"], **shown}
     panels["learning rate"] = ["learning_rate"]
     x_key = "epoch" if any(x >= 1 for x, _ in _points(records, "epoch", "epoch")) else "step"
     drawn = {
@@ -145,6 +152,11 @@ def training_curves(records: Sequence[Mapping[str, Any]], path: str | Path) -> N
     best = [float(record[x_key]) for record in records if record.get("best") and _is_number(record.get(x_key))]
     for axes, (title, panel) in zip(all_axes, drawn.items(), strict=False):
         _draw_panel(axes, title, panel, best[-1] if best else None)
+        value = (exported or {}).get(next(iter(panel)).removeprefix("val_"))
+        if title in shown and _is_number(value):
+            axes.axhline(value, color="0.35", linestyle="--", linewidth=1.2)
+            axes.annotate(f"exported model {value:.4g}", (0.02, value), (0, 3), xycoords=axes.get_yaxis_transform(),
+                          textcoords="offset points", fontsize=9, color="0.35")  # fmt: skip
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     for axes in all_axes[len(drawn) :]:
         axes.set_visible(False)

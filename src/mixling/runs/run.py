@@ -205,7 +205,8 @@ def _save(
     at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
     report = {"best": at, "parameters": parameters, **own}
     write_sealed(folder / METRICS_FILE, report)
-    if if_possible(lambda: training_curves(history, folder / CURVES_FILE), log):
+    exported = report.get("validation")
+    if if_possible(lambda: training_curves(history, folder / CURVES_FILE, exported=exported), log):
         parts.draw(folder, metrics)
     write_atomic(folder / CARD_FILE, parts.card(report))
     return metrics, report
