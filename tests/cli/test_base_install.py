@@ -106,7 +106,6 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
         ["models"],
         ["config"],
         ["cost", "gmlp-tiny"],
-        ["demo"],
     ],
     ids=lambda args: " ".join(args[:3]),
 )
@@ -140,3 +139,11 @@ def test_an_answer_loads_nothing_that_trains() -> None:
     assert {name for name in loaded if name.startswith("mixling.data.readers.")} <= {
         f"mixling.data.readers.{name}" for name in ("files", "lines", "packed", "rows")
     }
+
+
+def test_the_demo_tries_the_packaged_model(call: Call, tmp_path: Path) -> None:
+    done = call("demo", "-o", tmp_path / "demo", "--no-open")
+    assert done.code == 0, done.err
+    assert "accuracy on 300 test messages" in done.out
+    assert (tmp_path / "demo" / "page.html").is_file()
+    assert done.out.splitlines()[-1].startswith("train  ")

@@ -160,8 +160,8 @@ def test_few_examples_are_cross_fitted_unless_the_user_planned_the_training() ->
     assert folds({}, usual=False) is None
     assert folds({"ngrams": {"cross_fit": True}}, distilled=True) is None
     assert folds({}, world=2) is None
-    assert folds({}, train=rows(490, 0)) is None  # more than 250 for each label
-    assert folds({}, train=rows(480, 0)) is not None
+    assert folds({}, train=rows(1190, 0)) is None  # more than 600 for each label
+    assert folds({}, train=rows(1180, 0)) is not None
     many = Dataset.from_examples(
         Example(f"{one.text}", f"label {i % 9}", "rows", i) for i, one in enumerate(rows(1990, 0))
     )

@@ -179,7 +179,7 @@ class NgramConfig(Config):
     cross_fit: bool | None = Field(
         None,
         description="choose the weights of network and branch by networks that each leave out a fold of the examples "
-        "that are trained on; None: with up to 250 examples for each label, at most 2,000, or up to 5,000 pairs, "
+        "that are trained on; None: with up to 600 examples for each label, at most 2,000, or up to 5,000 pairs, "
         "unless the length of training is given",
     )
     refit: bool | None = Field(
