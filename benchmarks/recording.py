@@ -27,8 +27,8 @@ from mixling.provenance import provenance
 
 COMMANDS = (
     "mixling sample messages",
-    "mixling train messages.csv --text message --label topic -o model/",
-    'mixling explain model/ "the parcel was left with a neighbour I do not know"',
+    "mixling messages.csv",
+    'mixling explain messages-model "the parcel was left with a neighbour I do not know"',
 )
 COLUMNS = 100
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"

@@ -73,7 +73,8 @@ def run(
         if not new:
             break
         text = (rest + new).decode("utf-8", "ignore")
-        rest = (rest + new)[len(text.encode("utf-8")) :]  # a character that has not arrived as a whole
+        text = re.sub(r"\x1b(\[[0-9;?]*)?$", "", text)
+        rest = (rest + new)[len(text.encode("utf-8")) :]  # a character, or a sequence, that has not arrived as a whole
         pieces.append((time.monotonic() - begin, text))
     else:
         process.kill()
