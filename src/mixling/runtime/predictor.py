@@ -13,7 +13,7 @@ from mixling.runtime.inputs import BATCH_SIZE
 if TYPE_CHECKING:  # imported when a model is opened in full
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Any
+    from typing import Any, overload
 
     import numpy as np
     import numpy.typing as npt
@@ -177,6 +177,13 @@ class Predictor:
     @property
     def text_config(self) -> TextConfig:
         return self._model.metadata.text
+
+    if TYPE_CHECKING:
+
+        @overload
+        def predict(self, texts: str | tuple[str, str], *, top_k: int | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
+        @overload
+        def predict(self, texts: Sequence[Text], *, top_k: int | None = None) -> list[Prediction]: ...
 
     def predict(self, texts: Text | Sequence[Text], *, top_k: int | None = None) -> Prediction | list[Prediction]:
         """Return the prediction for one text, or a list of predictions for several texts.
