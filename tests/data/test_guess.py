@@ -151,3 +151,10 @@ def test_a_pair_is_found_beside_longer_columns(tmp_path: Path) -> None:
     columns = {f"sentence{n}{end}": [text(row + n) * (5 if end else 1) for row in ROWS]
                for end in ("_parse", "") for n in (1, 2)}  # fmt: skip
     assert guessed(table(tmp_path / "a.csv", columns | {"gold_label": list("abc") * 20}))[2] == "sentence2"
+
+
+def test_annotations_are_not_guessed_at(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"body": text(n), "annotation": [{"start": 0, "end": 3, "label": "A"}]} for n in ROWS]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert guess_columns(str(path)) is None

@@ -108,6 +108,8 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
     if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
+    if any(_has_structure(value) for row in rows for value in row.values.values()):  # as annotation tools write
+        return None
     columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
     candidates = [column for column in columns if column.is_text and column.name != label]
     texts = _named(columns, text) or _texts(candidates)
@@ -129,6 +131,11 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
         columns=tuple(rows[0].values),
         has_header=not any(_is_value(column.name, rows) for column in (*texts[:1], *labels[:1])),
     )
+
+
+def _has_structure(value: object) -> bool:
+    """Whether a value is an object, or a list of objects or lists."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value))
 
 
 def _is_value(name: str, rows: Sequence[Row]) -> bool:
