@@ -141,6 +141,7 @@ def test_an_answer_loads_nothing_that_trains() -> None:
     }
 
 
+@pytest.mark.skipif(find_spec("torch") is not None, reason="of an environment without torch")
 def test_the_demo_tries_the_packaged_model(call: Call, tmp_path: Path) -> None:
     done = call("demo", "-o", tmp_path / "demo", "--no-open")
     assert done.code == 0, done.err

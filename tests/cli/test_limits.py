@@ -41,8 +41,8 @@ def test_without_memory_for_a_training_there_is_one_line_before_it(tmp_path: Pat
 
 
 @linux
-@pytest.mark.parametrize("files", [4, 5, 8])
-def test_few_open_files_are_enough_or_named(tmp_path: Path, files: int) -> None:
+@pytest.mark.parametrize("files", [6, 8])
+def test_few_open_files_are_enough_or_named(tmp_path: Path, files: int) -> None:  # Python itself starts with 5 or 6
     done = run(f"-n {files}", "predict", str(MODEL), "a text", cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) in ((0, 0), (2, 1)), done.stderr
 
