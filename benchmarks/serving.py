@@ -12,8 +12,8 @@ busy machine, CPU per request a little more.
 The part "beside" compares with a server of another commit, and with a bare ASGI route on uvicorn without any limits.
 All run at once and take turns of a few seconds in an order that is drawn anew; ratios are medians over the rounds:
 
-    git worktree add /tmp/before COMMIT; (cd /tmp/before; python setup.py -q build_ext --inplace)
-    python benchmarks/serving.py runs/snips --data ../shared/data/snips --parts beside --before /tmp/before
+    git worktree add ../before COMMIT; (cd ../before; python setup.py -q build_ext --inplace)
+    python benchmarks/serving.py runs/snips --data ../shared/data/snips --parts beside --before ../before
 """
 
 from __future__ import annotations
