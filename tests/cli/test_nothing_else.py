@@ -166,4 +166,6 @@ def test_rows_that_were_trained_on_are_told(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\n".join(rows))
     done = call("train", tmp_path / "a.csv", "--test", tmp_path / "a.csv", "--epochs", "1", "-o", tmp_path / "x")
     assert done.code == 0, done.err
-    assert "accuracy on 40 test rows; 40 of them have texts that were trained or chosen on" in done.out
+    said = "40 of them have texts that were trained or chosen on"
+    assert f"accuracy on 40 test rows; {said}" in done.out
+    assert f"On 40 rows; {said}" in (tmp_path / "x" / "README.md").read_text()

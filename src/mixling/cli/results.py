@@ -85,7 +85,11 @@ def report_test(
             for line in json_rows(test, config.data.columns, of_words=task.per_word):
                 file.write(line.encode())
     evaluation = evaluate(predictor, test)
-    found: dict[str, Any] = {"rows": len(test), **evaluation.metrics.numbers()}
+    known = report_duplicates(train, test) + report_duplicates(validation, test)
+    about = ", which nothing was trained or chosen on"
+    if known:
+        about = f"; {known:,} of them have texts that were trained or chosen on: too good for new text"
+    found: dict[str, Any] = {"rows": len(test), "trained_on": known, **evaluation.metrics.numbers()}
     lines = [f"test: {evaluation.metrics.summary()}"]
     if not task.windows:
         answers = list(predictor.predict_stream(test.texts))
@@ -97,10 +101,6 @@ def report_test(
             results.append(SystemAnswers(reference.name, given_by, f"{reference.file_bytes / 1e6:.2f} MB"))
         results.append(majority_answers(task, train.targets, list(test.texts)))
         scores, found["systems"] = score_lines(predictor, list(test.targets), results, bold=has_color())
-        known = report_duplicates(train, test) + report_duplicates(validation, test)
-        about = ", which nothing was trained or chosen on"
-        if known:
-            about = f"; {known:,} of them have texts that were trained or chosen on: too good for new text"
         sections = [[f"{headline_name(task)} on {len(test):,} test rows{about}", *scores]]
         if not task.per_word:
             sections.append(list(mistake_lines(predictor, list(test), answers)))
@@ -113,7 +113,9 @@ def report_test(
     put(wrapped("\n".join(lines)) + "\n", styled=has_color())
     write_sealed(run.folder / METRICS_FILE, {**read_metrics(run.folder), "test": found})
     card = (run.folder / CARD_FILE).read_text("utf-8")
-    write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task) + _CARD_BEFORE, 1))
+    write_atomic(
+        run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task, about) + _CARD_BEFORE, 1)
+    )
 
 
 def not_better(systems: Mapping[str, Mapping[str, Any]], task: Task) -> list[str]:
@@ -131,9 +133,9 @@ def headline_name(task: Task) -> str:
     return task.headline.replace("_", " ")
 
 
-def _card_section(found: Mapping[str, Any], task: Task) -> str:
+def _card_section(found: Mapping[str, Any], task: Task, about: str) -> str:
     """Return the section of a model card with the figures of a test."""
-    heading = f"## Test\n\nOn {found['rows']:,} rows that nothing was trained or chosen on"
+    heading = f"## Test\n\nOn {found['rows']:,} rows{about}"
     if "systems" not in found:
         return f"{heading}: {task.metric.replace('_', ' ')} {found[task.metric]:.4f}.\n\n"
     rows = []
