@@ -146,6 +146,8 @@ def start(arguments: list[str], *, kill_at: float | None = None, prepare: Callab
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.close(descriptor)
+        # The parent's may be others, such as those of a test, which keep what is printed.
+        sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))  # noqa: SIM115
         prepare()
         if kill_at is not None:
             kill_after(kill_at)

@@ -68,6 +68,25 @@ def test_a_full_disk_is_reported_and_the_old_file_still_stands(
     assert os.listdir(tmp_path) == ["model.bin"]
 
 
+def test_a_folder_that_cannot_be_flushed_has_the_new_file_and_the_error_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, fsync = tmp_path / "model.bin", os.fsync
+    write_atomic(path, b"old")
+
+    def fails_of_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise DISK_FULL
+        fsync(descriptor)
+
+    monkeypatch.setattr(storage.os, "fsync", fails_of_folders)
+    with pytest.raises(StorageError, match="No space left on device; its new content is in place") as caught:
+        write_atomic(path, b"new")
+    assert "unchanged" not in str(caught.value)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["model.bin"]
+
+
 def test_the_file_is_on_the_disk_before_it_takes_the_name_and_the_folder_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,8 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
 
     Raises:
         StorageError: the file cannot be written (disk full, no permission, ...), or a folder on the way to it, within
-            one that is locked, is a symbolic link; an existing file is unchanged.
+            one that is locked, is a symbolic link; an existing file is unchanged,
+            unless the error says that the new content is in place.
     """
     refuse_linked_folders(path)
     if _is_stream(path):
@@ -60,6 +61,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
         temporary = None
+        unchanged = "; its new content is in place, but a loss of power may undo it"
         sync_folder(path.parent)
     except OSError as error:
         raise StorageError(f"{name}: could not be written: {error.strerror or error}{unchanged}") from error
