@@ -44,7 +44,7 @@ from mixling.provenance import provenance
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 SMALLEST = (
     *("--model", "mixling-tiny", "--set", "model.dim=16", "--set", "train.batch_size=16"),
-    *("--set", "model.text.projection.num_features=256", "--set", "train.checkpoint_seconds=0.02"),
+    *("--set", "model.text.projection.num_features=256", "--set", "train.checkpoint_seconds=1e-6"),
 )
 # Events of Python's audit, with the places of the paths and of the folder's descriptor in their arguments.
 EVENTS = {
