@@ -181,7 +181,5 @@ def run(data: bytes) -> None:
         arguments = [reader.value() for _ in range(min(reader.byte(), 40))]
     except (ValueError, TypeError, OverflowError, struct.error):  # not what Python can make
         return
-    if arguments and isinstance(arguments[-1], int) and getattr(call, "__name__", "") == "fit_margins":
-        arguments[-1] = min(arguments[-1], 100)  # passes, however many it is told to make
     with contextlib.suppress(*ALLOWED):
         call(*arguments)

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from mixling.native import margins
-from mixling.native.margins import fit_margins
+from mixling.native.margins import MAX_PASSES, fit_margins
 
 
 @pytest.fixture
@@ -221,3 +221,19 @@ def test_numbers_that_do_not_fit_the_texts_are_refused(wrong: dict[str, Any]) ->
     assert squares.tolist() == [2, 1]
     with pytest.raises(ValueError, match="no sparse matrix"):
         native.sum_by_feature(*(given | {"sums": sums, "squares": squares} | wrong).values())
+
+
+@pytest.mark.usefixtures("each_solver")
+@pytest.mark.parametrize("passes", [-1, MAX_PASSES + 1, 2**62, 2**70])
+def test_passes_without_an_end_are_refused(features: csr_array, passes: int) -> None:
+    marks = marks_of(features)
+    with pytest.raises(ValueError, match=r"passes: got .*; allowed: 0 to 10,000"):
+        fit_margins(features, marks, np.ones(60), 1.0, passes=passes)
+
+
+@pytest.mark.parametrize("passes", [-1, MAX_PASSES + 1, 2**31 - 1])
+def test_the_native_module_refuses_passes_without_an_end(passes: int) -> None:
+    native = pytest.importorskip("mixling.native._margins")
+    native.fit_margins(*arrays().values(), 0.0, MAX_PASSES)
+    with pytest.raises(ValueError, match=r"passes: got .*; allowed: 0 to 10000"):
+        native.fit_margins(*arrays().values(), 0.0, passes)

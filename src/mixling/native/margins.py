@@ -13,6 +13,7 @@ from mixling.arrays import Float32
 
 # With 0.01 the losses on validation are the same, and fits take two to three times as long.
 _TOLERANCE, _PASSES = 0.2, 50
+MAX_PASSES = 10_000  # MOST_PASSES of linear/margins.c
 # Tried on validation where labels are so few; of CLINC150's 150 labels they made the fits slower, and none better.
 RATIO_POWERS, MAX_RATIO_LABELS = (0.5, 1.0), 16
 _TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
@@ -50,12 +51,17 @@ def fit_margins(
             or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.
         kept: (K, F), the features that each label has; None: all.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
-        passes: over the texts at most.
+        passes: over the texts at most; 0 to `MAX_PASSES`.
         threads: number of groups of labels that are fitted at the same time; the result does not depend on it.
 
     Returns:
         Weights (K, F) and biases (K,).
+
+    Raises:
+        ValueError: there are too many passes, or less than 0.
     """
+    if not 0 <= passes <= MAX_PASSES:
+        raise ValueError(f"passes: got {passes:,}; allowed: 0 to {MAX_PASSES:,}")
     native = _native()
     counts = np.broadcast_to(weights > 0, marks.shape)
     found = np.zeros((len(marks), features.shape[1] + 1), np.float32)

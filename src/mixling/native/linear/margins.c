@@ -19,6 +19,7 @@
 #include "../arrays.h"
 
 enum { MOST_LABELS = 16 }; /* together: the weights of a feature are then a line of the cache */
+enum { MOST_PASSES = 10000 }; /* MAX_PASSES of native/margins.py; a fit cannot be interrupted */
 
 typedef struct {
     const int32_t *starts, *columns; /* (rows + 1,) and (nonzeros,) */
@@ -214,6 +215,8 @@ static PyObject *fit_margins(PyObject *module, PyObject *arguments) {
     }
     if (!is_sound(&p, given)) {
         PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrix with a sign and a cost of each row");
+    } else if (p.most_passes < 0 || p.most_passes > MOST_PASSES) {
+        PyErr_Format(PyExc_ValueError, "passes: got %ld; allowed: 0 to %d", p.most_passes, MOST_PASSES);
     } else {
         int done;
         Py_BEGIN_ALLOW_THREADS done = fit(&p);
