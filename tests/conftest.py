@@ -36,7 +36,7 @@ PLOTS_DRAWN = ("test_images.py", "test_plots.py", "test_questions.py")
 DRAWN = pytest.StashKey[bool]()
 PLOTS = {
     "mixling.runs.run": "training_curves",
-    "mixling.runs.labeled": "plot_confusion",
+    "mixling.runs.training": "plot_confusion",
     "mixling.research.vision.run": "plot_confusion",
 }
 

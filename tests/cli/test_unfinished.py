@@ -18,7 +18,7 @@ import pytest
 from mixling import Predictor
 from mixling.artifacts import NEXT, unfinished_run
 from mixling.errors import command_line
-from mixling.runs import labeled
+from mixling.runs import training
 from mixling.storage import locked
 from mixling.training import CHECKPOINT, load_checkpoint, loop
 
@@ -160,7 +160,7 @@ def test_a_signal_before_the_first_step_ends_with_a_hint(
     assert done.err.endswith("interrupted; nothing was changed\n")
     assert not (tmp_path / "run").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(labeled, "write_setup", terminated(labeled.write_setup))  # the run has begun
+        patch.setattr(training, "write_setup", terminated(training.write_setup))  # the run has begun
         done = call(*arguments)
     assert done.code == 143
     assert done.err.endswith(f"interrupted; resume with: mixling train --resume -o {tmp_path / 'run'}\n")

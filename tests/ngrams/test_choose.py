@@ -370,7 +370,7 @@ def test_where_the_network_saw_typos_the_branch_sees_them_in_training_and_in_val
 @pytest.mark.slow
 def test_training_without_typos_gives_the_branch_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("mixling.runs.adjustments.fit_ngrams", lambda config, data, **options: given.append(data))
+    monkeypatch.setattr("mixling.runs.decisions.fit_ngrams", lambda config, data, **options: given.append(data))
     train, validation = rows(160, "classification", 0), rows(60, "classification", 1)
     for name, changes in (("typos", {"typo_kinds": ["ocr"]}), ("none", {"typos": 0})):
         values = {"ngrams": {"use": "always"}, "train": {"epochs": 1, "augmentation": changes}}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
 from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TrainConfig, fit, model_config
@@ -15,7 +16,7 @@ from mixling.config import parse
 from mixling.ngrams import LinearData, fit_ngrams
 from mixling.ngrams.choose import Fitted
 from mixling.ngrams.cross_fitting import OutOfFold, choose_folds
-from mixling.runs import labeled
+from mixling.runs import training
 from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
 from mixling.text import train_vocabulary
@@ -118,27 +119,27 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_network_that_hardly_counts_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluated: list[dict[str, Any]] = []
-    evaluate = labeled.LabeledParts.evaluate
+    measured: dict[str, Any] = {}
+    decide = training.decide
 
-    def noted(self: labeled.LabeledParts, *arguments: Any) -> Any:
-        evaluated.append({name: value.clone() for name, value in self.model.state_dict().items()})
-        return evaluate(self, *arguments)
+    def noted(config: RunConfig, model: Any, *arguments: Any, **options: Any) -> Any:
+        decided = decide(config, model, *arguments, **options)
+        measured.update({name: value.clone() for name, value in model.state_dict().items()})
+        return decided
 
-    monkeypatch.setattr(labeled.LabeledParts, "evaluate", noted)
+    monkeypatch.setattr(training, "decide", noted)
     for name, least, changes, refits in (
         ("counts", -1, {}, True), ("hardly", 100, {}, False), ("asked", 100, {"refit": True}, True),
     ):  # fmt: skip
-        evaluated.clear()
-        monkeypatch.setattr(labeled, "LEAST_WEIGHT", least)
+        monkeypatch.setattr(training, "LEAST_WEIGHT", least)
         lines: list[str] = []
         run = fit(config(**changes), rows(60, 0), rows(20, 1), folder=tmp_path / name, log=lines.append)
         assert run is not None
         assert ("refit" in run.report) is refits
         assert any(line.startswith("no refit: beside the n-gram branch") for line in lines) is not refits
-        first, second = evaluated
         # The model that was measured is the one that is saved, calibrated once.
-        assert all(torch.equal(value, second[key]) for key, value in first.items()) is not refits
+        saved = load_file(tmp_path / name / "model.safetensors")
+        assert all(torch.equal(value, saved[key]) for key, value in measured.items() if key in saved) is not refits
         assert not (tmp_path / name / "refit").exists()
 
 

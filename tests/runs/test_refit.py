@@ -14,7 +14,7 @@ from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, TextCon
 from mixling.answers import LabelSet
 from mixling.config import merge
 from mixling.data import TextSet
-from mixling.runs.refit import with_validation
+from mixling.runs.labeled_data import with_validation
 from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import Classification, Tagging
 from mixling.text import MinHash, train_vocabulary

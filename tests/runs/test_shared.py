@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mixling import Dataset, Example, RunConfig, fit
-from mixling.runs import initialization, labeled, labeled_data
+from mixling.runs import initial_model, labeled_data
 from mixling.runs.resolve import LABELS, resolve
 from mixling.runs.shared import Shared
 
@@ -47,7 +47,11 @@ def test_a_training_that_shares_writes_the_bytes_of_one_that_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: dict[str, int] = {}
-    for module, name in ((initialization, "train_vectors"), (labeled, "train_vocabulary"), (labeled_data, "TextSet")):
+    for module, name in (
+        (initial_model, "train_vectors"),
+        (initial_model, "train_vocabulary"),
+        (labeled_data, "TextSet"),
+    ):
         made = getattr(module, name)
 
         def count(*args: Any, made: Any = made, name: str = name, **options: Any) -> Any:

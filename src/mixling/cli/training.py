@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from mixling.research.seq2seq.config import PairRunConfig
     from mixling.research.seq2seq.metrics import TextMetrics
     from mixling.research.vision.config import ImageRunConfig
-    from mixling.runs.parts import RunArguments
     from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.resolve.config import RunConfig
     from mixling.runs.resolve.spec import Resolved, Spec
-    from mixling.runs.run import Run
+    from mixling.runs.run import Run, RunArguments
     from mixling.training.progress import TrainingProgress
 
 _C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig", "ImageRunConfig")

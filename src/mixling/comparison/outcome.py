@@ -24,7 +24,7 @@ from mixling.data.splits import describe_unseen, few_per_label, report_duplicate
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
 from mixling.runs.data import check_split, load_rows, load_test, split_rows
-from mixling.runs.initialization import init_texts
+from mixling.runs.initial_model import init_texts
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved
 from mixling.tasks import task_type

@@ -1,9 +1,9 @@
-"""The labeled examples of a run, and what distillation makes of them, as training data."""
+"""The labeled examples of a run as training data: what is held out, what a teacher adds, how texts are encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,15 @@ from mixling.artifacts.files import TEACHER_FOLDER
 from mixling.artifacts.replacement import link_folder
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
+from mixling.data.splits import unseen
 from mixling.metrics.base import Metrics
 from mixling.ngrams.cross_fitting import choose_folds
 from mixling.runs.data import check_abstention_data, hold_out, log_truncated
 from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.distillation.teacher import SELF, check_distill
-from mixling.runs.initialization import make_vectors
-from mixling.runs.parts import Stage
+from mixling.runs.initial_model import make_vectors
 from mixling.runs.resolve.config import RunConfig
-from mixling.runs.run import Run
+from mixling.runs.run import Run, RunFolder
 from mixling.runs.shared import Shared
 from mixling.runs.validation import LabeledValidation, QuestionValidation, Validation
 from mixling.tasks import task_type
@@ -42,7 +42,6 @@ FitFunction = Callable[..., Run[Metrics] | None]
 class LabeledExamples:
     """The data of a run; `texts` and `targets` are what is trained on, in distillation with the unlabeled texts."""
 
-    config: RunConfig
     task: Task
     train: Dataset
     validation: Dataset
@@ -52,6 +51,21 @@ class LabeledExamples:
     vectors: WordVectors | None
     held_out: Dataset | None
     folds: npt.NDArray[np.int64] | None
+    distilled: bool
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the training texts are pairs."""
+        return self.train.schema.pairs
+
+    def content(self) -> Iterator[bytes]:
+        """Yield what identifies the data: a checkpoint belongs to a run with the same."""
+        for part in (self.texts, self.validation):
+            yield from part.content()
+        if self.weights is not None:
+            yield self.weights.tobytes()
+        if self.distilled:
+            yield from (target.tobytes() for target in self.targets)
 
 
 def prepare_examples(
@@ -63,7 +77,7 @@ def prepare_examples(
     unlabeled: Iterable[Text],
     vectors: WordVectors | None,
     shared: Shared,
-    stage: Stage,
+    run: RunFolder,
     *,
     fit: FitFunction,
 ) -> LabeledExamples:
@@ -80,26 +94,25 @@ def prepare_examples(
     texts, targets = train, task.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
-            check_distill(config.distill, task=type(task), data=config.data, world=stage.distributed.world)
-        if stage.distributed.is_main and stage.folder != stage.home:
-            link_folder(stage.home / TEACHER_FOLDER, stage.folder / TEACHER_FOLDER)
-        stage.begin()  # what follows may take long
+            check_distill(config.distill, task=type(task), data=config.data, world=run.distributed.world)
+        if run.is_main and run.folder != run.home:
+            link_folder(run.home / TEACHER_FOLDER, run.folder / TEACHER_FOLDER)
+        run.begin()  # what follows may take long
     folds = choose_folds(
         [train, validation] if config.fits_validation else [train],
         task=type(task), ngrams=config.ngrams, training=config.train, distilled=config.distill is not None,
         usual=config.initialization.kind in ("random", "rows") and weights is None and config.conformal is None,
-        world=stage.distributed.world,
+        world=run.distributed.world,
     )  # fmt: skip
     self_distilled = config.distill is not None and config.distill.teacher == SELF
-    if vectors is None and (not stage.begun or config.refit or folds is not None or self_distilled):
-        vectors = make_vectors(config, train, stage.log, shared)
+    if vectors is None and (not run.begun or config.refit or folds is not None or self_distilled):
+        vectors = make_vectors(config, train, run.log, shared)
     if config.distill is not None:
-        distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, stage)
+        distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, run)
         texts, targets = distillation.texts, distillation.targets
         if weights is not None:
             weights = np.where(distillation.rows < 0, 1, weights[distillation.rows]).astype(np.float32)
     return LabeledExamples(
-        config=config,
         task=task,
         train=train,
         validation=validation,
@@ -109,14 +122,38 @@ def prepare_examples(
         vectors=vectors,
         held_out=held_out,
         folds=folds,
+        distilled=config.distill is not None,
+    )
+
+
+def resolve_training(config: RunConfig, examples: LabeledExamples) -> TrainConfig:
+    """Return the configuration of the training, with values that depend on the data resolved."""
+    task = examples.task
+    return config.train.resolved(
+        len(examples.texts),
+        rows_per_label=len(examples.train) / len(task.labels) if task.has_classes else None,
+        init=config.initialization.kind,
+        distilled=examples.distilled,
+        augmented=not task.windows,
+        single=not (task.per_word or examples.pairs),
+        cross_fitted=examples.folds is not None,
     )
 
 
 def training_data(
-    examples: LabeledExamples, training: TrainConfig, encoder: TextEncoder, shared: Shared, log: Log
+    config: RunConfig,
+    examples: LabeledExamples,
+    training: TrainConfig,
+    encoder: TextEncoder,
+    shared: Shared,
+    log: Log,
 ) -> tuple[LabeledData | QuestionData, Validation]:
-    """Return the encoded examples, and the evaluation of models on the validation examples."""
-    config, task, validation = examples.config, examples.task, examples.validation
+    """Return the encoded examples, and the evaluation of models on the validation examples.
+
+    Args:
+        training: as of `resolve_training`.
+    """
+    task, validation = examples.task, examples.validation
     dropout, changes = training.token_dropout or 0.0, training.augmentation
     if task.windows:
         assert examples.weights is None, "weights are not supported for questions"
@@ -162,12 +199,12 @@ def _distillation_data(
     unlabeled: Iterable[Text],
     vectors: WordVectors | None,
     fit: FitFunction,
-    stage: Stage,
+    run: RunFolder,
 ) -> DistillationData:
     """Return the distillation data; the main process runs the teacher, the others read the stored probabilities."""
     distill = config.distill
     assert distill is not None
-    return stage.in_turn(
+    return run.in_turn(
         lambda: make_distillation_data(
             distill,
             train,
@@ -176,10 +213,47 @@ def _distillation_data(
             data=config.data,
             smoothing=config.train.loss.label_smoothing,
             seed=config.train.seed,
-            folder=stage.folder / TEACHER_FOLDER,
+            folder=run.folder / TEACHER_FOLDER,
             teacher=teacher,
             unlabeled=unlabeled,
             train_member=Member(config, train, validation, vectors, fit),
-            log=stage.log if stage.distributed.is_main else lambda message: None,
+            log=run.log if run.is_main else lambda message: None,
         )
     )
+
+
+def without_unseen(examples: Dataset, task: Task) -> Dataset:
+    """Return the examples whose labels the task knows."""
+    if not task.has_labels:
+        return examples
+    return examples.subset(np.setdiff1d(np.arange(len(examples)), unseen(examples, task.labels.names)))
+
+
+def joined_data(config: RunConfig, examples: LabeledExamples, data: LabeledData | QuestionData) -> LabeledData | None:
+    """Return the data of a second training, with the validation examples; None: there is none."""
+    if not config.refit and (examples.folds is None or not config.fits_validation):
+        return None
+    assert isinstance(data, LabeledData), "a configuration with refit has another task"
+    return with_validation(data, examples.validation, examples.task)
+
+
+def with_validation(data: LabeledData, validation: Dataset, task: Task) -> LabeledData:
+    """Return the training data followed by the validation examples with known labels, each with weight 1."""
+    validation = without_unseen(validation, task)
+    train = data.train.dataset
+    joined = Dataset.from_examples(
+        (example for part in (train, validation) for example in part), pairs=train.schema.pairs
+    )
+    weights = data.weights
+    return replace(
+        data,
+        train=TextSet(joined, data.train.encoder, keep=not train.spooled),
+        train_targets=_joined(data.train_targets, task.targets(validation.targets)),
+        weights=None if weights is None else np.concatenate([weights, np.ones(len(validation), np.float32)]),
+    )
+
+
+def _joined(first: Targets, second: Targets) -> Targets:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.concatenate([first, second])
+    return [*first, *second]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,12 +15,12 @@ from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
 from mixling.models.presets import PRESETS
-from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
-from mixling.runs.run import Run, execute
+from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.storage import write_atomic
 from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.tasks.objective import UNSMOOTHED
+from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
@@ -66,74 +65,84 @@ def pretrain(config: PretrainConfig, **arguments: Unpack[RunArguments]) -> Run[d
     Raises:
         UserError: see `prepare` and `Trainer.fit`.
     """
-    return execute(PRETRAINING, config, lambda stage: _MaskedLM(config, stage), **arguments)
-
-
-class _MaskedLM(Parts[dict[str, float]]):
-    """A masked language model and its text."""
-
-    model: Model
-    data: MaskedText
-
-    def __init__(self, config: PretrainConfig, stage: Stage) -> None:
-        self.config, self.training = config, config.train
-
-        def read() -> tuple[TextEncoder, Prepared]:
-            encoder = _encoder(config, stage.first)
-            return encoder, run_corpus(config.corpus, WordReader(encoder), stage.first, stage.log)
-
-        self.encoder, self.prepared = stage.in_turn(read)
-        text = config.model.text.for_vocabulary(self.encoder.vocabulary)
-        check_length(config.corpus, self.prepared, text.max_len)
-        on_subwords = text.projection.trained_rows
-        self.data = MaskedText(
-            objective=MaskedLM(config.train.loss),
-            config=config.objective,
-            encoder=self.encoder,
-            train=self.prepared.train,
-            validation=self.prepared.validation,
-            length=text.max_len,
-            targets=subword_targets(self.encoder)
-            if on_subwords
-            else word_targets(self.encoder, self.prepared.train, config.objective.num_words),
+    with RunFolder.open(PRETRAINING, config, **arguments) as run:
+        with run.preparing():
+            encoder, prepared = run.in_turn(lambda: _read(config, run))
+            text = config.model.text.for_vocabulary(encoder.vocabulary)
+            check_length(config.corpus, prepared, text.max_len)
+            data = _masked_text(config, encoder, prepared, text)
+            model_config = config.model.model_copy(update={"text": text})
+            model = _build(config, model_config, data)
+            parameters = count_parameters(model.embedding) + count_parameters(model.encoder)
+            head = f"{count_parameters(model.head):,} in the temporary head"
+            run.log(f"{len(encoder.vocabulary):,} subwords, {parameters:,} parameters, {head}")
+        content = json.dumps([*encoder.vocabulary.serialize(), prepared.digest]).encode()
+        run.train(model, data, config.train, content=[content])
+        if not run.is_main:
+            return None
+        run.save(model, _saved(config, model_config, encoder, data), parameters=parameters)
+        metrics = {key: run.best[f"val_{key}"] for key in ("perplexity", "accuracy", "loss")}
+        values = {**config.to_dict(), "model": model_config.to_dict()}
+        return run.finish(
+            metrics,
+            {"validation": metrics},
+            parameters=parameters,
+            card=lambda report: pretraining_card(values, report),
         )
-        num_outputs = text.projection.num_features if on_subwords else int(self.data.targets.max()) + 1
-        assert num_outputs is not None
-        self.model_config = config.model.model_copy(update={"text": text})
-        self.model = build_model(self.model_config, num_outputs=num_outputs, output="subwords", seed=config.train.seed)
-        if self.model.embedding.embeddings is not None:
-            self.model.embedding.load_embeddings(config.model.embedding.embeddings)
-        subwords, head = len(self.encoder.vocabulary), count_parameters(self.model.head)
-        stage.log(f"{subwords:,} subwords, {self.parameters:,} parameters, {head:,} in the temporary head")
 
-    @property
-    def parameters(self) -> int:
-        return count_parameters(self.model.embedding) + count_parameters(self.model.encoder)
 
-    def content(self) -> Iterator[bytes]:
-        yield json.dumps([*self.encoder.vocabulary.serialize(), self.prepared.digest]).encode()
+def _read(config: PretrainConfig, run: RunFolder) -> tuple[TextEncoder, Prepared]:
+    encoder = _encoder(config, run.first)
+    return encoder, run_corpus(config.corpus, WordReader(encoder), run.first, run.log)
 
-    def save(self, folder: Path) -> dict[str, Any]:
-        saved: dict[str, Any] = {
-            "model": self.model_config.to_dict(),
-            "vocabulary": self.encoder.vocabulary.serialize()[0],
-            "num_outputs": len(self.model.head.bias),  # type: ignore[arg-type]
-            "objective": self.config.objective.to_dict(),
-        }
-        if not self.model_config.text.projection.trained_rows:
-            words = self.encoder.table_words()
-            order = sorted((int(target), row) for row, target in enumerate(self.data.targets) if target >= 0)
-            saved["words"] = [words[row - FIRST] for _, row in order]
-        return saved
 
-    def evaluate(
-        self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        metrics = {key: best[f"val_{key}"] for key in ("perplexity", "accuracy", "loss")}
-        return metrics, {"validation": metrics}
+def _masked_text(config: PretrainConfig, encoder: TextEncoder, prepared: Prepared, text: TextConfig) -> MaskedText:
+    """Return the text to train on; what is masked are subwords, or words where the embeddings are of hashed words."""
+    if text.projection.trained_rows:
+        targets = subword_targets(encoder)
+    else:
+        targets = word_targets(encoder, prepared.train, config.objective.num_words)
+    return MaskedText(
+        objective=MaskedLM(config.train.loss),
+        config=config.objective,
+        encoder=encoder,
+        train=prepared.train,
+        validation=prepared.validation,
+        length=text.max_len,
+        targets=targets,
+    )
 
-    def card(self, report: dict[str, Any]) -> str:
-        return pretraining_card({**self.config.to_dict(), "model": self.model_config.to_dict()}, report)
+
+def _build(config: PretrainConfig, model_config: ModelConfig, data: MaskedText) -> Model:
+    """Return the model with its initial weights and its temporary head."""
+    num_outputs = _num_outputs(model_config, data)
+    model = build_model(model_config, num_outputs=num_outputs, output="subwords", seed=config.train.seed)
+    if model.embedding.embeddings is not None:
+        model.embedding.load_embeddings(config.model.embedding.embeddings)
+    return model
+
+
+def _num_outputs(model_config: ModelConfig, data: MaskedText) -> int:
+    projection = model_config.text.projection
+    if not projection.trained_rows:
+        return int(data.targets.max()) + 1
+    assert projection.num_features is not None
+    return projection.num_features
+
+
+def _saved(config: PretrainConfig, model_config: ModelConfig, encoder: TextEncoder, data: MaskedText) -> dict[str, Any]:
+    """Return the content of config.json."""
+    values: dict[str, Any] = {
+        "model": model_config.to_dict(),
+        "vocabulary": encoder.vocabulary.serialize()[0],
+        "num_outputs": _num_outputs(model_config, data),
+        "objective": config.objective.to_dict(),
+    }
+    if not model_config.text.projection.trained_rows:
+        words = encoder.table_words()
+        order = sorted((int(target), row) for row, target in enumerate(data.targets) if target >= 0)
+        values["words"] = [words[row - FIRST] for _, row in order]
+    return values
 
 
 def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:

@@ -1,13 +1,21 @@
-"""The course of every run: begin in its folder, build, train, save, evaluate, finish."""
+"""A run in its folder: begun, trained, perhaps trained again, saved and finished.
+
+Each kind of run is a function that calls these steps from top to bottom: `mixling.runs.training.fit`, and those of
+`mixling.runs.pretrain` and `mixling.research`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, Required, TypedDict, TypeVar, Unpack
+
+from torch import Tensor, nn
 
 from mixling.artifacts.artifact import KINDS, resume_command
 from mixling.artifacts.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
@@ -15,20 +23,21 @@ from mixling.artifacts.weights import write_model
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.export.plots import training_curves
-from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
-from mixling.runs.refit import refit
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
+from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import TrainingData
 from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.state import restore_weights, weights_of
+from mixling.training.state import restore_weights
 from mixling.training.tracking import track_model
 
 _M = TypeVar("_M")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,44 +72,35 @@ def best_evaluation(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return next(record for record in reversed(history) if record["best"])
 
 
-def execute(
-    kind: str, config: Config, prepare: Callable[[Stage], Parts[_M]], **arguments: Unpack[RunArguments]
-) -> Run[_M] | None:
-    """Begin or resume a run in a folder, train, save, evaluate and finish it.
+class RunArguments(TypedDict, total=False):
+    """The keyword arguments of every run, besides its configuration and data.
 
-    Args:
-        kind: a key of `mixling.artifacts.artifact.KINDS`.
-        config: resolved; to resume a run, the configuration of its record.
-        prepare: makes the parts.
-
-    Returns:
-        The run; None in processes other than the main one.
+    folder: the run folder; a model in it is kept until the new one is finished. resume: continue from the folder's
+    checkpoint. distributed: this process among all; by default the only one. callback: called during training. log:
+    receives messages.
     """
-    if "folder" not in arguments:
-        raise ConfigError("no folder; name where the run is written: folder=Path('model')")
-    course = _Course(kind, config, **arguments)
-    with open_run(course.home, resume=course.resume, distributed=course.distributed, command=course.command) as folder:
-        parts = course.prepare(folder, prepare)
-        history, chosen = course.train(folder, parts)
-        if not course.distributed.is_main:
-            return None
-        metrics, report = _save(kind, parts, folder, history, chosen, course.log)
-        track_model(parts.training.track, folder, folder / ONNX_FILE, course.log)
-        finish_run(folder, config, kind=kind)
-    return Run(folder=course.home, metrics=metrics, history=history, report=report)
+
+    folder: Required[Path]
+    resume: bool
+    distributed: DistributedContext | None
+    callback: Callback | None
+    log: Log
 
 
-@dataclass(frozen=True)
-class _Chosen(Generic[_M]):
-    """The validation results of a first training, and the entry of metrics.json about the second one, the refit."""
+class RunFolder:
+    """A run in its folder. The steps, in this order: `open`, `preparing`, `train`, `train_again`, `save`, `finish`.
 
-    metrics: _M
-    report: dict[str, Any]
-    refit: dict[str, Any]
+    Attributes:
+        home: the run folder as the user named it.
+        folder: where files go: `home`, or a folder in it while that holds a model to replace.
+        first: while the run is prepared, where files go before it is known that it can begin; `folder` if resumed.
+        resume: whether the run is resumed.
+        distributed: this process among all.
+        log: receives messages.
+    """
 
-
-class _Course:
-    """The steps of a run from its begin to the trained model; see `execute` and `Stage` for the arguments."""
+    folder: Path
+    first: Path
 
     def __init__(
         self,
@@ -113,103 +113,175 @@ class _Course:
         callback: Callback | None = None,
         log: Log = lambda message: None,
     ) -> None:
-        self.kind, self.config, self.home, self.resume = kind, config, folder, resume
-        self.distributed, self.callback, self.log = distributed or DistributedContext(), callback, log
-        self.command = resume_command(KINDS[kind], config.to_dict(), self.home)
-        self._recorded = self.resume or not self.distributed.is_main
+        self.home = folder
+        self.resume = resume
+        self.distributed = distributed or DistributedContext()
+        self.log = log
+        self._kind = kind
+        self._config = config
+        self._callback = callback
+        self._command = resume_command(KINDS[kind], config.to_dict(), folder)
+        self._recorded = resume or not self.is_main
+        self._fingerprint = ""
+        self._track: tuple[str, ...] = ()
+        self._history: list[dict[str, Any]] = []
 
-    def _begun(self, folder: Path) -> bool:
-        return self.resume and (folder / CHECKPOINT).exists()
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, kind: str, config: Config, **arguments: Unpack[RunArguments]) -> Iterator[RunFolder]:
+        """Lock a folder for a run, and let the run replace an older model there when it is finished.
 
-    def prepare(self, folder: Path, make: Callable[[Stage], Parts[_M]]) -> Parts[_M]:
-        """Make the parts, and record that the run begins."""
-        is_main = self.distributed.is_main
-        with beginning(folder, resume=self.resume, is_main=is_main) as first:
-            stage = Stage(
-                home=self.home, folder=folder, first=first, resume=self.resume, begun=self._begun(folder),
-                distributed=self.distributed, begin=lambda: self._begin(folder, first), log=self.log,
-            )  # fmt: skip
-            parts = make(stage)
+        Args:
+            kind: a key of `mixling.artifacts.artifact.KINDS`.
+            config: resolved; to resume a run, the configuration of its record.
+
+        Raises:
+            UserError: see `open_run`.
+        """
+        if "folder" not in arguments:
+            raise ConfigError("no folder; name where the run is written: folder=Path('model')")
+        run = cls(kind, config, **arguments)
+        with open_run(run.home, resume=run.resume, distributed=run.distributed, command=run._command) as run.folder:
+            yield run
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files."""
+        return self.distributed.is_main
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a checkpoint to resume from."""
+        return self.resume and (self.folder / CHECKPOINT).exists()
+
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Prepare model and data in this block; the run begins after it, and leaves no file if it fails."""
+        with beginning(self.folder, resume=self.resume, is_main=self.is_main) as self.first:
+            yield
             self.distributed.barrier()  # until the others have read the files that are moved next
-        self._begin(folder, first)
-        if is_main:
-            parts.begin(folder)
-        return parts
+        self.begin()
 
-    def _begin(self, folder: Path, first: Path) -> None:
+    def begin(self) -> None:
+        """Record that the run begins; early, before slow preparations, so that it can be resumed after these."""
         if not self._recorded:
-            begin_run(folder, self.config, kind=self.kind, first=first)
+            begin_run(self.folder, self._config, kind=self._kind, first=self.first)
             self._recorded = True
 
-    def train(self, folder: Path, parts: Parts[_M]) -> tuple[list[dict[str, Any]], _Chosen[_M] | None]:
-        """Train the model, once more if there are `all_examples`; return the history of the first training."""
-        again = parts.all_examples()
-        initial = {} if again is None else weights_of(parts.model)
-        fingerprint = _fingerprint(self.config, KINDS[self.kind].data_keys, parts.content())
-        callback, is_main = self.callback, self.distributed.is_main
-        if is_main:
-            callback = CallbackList(callback or Callback(), Curves(folder, self.log))
+    def in_turn(self, make: Callable[[], _T]) -> _T:
+        """Call `make` in the main process first, then in the others, which find its files; return the result."""
+        if not self.is_main:
+            self.distributed.barrier()
+        result = make()
+        if self.is_main:
+            self.distributed.barrier()
+        return result
+
+    def train(
+        self, model: nn.Module, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes]
+    ) -> Trainer:
+        """Train the model, or continue from the checkpoint; the model then has the weights of the best evaluation.
+
+        Args:
+            training: with values that depend on the data resolved.
+            content: of the data, as part of the fingerprint that ties a checkpoint to its run.
+
+        Returns:
+            What trained it, which knows the number of steps.
+        """
+        self._fingerprint = _fingerprint(self._config, KINDS[self._kind].data_keys, content)
+        self._track = training.track
+        callback = self._callback
+        if self.is_main:
+            callback = CallbackList(callback or Callback(), Curves(self.folder, self.log))
         trainer = Trainer(
-            parts.model, parts.data, parts.training,
-            folder=folder,
-            command=self.command,
-            fingerprint=fingerprint,
+            model,
+            data,
+            training,
+            folder=self.folder,
+            command=self._command,
+            fingerprint=self._fingerprint,
             distributed=self.distributed,
             callback=callback,
             log=self.log,
-        )  # fmt: skip
-        history = trainer.fit(resume=self._begun(folder))
-        if again is None:
-            return history, None
-        parts.model.cpu()
-        best, found, matters = best_evaluation(history), None, True
-        if is_main:
-            trained = weights_of(parts.model)
-            parts.calibrate()
-            (folder / REFIT_FOLDER).mkdir(exist_ok=True)
-            found = parts.evaluate(folder / REFIT_FOLDER, best, self.log)
-            restore_weights(parts.model, trained)  # not calibrated: that is done before they are saved
-            matters = parts.refit_matters()
-        if not self.distributed.broadcast([matters])[0]:
-            return history, None
-        refitted = refit(
-            parts, again,
-            initial=initial, first=trainer, step=best["step"],
-            folder=folder, fingerprint=fingerprint, command=self.command, distributed=self.distributed,
-            callback=self.callback, log=self.log,
-        )  # fmt: skip
-        return history, None if found is None else _Chosen(*found, refitted)
+        )
+        self._history = trainer.fit(resume=self.begun)
+        model.cpu()
+        return trainer
 
+    def train_again(
+        self, model: nn.Module, data: TrainingData, first: Trainer, *, initial: Mapping[str, Tensor]
+    ) -> dict[str, Any]:
+        """Train the model anew on other data, for as many epochs as were best; or continue this training.
 
-def _save(
-    kind: str,
-    parts: Parts[_M],
-    folder: Path,
-    history: list[dict[str, Any]],
-    chosen: _Chosen[_M] | None,
-    log: Log,
-) -> tuple[_M, dict[str, Any]]:
-    """Calibrate a trained model, write all files except run.json, and evaluate the saved model.
+        Args:
+            data: all labeled examples, including those of validation.
+            first: what trained it on the training examples; the learning rate is the same in each epoch.
+            initial: the initial weights of the model.
 
-    After a refit, the metrics are those of the first training.
-    """
-    parts.model.cpu()
-    parts.calibrate()
-    best, parameters = best_evaluation(history), parts.parameters
-    write_model(folder, parts.model, {"kind": kind, "parameters": parameters, **parts.save(folder)})
-    metrics, own = parts.evaluate(folder, best, log)
-    if chosen is not None:
-        # What was measured on the validation examples is of the model that did not see them.
-        own |= {key: chosen.report[key] for key in ("validation", "quantization") if key in chosen.report}
-        metrics, own = chosen.metrics, {**own, "refit": chosen.refit}
-    at = {key: best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
-    report = {"best": at, "parameters": parameters, **own}
-    write_sealed(folder / METRICS_FILE, report)
-    exported = report.get("validation")
-    if if_possible(lambda: training_curves(history, folder / CURVES_FILE, exported=exported), log):
-        parts.draw(folder, metrics)
-    write_atomic(folder / CARD_FILE, parts.card(report))
-    return metrics, report
+        Returns:
+            The entry "refit" of metrics.json.
+        """
+        restore_weights(model, initial)
+        per_epoch = math.ceil(len(data) / first.config.batch_size)
+        best = best_evaluation(self._history)["step"]
+        # The same epochs, not the same steps: with few examples an epoch more or less matters.
+        steps = max(1, round(best / first.steps_per_epoch * per_epoch))
+        total_steps = max(steps, round(first.total_steps / first.steps_per_epoch * per_epoch))
+        self.log(f"refit: {len(data):,} examples, including those of validation, {steps / per_epoch:.3g} epochs")
+        changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": ()}
+        location = self.folder / REFIT_FOLDER
+        trainer = Trainer(
+            model,
+            data,
+            first.config.model_copy(update=changes),
+            folder=location,
+            command=self._command,
+            fingerprint=f"{self._fingerprint} refit",
+            distributed=self.distributed,
+            callback=self._callback,
+            last_step=steps,
+        )
+        trainer.fit(resume=self.distributed.broadcast([(location / CHECKPOINT).exists()])[0] > 0)
+        model.cpu()
+        return {"examples": len(data), "steps": steps}
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The record of the best evaluation of the first training."""
+        return best_evaluation(self._history)
+
+    def save(self, model: nn.Module, values: Mapping[str, Any], *, parameters: int) -> None:
+        """Write the weights, and config.json with what else is needed to build the model."""
+        write_model(self.folder, model, {"kind": self._kind, "parameters": parameters, **values})
+
+    def finish(
+        self,
+        metrics: _M,
+        report: Mapping[str, Any],
+        *,
+        parameters: int,
+        card: Callable[[dict[str, Any]], str],
+        draw: Callable[[Path], None] = lambda folder: None,
+    ) -> Run[_M]:
+        """Write metrics, plots and card of the saved model, and record that the run is finished.
+
+        Args:
+            metrics: validation metrics of the saved model.
+            report: the entries of metrics.json that are specific to the kind of run.
+            card: returns the model card, given the content of metrics.json.
+            draw: draws plots besides the training curves into a folder.
+        """
+        at = {key: self.best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
+        whole = {"best": at, "parameters": parameters, **report}
+        write_sealed(self.folder / METRICS_FILE, whole)
+        curves, exported = self.folder / CURVES_FILE, whole.get("validation")
+        if if_possible(lambda: training_curves(self._history, curves, exported=exported), self.log):
+            draw(self.folder)
+        write_atomic(self.folder / CARD_FILE, card(whole))
+        track_model(self._track, self.folder, self.folder / ONNX_FILE, self.log)
+        finish_run(self.folder, self._config, kind=self._kind)
+        return Run(folder=self.home, metrics=metrics, history=self._history, report=whole)
 
 
 def _fingerprint(config: Config, data_keys: frozenset[str], content: Iterable[bytes]) -> str:

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Unpack
+import copy
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.artifacts.artifact import TRAINING
+from mixling.artifacts.files import CONFUSION_FILE, DESCRIPTIONS
+from mixling.artifacts.seen_rows import count_seen, read_seen, write_seen
+from mixling.artifacts.unfinished import write_setup
 from mixling.data.dataset import Dataset
-from mixling.metrics.base import Metrics
-from mixling.runs.adjustments import check_abstention
-from mixling.runs.labeled import LabeledParts
-from mixling.runs.labeled_data import prepare_examples
-from mixling.runs.parts import RunArguments, Stage
+from mixling.export.card import model_card
+from mixling.export.onnx import export_onnx
+from mixling.export.plots import plot_confusion
+from mixling.metrics.base import ClassificationMetrics, Metrics
+from mixling.models.model import ModelConfig, count_parameters
+from mixling.runs.branch_data import branch_data
+from mixling.runs.decisions import Decided, check_abstention, decide
+from mixling.runs.initial_model import initial_model, make_encoder
+from mixling.runs.labeled_data import (
+    LabeledExamples,
+    joined_data,
+    prepare_examples,
+    resolve_training,
+    training_data,
+    without_unseen,
+)
 from mixling.runs.resolve.config import RunConfig
-from mixling.runs.run import Run, execute
+from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.runs.shared import Shared
+from mixling.runtime.quick import ONNX_FILE
+from mixling.storage import write_atomic
+from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
-from mixling.text.encoder import Text
+from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
+from mixling.training.callbacks import Detail, Log
+from mixling.training.config import TrainConfig
+from mixling.training.state import weights_of
+
+LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
 
 def fit(
@@ -54,18 +80,135 @@ def fit(
         The run; None in processes other than the main one.
 
     Raises:
-        ConfigError: no threshold has the accuracy `config.abstain_at`. The model is saved, and does not abstain.
+        ConfigError: no threshold has the accuracy `decisions.abstain_at`. The model is saved, and does not abstain.
         UserError: see `open_run` and `Trainer.fit`.
     """
-    known = shared or Shared()
+    shared = shared or Shared()
+    with RunFolder.open(TRAINING, config, **arguments) as run:
+        with run.preparing():
+            examples = prepare_examples(
+                config, train, validation, weights, teacher, unlabeled, vectors, shared, run, fit=fit
+            )
+            encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared)
+            training = resolve_training(config, examples)
+            data, measured = training_data(config, examples, training, encoder, shared, run.log)
+            model, model_config = initial_model(config, examples.task, encoder, examples.vectors, run.log)
+            untrained = copy.deepcopy(model)
+            seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
+        _log_smoothing(config, model_config, examples.task, run.log)
+        vocabulary, labels = encoder.vocabulary, examples.task.labels
+        if run.is_main:
+            write_setup(
+                run.folder, model_config, labels, vocabulary,
+                task=config.task, precision=config.precision, pairs=examples.pairs, reading=config.reading,
+            )  # fmt: skip
 
-    def prepare(stage: Stage) -> LabeledParts:
-        examples = prepare_examples(
-            config, train, validation, weights, teacher, unlabeled, vectors, known, stage, fit=fit
+        trainer = run.train(model, data, training, content=_content(encoder, examples))
+
+        joined = joined_data(config, examples, data)
+        export = partial(
+            export_onnx,
+            text=encoder.config, task=config.task, labels=labels, vocabulary=vocabulary, pairs=examples.pairs,
+        )  # fmt: skip
+        decided: Decided | None = None
+        if run.is_main:
+            linear = partial(
+                branch_data,
+                config=config, examples=examples, encoder=encoder, training=training, data=data, joined=joined,
+                untrained=untrained, export=export, log=run.log,
+            )  # fmt: skip
+            decided = decide(config, model, measured, examples.held_out, export=export, linear=linear, log=run.log)
+        refit: dict[str, Any] = {}
+        if joined is not None and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]:
+            refit = {"refit": run.train_again(model, joined, trainer, initial=weights_of(untrained))}
+            decided = decided and decided.of_refit(model, measured, export, run.log)
+        if decided is None:
+            return None
+
+        name, content = vocabulary.serialize()
+        write_atomic(run.folder / name, content)
+        parameters = count_parameters(model)
+        described = {"task": config.task, "model": model_config.to_dict(), "labels": labels.to_dict()}
+        run.save(model, {**described, "vocabulary": name}, parameters=parameters)
+        write_atomic(run.folder / ONNX_FILE, decided.content)
+        on_validation = bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
+        _write_seen(run.folder, examples, seen_before, on_validation=on_validation)
+        report = {
+            **decided.to_dict(),
+            "data": _data_report(examples, seen_before, on_validation=on_validation),
+            "epochs": training.epochs,
+            **refit,
+        }
+        finished = run.finish(
+            decided.metrics,
+            report,
+            parameters=parameters,
+            card=partial(_card, config, model_config, training, examples),
+            draw=partial(_draw, decided.metrics),
         )
-        return LabeledParts(examples, known, stage)
+    check_abstention(finished.report["abstention"], finished.folder)
+    return finished
 
-    run = execute(TRAINING, config, prepare, **arguments)
-    if run is not None:
-        check_abstention(run.report["abstention"], run.folder)
-    return run
+
+def _content(encoder: TextEncoder, examples: LabeledExamples) -> Iterator[bytes]:
+    yield json.dumps(encoder.vocabulary.serialize()).encode()
+    yield from examples.content()
+
+
+def _log_smoothing(config: RunConfig, model_config: ModelConfig, task: Task, log: Log) -> None:
+    learned = task.per_word and model_config.head.transitions
+    smoothing = config.train.loss.label_smoothing if task.smooths and not learned else 0
+    if smoothing and config.distill is None:
+        log(Detail(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not"))
+
+
+def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
+    """Whether a second training on all examples can change what is predicted; the main process decides."""
+    if decided is None or config.refit:
+        return True
+    weight = decided.decisions.network_weight
+    if weight <= LEAST_WEIGHT:
+        log(
+            "no refit: beside the n-gram branch, which is fitted on all examples, the network has a weight of "
+            f"{weight:.2g} (--refit trains it again in any case)"
+        )
+    return weight > LEAST_WEIGHT
+
+
+def _write_seen(
+    folder: Path, examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
+) -> None:
+    """Write the hashes of the rows that the model was fitted on, and of those of the model it began with."""
+    parts = [examples.texts.text_hashes()]
+    if on_validation:
+        parts.append(without_unseen(examples.validation, examples.task).text_hashes())
+    write_seen(folder, parts if before is None else [*parts, before])
+
+
+def _data_report(
+    examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
+) -> dict[str, Any]:
+    """Return the numbers of examples, and of training examples by label where each has one or several."""
+    task, validation = examples.task, examples.validation
+    counts = examples.train.label_counts() if task.has_labels else {}
+    return {
+        "training": len(examples.train),
+        "validation": len(validation),
+        "labels": {name: counts[name] for name in task.labels.names if name in counts},
+        "fitted_on_validation": on_validation,
+        "validation_seen_before": None if before is None else count_seen(before, validation),
+    }
+
+
+def _draw(metrics: Metrics, folder: Path) -> None:
+    if isinstance(metrics, ClassificationMetrics):
+        plot_confusion(metrics, folder / CONFUSION_FILE)
+
+
+def _card(
+    config: RunConfig, model: ModelConfig, training: TrainConfig, examples: LabeledExamples, report: dict[str, Any]
+) -> str:
+    used = {"model": model.to_dict(), "train": training.to_dict()}
+    used |= {"init": config.initialization.to_dict(), "reading": report["reading"]}
+    values = {**config.to_dict(), **used}
+    return model_card(values, report, examples.task, folder_files=DESCRIPTIONS, pairs=examples.pairs)

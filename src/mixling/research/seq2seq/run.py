@@ -13,6 +13,7 @@ from mixling.data.documents import SubwordReader
 from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
+from mixling.models.model import count_parameters
 from mixling.research.seq2seq.config import SPANS, PairRunConfig
 from mixling.research.seq2seq.evaluation import evaluate_task
 from mixling.research.seq2seq.generator import HINT, TextGenerator, read_coder
@@ -22,9 +23,8 @@ from mixling.research.seq2seq.model import EncoderDecoder, build_encoder_decoder
 from mixling.research.seq2seq.span_training import SpanPart
 from mixling.research.seq2seq.tasks import TaskRows, encode_pairs, read_task
 from mixling.research.seq2seq.training import PairData, PairPart, Part, TextToText
-from mixling.runs.parts import Parts, RunArguments, Stage
 from mixling.runs.record import run_corpus
-from mixling.runs.run import Run, execute
+from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.storage import write_atomic
 from mixling.text.subwords import FILE as TOKENIZER_FILE
 from mixling.text.subwords import SubwordTokenizer
@@ -47,94 +47,101 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
     Raises:
         UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    return execute(TEXT_TO_TEXT, config, lambda stage: _Pairs(config, stage), **arguments)
-
-
-class _Pairs(Parts[dict[str, TextMetrics]]):
-    """An encoder-decoder and its training tasks: pairs of texts, span corruption, or both."""
-
-    model: EncoderDecoder
-    data: PairData
-
-    def __init__(self, config: PairRunConfig, stage: Stage) -> None:
-        self.config, self.training = config, config.train
-        source = config.pretrained
-        if source is not None and not stage.resume and Path(source).resolve() == stage.home.resolve():
-            raise ConfigError(f"{source}: a run cannot replace its pretrained model; give another folder")
-        tasks = [read_task(task, seed=config.train.seed, log=stage.log) for task in config.tasks]
-        self.prepared: Prepared | None = None
-
-        def read() -> tuple[SubwordTokenizer, list[Part], list[TaskRows]]:
-            stored = stage.first if stage.resume or not stage.distributed.is_main else None
-            coder = _coder(config, tasks, stored)
-            parts, rows = _pair_parts(config, tasks, coder, stage.log)
-            if stage.distributed.is_main:
-                write_atomic(stage.first / TOKENIZER_FILE, coder.serialize()[1])
-            if config.corpus is not None:
-                self.prepared = run_corpus(config.corpus, SubwordReader(coder), stage.first, stage.log)
-            return coder, parts, rows
-
-        self.coder, parts, self.rows = stage.in_turn(read)
-        if self.prepared is not None:
-            limits = config.model.max_source_len, config.model.max_target_len
-            spans = SpanPart(
-                self.prepared, config.spans, self.coder, max_source_len=limits[0], max_target_len=limits[1]
+    with RunFolder.open(TEXT_TO_TEXT, config, **arguments) as run:
+        with run.preparing():
+            source = config.pretrained
+            if source is not None and not run.resume and Path(source).resolve() == run.home.resolve():
+                raise ConfigError(f"{source}: a run cannot replace its pretrained model; give another folder")
+            tasks = [read_task(task, seed=config.train.seed, log=run.log) for task in config.tasks]
+            coder, parts, rows, prepared = run.in_turn(lambda: _read(config, tasks, run))
+            model = build_encoder_decoder(config.model, vocab_size=len(coder), seed=config.train.seed)
+            if source is not None and not run.begun:
+                _load_pretrained(model, source)
+            data = PairData(
+                objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
+                parts=parts,
+                mixing=config.mixing,
+                pad=coder.pad_id,
             )
-            parts.append(spans)
-        draws(config.mixing, {part.name: len(part) for part in parts})
-        self.model = build_encoder_decoder(config.model, vocab_size=len(self.coder), seed=config.train.seed)
-        if config.pretrained is not None and not stage.begun:
-            weights = read_artifact(
-                config.pretrained,
-                lambda artifact: read_weights(artifact.folder, artifact.saved),
-                hint=HINT,
-                kinds=(TEXT_TO_TEXT,),
-            )
-            load_weights(self.model, weights, folder=config.pretrained, remedy=_REMEDY)
-        self.data = PairData(
-            objective=TextToText("exact_match" if config.tasks else "perplexity", config.train.loss),
-            parts=parts,
-            mixing=config.mixing,
-            pad=self.coder.pad_id,
-        )
-        stage.log(f"{len(self.coder):,} subwords, {self.parameters:,} parameters")
-
-    def content(self) -> Iterator[bytes]:
-        yield json.dumps(self.coder.serialize()).encode()
-        for part in self.data.parts:
-            yield part.name.encode()
-            if isinstance(part, PairPart):
-                yield repr(part.recombination).encode()
-                for pair in (*part.train, *part.validation):
-                    yield from (subwords.tobytes() + b"\n" for subwords in pair)
-        yield (self.prepared.digest if self.prepared is not None else SPANS).encode()
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        return {
-            "vocabulary": TOKENIZER_FILE,
-            "model": self.config.model.to_dict(),
-            "spans": self.config.spans.to_dict(),
-            "generation": self.config.generation.to_dict(),
-            "tasks": [task.to_dict() for task in self.config.tasks],
-        }
-
-    def evaluate(
-        self, folder: Path, best: dict[str, Any], log: Callable[[str], None]
-    ) -> tuple[dict[str, TextMetrics], dict[str, Any]]:
-        generator = TextGenerator(folder)
+            parameters = count_parameters(model)
+            run.log(f"{len(coder):,} subwords, {parameters:,} parameters")
+        run.train(model, data, config.train, content=_content(coder, parts, prepared))
+        if not run.is_main:
+            return None
+        run.save(model, _saved(config), parameters=parameters)
+        generator = TextGenerator(run.folder)
         metrics = {
             task.config.name: evaluate_task(
                 generator, task.validation, template=task.config.template, cut=task.config.cut
             )[0]
-            for task in self.rows
+            for task in rows
         }
-        return metrics, {
+        report = {
             "validation": {name: item.to_dict() for name, item in metrics.items()},
-            "held_out": {key.removeprefix("val_"): value for key, value in best.items() if key.startswith("val_")},
+            "held_out": {key.removeprefix("val_"): value for key, value in run.best.items() if key.startswith("val_")},
         }
+        return run.finish(
+            metrics,
+            report,
+            parameters=parameters,
+            card=lambda whole: text_to_text_card(config.to_dict(), whole),
+        )
 
-    def card(self, report: dict[str, Any]) -> str:
-        return text_to_text_card(self.config.to_dict(), report)
+
+def _read(
+    config: PairRunConfig, tasks: Sequence[TaskRows], run: RunFolder
+) -> tuple[SubwordTokenizer, list[Part], list[TaskRows], Prepared | None]:
+    """Return the tokenizer, what is trained on, the pairs of each task that the model can read, and unlabeled text."""
+    stored = run.first if run.resume or not run.is_main else None
+    coder = _coder(config, tasks, stored)
+    parts, rows = _pair_parts(config, tasks, coder, run.log)
+    if run.is_main:
+        write_atomic(run.first / TOKENIZER_FILE, coder.serialize()[1])
+    prepared = None
+    if config.corpus is not None:
+        prepared = run_corpus(config.corpus, SubwordReader(coder), run.first, run.log)
+        spans = SpanPart(
+            prepared,
+            config.spans,
+            coder,
+            max_source_len=config.model.max_source_len,
+            max_target_len=config.model.max_target_len,
+        )
+        parts.append(spans)
+    draws(config.mixing, {part.name: len(part) for part in parts})
+    return coder, parts, rows, prepared
+
+
+def _load_pretrained(model: EncoderDecoder, folder: str) -> None:
+    weights = read_artifact(
+        folder,
+        lambda artifact: read_weights(artifact.folder, artifact.saved),
+        hint=HINT,
+        kinds=(TEXT_TO_TEXT,),
+    )
+    load_weights(model, weights, folder=folder, remedy=_REMEDY)
+
+
+def _content(coder: SubwordTokenizer, parts: Sequence[Part], prepared: Prepared | None) -> Iterator[bytes]:
+    yield json.dumps(coder.serialize()).encode()
+    for part in parts:
+        yield part.name.encode()
+        if isinstance(part, PairPart):
+            yield repr(part.recombination).encode()
+            for pair in (*part.train, *part.validation):
+                yield from (subwords.tobytes() + b"\n" for subwords in pair)
+    yield (prepared.digest if prepared is not None else SPANS).encode()
+
+
+def _saved(config: PairRunConfig) -> dict[str, Any]:
+    """Return the content of config.json."""
+    return {
+        "vocabulary": TOKENIZER_FILE,
+        "model": config.model.to_dict(),
+        "spans": config.spans.to_dict(),
+        "generation": config.generation.to_dict(),
+        "tasks": [task.to_dict() for task in config.tasks],
+    }
 
 
 def _coder(config: PairRunConfig, rows: Sequence[TaskRows], stored: Path | None) -> SubwordTokenizer:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -15,13 +14,13 @@ from mixling.artifacts.files import CONFUSION_FILE, WEIGHTS_FILE
 from mixling.errors import DataError
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics
+from mixling.models.model import count_parameters
 from mixling.research.vision.classifier import ImageClassifier, image_card
 from mixling.research.vision.config import ImageRunConfig
 from mixling.research.vision.images import ImageShape, LabeledImages, read_labeled
-from mixling.research.vision.model import ImageModel, build_image_model
+from mixling.research.vision.model import build_image_model
 from mixling.research.vision.training import ImageData, split_images
-from mixling.runs.parts import Parts, RunArguments, Stage
-from mixling.runs.run import Run, execute
+from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.tasks.classification import Classification
 from mixling.training.callbacks import Log
 
@@ -39,64 +38,59 @@ def fit_images(config: ImageRunConfig, **arguments: Unpack[RunArguments]) -> Run
     Raises:
         UserError: see `read_labeled` and `Trainer.fit`.
     """
-    return execute(IMAGES, config, lambda stage: _Images(config, stage), **arguments)
-
-
-class _Images(Parts[ClassificationMetrics]):
-    """An image classifier and the images that it is trained on."""
-
-    model: ImageModel
-    data: ImageData
-
-    def __init__(self, config: ImageRunConfig, stage: Stage) -> None:
-        self.config = config
-        train, validation = _read(config, stage.log)
-        self.labels = LabelSet.from_labels(train.labels, Classification.kind)
-        counts = np.array([train.labels.count(name) for name in self.labels.names])
-        task = Classification(self.labels, config.train.loss, counts)
-        self.training = config.train.model_copy(update={"epochs": config.train.planned_epochs(len(train))})
-        self.model = build_image_model(config.model, num_outputs=len(self.labels), seed=config.train.seed)
-        validation_task = task.with_unknown(validation.labels)
-        self.data = ImageData(
-            objective=task,
-            train=train,
-            targets=task.targets(train.labels),
-            validation=validation,
-            validation_task=validation_task,
-            validation_targets=np.asarray(validation_task.targets(validation.labels)),
-            augment=config.augment,
-            num_patches=config.model.num_tokens,
-        )
-        stage.log(
-            f"{len(train):,} training and {len(validation):,} validation images of {len(self.labels)} labels, "
-            f"{config.model.image_size} x {config.model.image_size} x {config.model.channels}; "
-            f"{self.parameters:,} parameters"
-        )
-
-    def content(self) -> Iterator[bytes]:
-        for part in (self.data.train, self.data.validation):
-            yield part.hashes().tobytes()
-            yield json.dumps(part.labels).encode()
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        return {"model": self.config.model.to_dict(), "labels": self.labels.to_dict()}
-
-    def evaluate(self, folder: Path, best: dict[str, Any], log: Log) -> tuple[ClassificationMetrics, dict[str, Any]]:
-        saved = ImageClassifier.of(self.model, self.config.model, self.labels)
-        metrics = saved.evaluate(self.data.validation)
-        counts = {name: self.data.train.labels.count(name) for name in self.labels.names}
-        return metrics, {
+    with RunFolder.open(IMAGES, config, **arguments) as run:
+        with run.preparing():
+            train, validation = _read(config, run.log)
+            labels = LabelSet.from_labels(train.labels, Classification.kind)
+            counts = {name: train.labels.count(name) for name in labels.names}
+            task = Classification(labels, config.train.loss, np.array(list(counts.values())))
+            data = _image_data(config, task, train, validation)
+            model = build_image_model(config.model, num_outputs=len(labels), seed=config.train.seed)
+            parameters = count_parameters(model)
+            size = f"{config.model.image_size} x {config.model.image_size} x {config.model.channels}"
+            read = f"{len(train):,} training and {len(validation):,} validation images of {len(labels)} labels"
+            run.log(f"{read}, {size}; {parameters:,} parameters")
+        training = config.train.model_copy(update={"epochs": config.train.planned_epochs(len(train))})
+        run.train(model, data, training, content=_content(train, validation))
+        if not run.is_main:
+            return None
+        run.save(model, {"model": config.model.to_dict(), "labels": labels.to_dict()}, parameters=parameters)
+        metrics = ImageClassifier.of(model, config.model, labels).evaluate(validation)
+        report = {
             "validation": metrics.to_dict(),
-            "data": {"training": len(self.data.train), "validation": len(self.data.validation), "labels": counts},
-            "epochs": self.training.epochs,
-            "file_bytes": (folder / WEIGHTS_FILE).stat().st_size,
+            "data": {"training": len(train), "validation": len(validation), "labels": counts},
+            "epochs": training.epochs,
+            "file_bytes": (run.folder / WEIGHTS_FILE).stat().st_size,
         }
+        return run.finish(
+            metrics,
+            report,
+            parameters=parameters,
+            card=lambda whole: image_card(config.to_dict(), whole),
+            draw=lambda folder: plot_confusion(metrics, folder / CONFUSION_FILE),
+        )
 
-    def draw(self, folder: Path, metrics: ClassificationMetrics) -> None:
-        plot_confusion(metrics, folder / CONFUSION_FILE)
 
-    def card(self, report: dict[str, Any]) -> str:
-        return image_card(self.config.to_dict(), report)
+def _image_data(
+    config: ImageRunConfig, task: Classification, train: LabeledImages, validation: LabeledImages
+) -> ImageData:
+    validation_task = task.with_unknown(validation.labels)
+    return ImageData(
+        objective=task,
+        train=train,
+        targets=task.targets(train.labels),
+        validation=validation,
+        validation_task=validation_task,
+        validation_targets=np.asarray(validation_task.targets(validation.labels)),
+        augment=config.augment,
+        num_patches=config.model.num_tokens,
+    )
+
+
+def _content(*parts: LabeledImages) -> Iterator[bytes]:
+    for part in parts:
+        yield part.hashes().tobytes()
+        yield json.dumps(part.labels).encode()
 
 
 def _read(config: ImageRunConfig, log: Log) -> tuple[LabeledImages, LabeledImages]:
