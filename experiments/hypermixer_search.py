@@ -139,7 +139,7 @@ def main() -> None:
         given += [part for path in files for part in ("--model", str(path))]
         given += ["--space", str(space), "--trials", str(options.trials), "--jobs", str(options.jobs)]
         as_it_is = [f"train.{key}={value}" for key, value in dotted(AS_IT_IS).items()]
-        for change in (f"train.epochs={task.epochs}", "precision=float32", *as_it_is):
+        for change in (f"train.epochs={task.epochs}", "decisions.precision=float32", *as_it_is):
             given += ["--set", change]
         folder = options.runs / f"search-{fraction:g}"
         search(folder, given)

@@ -117,7 +117,7 @@ def matched(name: str, max_len: int) -> ModelConfig:
 def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: float, folder: Path) -> float:
     """Train into a folder named by the seed, unless that is done; the accuracy on validation."""
     training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}} | AS_IT_IS
-    values = {"model": model.to_dict(), "train": training, "precision": "float32"}
+    values = {"model": model.to_dict(), "train": training, "decisions": {"precision": "float32"}}
     config = parse(RunConfig, values, where=str(folder))
     if not is_done(folder, config):
         folder.mkdir(parents=True, exist_ok=True)

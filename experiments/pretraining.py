@@ -119,7 +119,8 @@ def tune(folder: Path, source: Path, start: str, task: Task, rows: tuple[Dataset
     if not (folder / RUN_FILE).exists() or not is_finished(folder):
         training = {"optim": {"lr": rate}, "epochs": task.epochs, "seed": seed, **WORDS_AS_THEY_ARE}
         defaults = merge(FINE_TUNING, training)
-        values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": defaults, "precision": "float32"}
+        values: dict[str, Any] = {"model": pretrained_config(str(source)), "train": defaults}
+        values["decisions"] = {"precision": "float32"}
         if start == "pretrained":
             values["init"] = {"pretrained": str(source)}
         fit(parse(RunConfig, values, where=str(folder)), *rows, folder=folder)

@@ -41,7 +41,7 @@ def evaluated(name: str, count: str, seed: int, data: Path) -> dict[str, Any]:
     out: dict[str, Any] = {"set": name, "count": count, "examples": len(chosen), "seed": seed}
     for variant, refit in (("plain", False), ("refit", True)):
         values = {"task": "classification", "train": {"seed": seed}, "ngrams": {"refit": True}}
-        resolved = resolve(values, spec=LABELS, overrides={"refit": refit})
+        resolved = resolve(values, spec=LABELS, overrides={"decisions": {"refit": refit}})
         config = resolved.for_examples(train).config
         with tempfile.TemporaryDirectory() as folder:
             began = time.process_time()

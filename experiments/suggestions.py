@@ -35,7 +35,7 @@ OUT = Path(__file__).parent / "results" / "suggestions.json"
 def trained(train: Dataset, validation: Dataset, epochs: int, seed: int) -> Predictor:
     """Return a model of the examples."""
     options = {"task": "classification", "train": {"seed": seed, "epochs": epochs, "load_best_at_end": False}}
-    config = resolve(options, spec=LABELS, overrides={"precision": "float32"}).for_examples(train).config
+    config = resolve(options, spec=LABELS, overrides={"decisions": {"precision": "float32"}}).for_examples(train).config
     with tempfile.TemporaryDirectory() as folder:
         fit(config, train, validation, folder=Path(folder) / "run")
         return Predictor(Path(folder) / "run")

@@ -60,7 +60,7 @@ class Scored:
 
 def trained(parts: Sequence[Dataset], seed: int, other: Sequence[Path], folder: Path) -> Run[Metrics]:
     """Return a run with the defaults of `mixling train`."""
-    values = {"task": "classification", "train": {"seed": seed}, "out_of_scope": tuple(map(str, other))}
+    values = {"task": "classification", "train": {"seed": seed}, "decisions": {"out_of_scope": tuple(map(str, other))}}
     run = fit(resolve(values, spec=LABELS).for_examples(parts[0]).config, parts[0], parts[1], folder=folder)
     assert run is not None
     return run

@@ -206,7 +206,9 @@ def rows(count: int) -> Dataset:
 def seeded(seed: int, **train: Any) -> RunConfig:
     small = model_config("pnlp-mixer-x-small", {"dim": 8, "num_layers": 1})
     values = {"epochs": 3, "batch_size": 8, "precision": "float32", "checkpoint_seconds": 1e-9, "seed": seed, **train}
-    return parse(RunConfig, {"model": small.to_dict(), "precision": "float32", "train": values}, where="test")
+    return parse(
+        RunConfig, {"model": small.to_dict(), "decisions": {"precision": "float32"}, "train": values}, where="test"
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -25,14 +25,16 @@ def config_of(options: dict, *, toml: Path | None = None, overrides: tuple[str, 
 
 def test_toml_then_options_then_set(tmp_path: Path) -> None:
     toml = tmp_path / "run.toml"
-    toml.write_text('precision = "float32"\n[train]\nseed = 1\nepochs = 1\nbatch_size = 8\n[data]\ntrain = ["a.csv"]\n')
+    toml.write_text(
+        'decisions.precision = "float32"\n[train]\nseed = 1\nepochs = 1\nbatch_size = 8\n[data]\ntrain = ["a.csv"]\n'
+    )
     config = config_of(
         {"train": {"seed": 2, "epochs": 2}}, toml=toml, overrides=("train.epochs=3", "train.optim.lr=0.5")
     )
     assert (config.train.batch_size, config.train.seed, config.train.epochs) == (8, 2, 3)
     assert config.train.optim.lr == 0.5
     assert config.data.train == ("a.csv",)
-    assert config.precision == "float32"
+    assert config.decisions.precision == "float32"
 
 
 def test_models_by_name_table_and_file(tmp_path: Path) -> None:

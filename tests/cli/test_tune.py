@@ -88,7 +88,7 @@ def test_the_best_trial_is_exported_and_a_search_goes_on(
         config = read_run(out / "trials" / "mixling-small" / f"000{row['trial']}")["config"]
         assert config["train"]["optim"]["lr"] == pytest.approx(float(row["train.optim.lr"]), rel=1e-9)
         assert config["model"]["dim"] == int(row["model.dim"])
-    assert read_run(out / "best")["config"]["refit"] is True
+    assert read_run(out / "best")["config"]["decisions"]["refit"] is True
     assert Predictor(out / "best").predict("what a great film").label in ("good", "bad")
     assert (out / "expected.png").exists()
     assert (out / "parallel_coordinates.png").exists()

@@ -224,7 +224,7 @@ def test_a_search_reports_what_its_best_model_has(call: Call, tmp_path: Path, mo
     assert done.code == 0, done.err
     accuracy = done.out.split("validation accuracy ")[1].split()[0]
     assert metrics_of(call, tmp_path / "search" / "best", validation).startswith(f"accuracy {accuracy}, ")
-    assert read_run(tmp_path / "search" / "best")["config"]["refit"] is False
+    assert read_run(tmp_path / "search" / "best")["config"]["decisions"]["refit"] is False
 
 
 @pytest.mark.parametrize("test", [False, True])

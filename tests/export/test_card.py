@@ -225,13 +225,13 @@ def test_label_sets_and_thresholds_are_described() -> None:
         "rare": {"threshold": None, "precision": 0.0, "recall": 0.0, "reached": False},
         "hard": {"threshold": 0.9, "precision": 0.8, "recall": 0.25, "reached": False},
     }
-    text = card("multi_label", {"label_thresholds": 0.9}, label_thresholds=found)
+    text = card("multi_label", {"decisions": {"label_thresholds": 0.9}}, label_thresholds=found)
     assert "chosen for a precision of 0.9 on" in text
     assert "| `a\\|b` | 0.3125 | 0.750 | 0.500 |  |" in text
     assert "| `rare` | 0.5 | | | too few examples |" in text
     assert "| `hard` | 0.9000 | 0.800 | 0.250 | the highest precision that was found |" in text
     many = {f"label {index}": found["a|b"] for index in range(53)}
-    text = card("multi_label", {"label_thresholds": "f1"}, label_thresholds=many)
+    text = card("multi_label", {"decisions": {"label_thresholds": "f1"}}, label_thresholds=many)
     assert "chosen for the highest F1 on" in text
     assert "3 more are in `metrics.json`" in text
     assert text.count("| `label ") == 50

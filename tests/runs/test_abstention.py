@@ -41,7 +41,7 @@ def config(task: str = "classification", **values: Any) -> RunConfig:
 
 def test_a_model_abstains_where_it_does_not_know(tmp_path: Path) -> None:
     train, validation, test = examples(300, 0, 0.4), examples(150, 1, 0.4), examples(300, 2, 0.4)
-    run = fit(config(abstain_at=0.95), train, validation, folder=tmp_path / "m")
+    run = fit(config(decisions={"abstain_at": 0.95}), train, validation, folder=tmp_path / "m")
     assert run is not None
     found = run.report["abstention"]
     assert found["accuracy"] >= found["wanted"] == 0.95
@@ -70,7 +70,7 @@ def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path:
     outside = tmp_path / "outside.txt"
     outside.write_text("nothing one\nnothing two\nnothing three\n")
     run = fit(
-        config(out_of_scope=(str(outside),), conformal=0.9, conformal_method="lac"),
+        config(decisions={"out_of_scope": (str(outside),), "conformal": 0.9, "conformal_method": "lac"}),
         train, validation, folder=tmp_path / "m",
     )  # fmt: skip
     assert run is not None
@@ -96,9 +96,9 @@ def test_out_of_scope_texts_choose_and_conformal_sets_are_fitted_apart(tmp_path:
     covered = [target in (item.label_set or ()) for item, target in zip(predictions, test.targets, strict=True)]
     assert evaluation.metrics.numbers()["set_coverage"] == pytest.approx(np.mean(covered))
     with pytest.raises(ConfigError, match=r"half of the 30 .*15 are too few .* which needs 19; .* at most 0.937"):
-        fit(config(conformal=0.95), train, validation[:30], folder=tmp_path / "n")
+        fit(config(decisions={"conformal": 0.95}), train, validation[:30], folder=tmp_path / "n")
     with pytest.raises(ConfigError, match="conformal: multi_label has no single answer"):
-        config("multi_label", conformal=0.9)
+        config("multi_label", decisions={"conformal": 0.9})
 
 
 def test_an_accuracy_that_cannot_be_had_is_an_error_with_what_can(tmp_path: Path) -> None:
@@ -106,21 +106,23 @@ def test_an_accuracy_that_cannot_be_had_is_an_error_with_what_can(tmp_path: Path
     with pytest.raises(
         ConfigError, match=r"no threshold gives an accuracy of 0.98 .* the most that can be had is 0\.\d"
     ) as raised:
-        fit(config(abstain_at=0.98), train, validation, folder=tmp_path / "m")
+        fit(config(decisions={"abstain_at": 0.98}), train, validation, folder=tmp_path / "m")
     assert json.loads((tmp_path / "m" / "metrics.json").read_text())["abstention"]["threshold"] is None
     assert Predictor(tmp_path / "m").predict_one("nothing").abstained is None
     highest = re.search(r"can be had is ([0-9.]+)", str(raised.value))
     assert highest is not None
-    assert fit(config(abstain_at=float(highest[1])), train, validation, folder=tmp_path / "n") is not None
+    assert (
+        fit(config(decisions={"abstain_at": float(highest[1])}), train, validation, folder=tmp_path / "n") is not None
+    )
 
 
 def test_too_few_examples_for_an_accuracy_are_an_error_before_the_training(tmp_path: Path) -> None:
     train, validation = examples(100, 0, 0.0), examples(18, 1, 0.0)
     wanted = r"abstain_at: 18 validation examples are too few .* accuracy of 0.95, which needs 19; .* at most 0.947"
     with pytest.raises(ConfigError, match=wanted):
-        fit(config(abstain_at=0.95), train, validation, folder=tmp_path / "m")
+        fit(config(decisions={"abstain_at": 0.95}), train, validation, folder=tmp_path / "m")
     assert not (tmp_path / "m" / "model.onnx").exists()
-    assert fit(config(abstain_at=0.947), train, validation, folder=tmp_path / "n") is not None
+    assert fit(config(decisions={"abstain_at": 0.947}), train, validation, folder=tmp_path / "n") is not None
 
 
 def test_thresholds_of_usual_accuracies_are_reported_without_a_wanted_one(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_thresholds_are_chosen_on_examples_that_the_n_gram_branch_has_not_seen(t
 
 def test_tasks_without_one_label_do_not_abstain() -> None:
     with pytest.raises(ConfigError, match="abstain_at: multi_label has no single answer"):
-        config("multi_label", abstain_at=0.9)
+        config("multi_label", decisions={"abstain_at": 0.9})
 
 
 def test_a_threshold_of_labels_that_do_not_exclude_each_other(tmp_path: Path) -> None:

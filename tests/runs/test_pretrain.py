@@ -77,7 +77,7 @@ def fine_tuning(folder: Path, *, model: dict[str, Any] | None = None, **start: A
         "model": merge(pretrained_config(str(folder)), model or {}),
         "init": {"pretrained": str(folder), **start},
         "train": {**FINE_TUNING, "epochs": 1, "precision": "float32"},
-        "precision": "float32",
+        "decisions": {"precision": "float32"},
     }
     return parse(RunConfig, values, where="test")
 

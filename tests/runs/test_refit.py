@@ -40,7 +40,7 @@ def config(**changes: Any) -> RunConfig:
         "task": "classification",
         "model": {"text": {"vocabulary_size": 100, "max_len": 8}},
         "train": {"epochs": 4, "batch_size": 8, "device": "cpu", "precision": "float32", "checkpoint_seconds": 1e-9},
-        "precision": "float32",
+        "decisions": {"precision": "float32"},
     }
     return resolve({}, spec=LABELS, overrides=merge(values, changes)).config
 
@@ -73,7 +73,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders `plain` and `refit`: the same run without and with a refit."""
     folder = tmp_path_factory.mktemp("runs")
     for name, watch in WATCHES.items():
-        fit(config(refit=name == "refit"), TRAIN, VALIDATION, folder=folder / name, callback=watch)
+        fit(
+            config(decisions={"precision": "float32", "refit": name == "refit"}),
+            TRAIN,
+            VALIDATION,
+            folder=folder / name,
+            callback=watch,
+        )
     return folder
 
 
@@ -106,7 +112,12 @@ def test_its_weights_are_those_of_a_training_on_all_rows(runs: Path, tmp_path: P
     """With a constant rate, where the number of steps is given and the last weights are kept."""
     train = {"optim": {"schedule": "constant", "warmup": 0.0}}
     text = {"vocabulary": str(runs / "plain" / "vocab.txt"), "max_len": 8}
-    fit(config(refit=True, train=train, model={"text": text}), TRAIN, VALIDATION, folder=tmp_path / "refit")
+    fit(
+        config(decisions={"precision": "float32", "refit": True}, train=train, model={"text": text}),
+        TRAIN,
+        VALIDATION,
+        folder=tmp_path / "refit",
+    )
     steps = report(tmp_path / "refit")["refit"]["steps"]
     known = {"steps": steps, "load_best_at_end": False, **train}
     joined = Dataset.from_examples([*TRAIN, *VALIDATION])
@@ -156,10 +167,26 @@ def test_its_data_are_those_of_training_and_of_validation(tagged: bool) -> None:
 def test_an_interrupted_refit_ends_with_the_same_bytes(runs: Path, tmp_path: Path, cut: int) -> None:
     folder = tmp_path / "cut"
     with pytest.raises(Cut):
-        fit(config(refit=True), TRAIN, VALIDATION, folder=folder, callback=Watch(cut))
+        fit(
+            config(decisions={"precision": "float32", "refit": True}),
+            TRAIN,
+            VALIDATION,
+            folder=folder,
+            callback=Watch(cut),
+        )
     assert (folder / "refit").is_dir()
     watch = Watch()
-    assert fit(config(refit=True), TRAIN, VALIDATION, folder=folder, resume=True, callback=watch) is not None
+    assert (
+        fit(
+            config(decisions={"precision": "float32", "refit": True}),
+            TRAIN,
+            VALIDATION,
+            folder=folder,
+            resume=True,
+            callback=watch,
+        )
+        is not None
+    )
     assert watch.trainings[1][0] == cut - 1
     for name in ("model.safetensors", "model.onnx", "metrics.json", "metrics.jsonl"):
         assert (folder / name).read_bytes() == (runs / "refit" / name).read_bytes(), name
@@ -167,7 +194,13 @@ def test_an_interrupted_refit_ends_with_the_same_bytes(runs: Path, tmp_path: Pat
 
 def test_examples_of_unseen_labels_are_left_out(tmp_path: Path) -> None:
     validation = examples(16, seed=2, odd=True)
-    run = fit(config(refit=True), TRAIN, validation, folder=tmp_path / "run", weights=np.ones(48, np.float32))
+    run = fit(
+        config(decisions={"precision": "float32", "refit": True}),
+        TRAIN,
+        validation,
+        folder=tmp_path / "run",
+        weights=np.ones(48, np.float32),
+    )
     assert run is not None
     assert run.report["refit"]["examples"] == 63
     assert run.metrics.n == 16
@@ -177,4 +210,4 @@ def test_examples_of_unseen_labels_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{"task": "question_answering"}, {"distill": {"teacher": "self"}}])
 def test_what_cannot_be_refitted_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"refit: .* cannot be trained on its validation examples"):
-        config(refit=True, **changes)
+        config(decisions={"precision": "float32", "refit": True}, **changes)

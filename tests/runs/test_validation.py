@@ -27,7 +27,7 @@ def examples(number: int, seed: int, *, words: int) -> Dataset:
 def test_all_metrics_are_of_texts_read_to_the_end(tmp_path: Path) -> None:
     train, validation = examples(200, 0, words=6), examples(120, 1, words=40)
     model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
-    values = {"task": "classification", "model": model, "train": {"epochs": 4}, "abstain_at": 0.9}
+    values = {"task": "classification", "model": model, "train": {"epochs": 4}, "decisions": {"abstain_at": 0.9}}
     run = fit(parse(RunConfig, values, where="test"), train, validation, folder=tmp_path / "m")
     assert run is not None
     found = evaluate(Predictor(tmp_path / "m"), validation).metrics.numbers()

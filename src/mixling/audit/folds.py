@@ -107,7 +107,9 @@ def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
 def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
     options = {"task": task.name, "train": {"seed": seed, "epochs": epochs}}
     # The 8-bit model would be compared with the float one, which takes time and improves nothing here.
-    resolved = resolve(options, spec=LABELS, overrides={"precision": "float32", "ngrams": {"refit": True}})
+    resolved = resolve(
+        options, spec=LABELS, overrides={"decisions": {"precision": "float32"}, "ngrams": {"refit": True}}
+    )
     resolved = resolved.for_examples(train)
     config = resolved.config
     if epochs is not None:

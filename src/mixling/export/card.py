@@ -37,7 +37,7 @@ def model_card(
     decisions = calibration_section(report.get("calibration"), validation)
     decisions += abstention_section(*map(report.get, ("abstention", "risk_coverage", "out_of_scope")))
     sets = conformal_section(report.get("conformal"), validation)
-    sets += thresholds_section(report.get("label_thresholds"), config.get("label_thresholds"))
+    sets += thresholds_section(report.get("label_thresholds"), config["decisions"]["label_thresholds"])
     selects, refit = config["train"]["load_best_at_end"], report.get("refit")
     fitted = (report.get("data") or {}).get("fitted_on_validation", False)
     selection, again = _selection(report["best"], selects=selects), _fitted(refit, fitted=fitted, selects=selects)

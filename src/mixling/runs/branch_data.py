@@ -60,7 +60,7 @@ def branch_data(
         def finish(model: Model) -> Predict:
             if calibration is not None:
                 calibration.fold(model)
-            return Predictor(export(model, precision=config.precision)).text_logits
+            return Predictor(export(model, precision=config.decisions.precision)).text_logits
 
         out_of_fold = _out_of_fold(examples, examples.folds, training, joined or data, untrained, finish)
     return LinearData(

@@ -157,14 +157,14 @@ def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset |
     Raises:
         ConfigError: there are too few for the wanted coverage.
     """
-    if config.conformal is None:
+    if (coverage := config.decisions.conformal) is None:
         return validation, None
     order = np.random.default_rng(config.train.seed).permutation(len(validation))
     half = len(validation) // 2
-    if half < (needed := min_examples(config.conformal)):
+    if half < (needed := min_examples(coverage)):
         raise ConfigError(
-            f"conformal: half of the {len(validation)} validation examples are kept apart, and {half} are too few for "
-            f"a coverage of {config.conformal:g}, which needs {needed}; provide more (--validation FILE, "
+            f"decisions.conformal: half of the {len(validation)} validation examples are kept apart, and {half} are "
+            f"too few for a coverage of {coverage:g}, which needs {needed}; provide more (--validation FILE, "
             f"--validation-fraction), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
         )
     chosen, held = np.sort(order[half:]), np.sort(order[:half])
@@ -177,7 +177,7 @@ def read_out_of_scope(config: RunConfig) -> list[Text]:
     Raises:
         DataError: a file cannot be used, or has no text.
     """
-    reader, data, files = task_type(config.task).reader, config.data, config.out_of_scope
+    reader, data, files = task_type(config.task).reader, config.data, config.decisions.out_of_scope
     if not files:
         return []
     texts = list(read_unlabeled(files, reader=reader, columns=data.columns, on_bad_row=data.on_bad_row))
@@ -192,11 +192,11 @@ def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
     Raises:
         ConfigError: they are not.
     """
-    wanted, number = config.abstain_at, len(validation)
+    wanted, number = config.decisions.abstain_at, len(validation)
     if wanted is not None and number < (needed := min_examples(wanted)):
         raise ConfigError(
-            f"abstain_at: {number} validation examples are too few to show an accuracy of {wanted:g}, which needs "
-            f"{needed}; provide more (--validation FILE, --validation-fraction), or an accuracy of at most "
+            f"decisions.abstain_at: {number} validation examples are too few to show an accuracy of {wanted:g}, which "
+            f"needs {needed}; provide more (--validation FILE, --validation-fraction), or an accuracy of at most "
             f"{math.floor(1000 * number / (number + 1)) / 1000:g}"
         )
 

@@ -29,8 +29,7 @@ from mixling.metrics.quantization import QuantizationCheck
 from mixling.models.model import Model
 from mixling.ngrams.choose import Fitted, budget, fit_ngrams
 from mixling.ngrams.data import LinearData
-from mixling.runs.data import read_out_of_scope
-from mixling.runs.resolve.config import RunConfig
+from mixling.runs.resolve.config import DecisionsConfig
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.onnx.session import Precision
 from mixling.runtime.predictor import Predictor
@@ -181,27 +180,29 @@ def _with_branch(content: bytes, branch: Fitted | None, values: Mapping[str, Any
 
 
 def decide(
-    config: RunConfig,
+    config: DecisionsConfig,
+    ngrams: NgramConfig,
     model: Model,
     validation: Validation,
-    held_out: Dataset | None,
     *,
     export: Export,
     linear: Callable[[ExportedNetwork, Calibration | None], LinearData],
+    outside: Sequence[Text],
+    held_out: Dataset | None,
     log: Log,
 ) -> Decided:
     """Calibrate a trained model, export it, and make all decisions on the validation examples.
 
     Args:
         model: with the weights of the best evaluation, into whose last layer the calibration is folded.
-        held_out: examples that choose nothing, for conformal sets; None: there are none.
         linear: makes what an n-gram branch is fitted on.
+        outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
+        held_out: examples that choose nothing, for conformal sets; None: there are none.
     """
     task = validation.task
     calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
     network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
-    branch, outputs = _fit_branch(config.ngrams, network, validation, lambda: linear(network, calibration), log)
-    outside = read_out_of_scope(config) if task.abstains else []
+    branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
     predictor = None
     if outside or held_out is not None:
         predictor = Predictor(_with_branch(network.content, branch, {}))
@@ -425,7 +426,7 @@ def check_abstention(chosen: Mapping[str, Any] | None, folder: Path) -> None:
     if chosen is not None and chosen["threshold"] is None:
         highest = math.floor(10_000 * chosen["accuracy"]) / 10_000  # which can be had, so it is not rounded up
         raise ConfigError(
-            f"abstain_at: no threshold gives an accuracy of {chosen['wanted']:g} on the validation examples; the most "
-            f"that can be had is {highest:g}, answering {chosen['coverage']:.1%} of them. The model in {folder} is "
-            "complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
+            f"decisions.abstain_at: no threshold gives an accuracy of {chosen['wanted']:g} on the validation "
+            f"examples; the most that can be had is {highest:g}, answering {chosen['coverage']:.1%} of them. The model "
+            f"in {folder} is complete but never abstains; pass a lower value, or a threshold to `mixling predict`"
         )

@@ -98,14 +98,16 @@ def prepare_examples(
         if run.is_main and run.folder != run.home:
             link_folder(run.home / TEACHER_FOLDER, run.folder / TEACHER_FOLDER)
         run.begin()  # what follows may take long
+    from_rows = config.initialization.kind in ("random", "rows")
+    usual = from_rows and weights is None and config.decisions.conformal is None
     folds = choose_folds(
         [train, validation] if config.fits_validation else [train],
         task=type(task), ngrams=config.ngrams, training=config.train, distilled=config.distill is not None,
-        usual=config.initialization.kind in ("random", "rows") and weights is None and config.conformal is None,
+        usual=usual,
         world=run.distributed.world,
     )  # fmt: skip
     self_distilled = config.distill is not None and config.distill.teacher == SELF
-    if vectors is None and (not run.begun or config.refit or folds is not None or self_distilled):
+    if vectors is None and (not run.begun or config.decisions.refit or folds is not None or self_distilled):
         vectors = make_vectors(config, train, run.log, shared)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, run)
@@ -231,7 +233,7 @@ def without_unseen(examples: Dataset, task: Task) -> Dataset:
 
 def joined_data(config: RunConfig, examples: LabeledExamples, data: LabeledData | QuestionData) -> LabeledData | None:
     """Return the data of a second training, with the validation examples; None: there is none."""
-    if not config.refit and (examples.folds is None or not config.fits_validation):
+    if not config.decisions.refit and (examples.folds is None or not config.fits_validation):
         return None
     assert isinstance(data, LabeledData), "a configuration with refit has another task"
     return with_validation(data, examples.validation, examples.task)

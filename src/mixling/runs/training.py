@@ -23,6 +23,7 @@ from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import ModelConfig, count_parameters
 from mixling.runs.branch_data import branch_data
+from mixling.runs.data import read_out_of_scope
 from mixling.runs.decisions import Decided, check_abstention, decide
 from mixling.runs.initial_model import initial_model, make_encoder
 from mixling.runs.labeled_data import (
@@ -100,7 +101,7 @@ def fit(
         if run.is_main:
             write_setup(
                 run.folder, model_config, labels, vocabulary,
-                task=config.task, precision=config.precision, pairs=examples.pairs, reading=config.reading,
+                task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
             )  # fmt: skip
 
         trainer = run.train(model, data, training, content=_content(encoder, examples))
@@ -117,7 +118,10 @@ def fit(
                 config=config, examples=examples, encoder=encoder, training=training, data=data, joined=joined,
                 untrained=untrained, export=export, log=run.log,
             )  # fmt: skip
-            decided = decide(config, model, measured, examples.held_out, export=export, linear=linear, log=run.log)
+            decided = decide(
+                config.decisions, config.ngrams, model, measured, export=export, linear=linear,
+                outside=read_out_of_scope(config), held_out=examples.held_out, log=run.log,
+            )  # fmt: skip
         refit: dict[str, Any] = {}
         if joined is not None and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]:
             refit = {"refit": run.train_again(model, joined, trainer, initial=weights_of(untrained))}
@@ -164,7 +168,7 @@ def _log_smoothing(config: RunConfig, model_config: ModelConfig, task: Task, log
 
 def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
     """Whether a second training on all examples can change what is predicted; the main process decides."""
-    if decided is None or config.refit:
+    if decided is None or config.decisions.refit:
         return True
     weight = decided.decisions.network_weight
     if weight <= LEAST_WEIGHT:

@@ -291,7 +291,9 @@ def train_best(
         folder: the run folder. A model in it that has another configuration is replaced.
         threads: of the trial; with another number, sums are rounded in another way.
     """
-    wanted = config.model_copy(update={"refit": config.fits_validation and not task_type(config.task).windows})
+    refit = config.fits_validation and not task_type(config.task).windows
+    decisions = config.decisions.model_copy(update={"refit": refit})
+    wanted = config.model_copy(update={"decisions": decisions})
     location, resume = folder_to_resume(folder), False
     if (location / RUN_FILE).exists():
         found, finished = resumed_config(folder)

@@ -16,6 +16,7 @@ from mixling.answers import LabelSet
 from mixling.config import parse
 from mixling.runs.distillation import DistillConfig, check_distill
 from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data, soften
+from mixling.runs.resolve.config import DecisionsConfig
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.teachers import FunctionTeacher
 from mixling.text import Text
@@ -86,12 +87,14 @@ def test_members_see_no_validation_example_and_fit_nothing_that_only_answers_nee
         asked.append(config)
         return SimpleNamespace(metrics=SimpleNamespace(summary=lambda: ""))
 
-    values = {"conformal": 0.9, "abstain_at": 0.9, "out_of_scope": ["other.txt"], "distill": {"teacher": "self"}}
+    decisions = {"conformal": 0.9, "abstain_at": 0.9, "out_of_scope": ["other.txt"]}
+    values = {"decisions": decisions, "distill": {"teacher": "self"}}
     values["ngrams"] = {"use": "auto", "max_n": 5}
     config = parse(RunConfig, values, where="test")
     Member(config, rows, rows, None, fit)(7, Path("nowhere"), lambda message: None)
     (own,) = asked
-    assert (own.conformal, own.abstain_at, own.out_of_scope, own.distill) == (None, None, (), None)
+    assert own.distill is None
+    assert own.decisions == DecisionsConfig()
     assert (own.ngrams.use, own.ngrams.max_n, own.ngrams.refit, own.ngrams.cross_fit) == ("auto", 5, False, False)
     assert own.train.seed == 7
 

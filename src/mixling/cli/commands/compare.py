@@ -126,7 +126,7 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
         """Return the options in the layout of `RunConfig`, without the additional models."""
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
         values = {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
-        return {**values, "refit": self.refit or None}
+        return {**values, "decisions": {"refit": self.refit or None}}
 
 
 def compare_command(options: CompareOptions) -> None:

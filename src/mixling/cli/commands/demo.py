@@ -126,8 +126,7 @@ def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) ->
     values = {
         "task": "classification",
         "data": {"train": [str(out / "messages.csv")], "columns": {"text": "message", "label": "topic"}},
-        "abstain_at": _ACCURACY,
-        "out_of_scope": [str(out / "no_topic.csv")],
+        "decisions": {"abstain_at": _ACCURACY, "out_of_scope": [str(out / "no_topic.csv")]},
         "train": {"epochs": epochs, "seed": seed},
     }
     terminal = TrainingProgress()

@@ -154,12 +154,11 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
         }
         values = super().values()
         data = {**values["data"], "test": self.test, "test_fraction": self.test_fraction}
-        own = {"data": data, "init": init, "refit": self.refit or None, "recipe": self.recipe}
-        return {**values, **own, **self._choices()}
+        return {**values, "data": data, "init": init, "recipe": self.recipe, "decisions": self._decisions()}
 
-    def _choices(self) -> dict[str, Any]:
-        """Return what is chosen on validation after the training."""
+    def _decisions(self) -> dict[str, Any]:
         return {
+            "refit": self.refit or None,
             "abstain_at": self.abstain_at,
             "out_of_scope": self.out_of_scope,
             "conformal": self.conformal,
@@ -219,11 +218,10 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
             "init_embeddings": self.init_embeddings,
             "unlabeled": self.unlabeled,
             "replay": self.replay,
-            "refit": self.refit,
             "baseline": self.baseline,
             "test": self.test,
             "test_fraction": self.test_fraction,
-            **self._choices(),
+            **self._decisions(),
         }
         return next((name.replace("_", "-") for name, value in options.items() if value), None)
 

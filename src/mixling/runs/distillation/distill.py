@@ -220,10 +220,7 @@ class Member:
             # The validation examples evaluate the teacher, so that no member may have seen them.
             "ngrams": config.ngrams.to_dict() | {"refit": False, "cross_fit": False},
             # What follows from probabilities is fitted for the student; a member gives its probabilities only.
-            "abstain_at": None,
-            "out_of_scope": (),
-            "conformal": None,
-            "label_thresholds": None,
+            "decisions": {"abstain_at": None, "out_of_scope": (), "conformal": None, "label_thresholds": None},
         }
         self._config = config.with_changes(own, where="teacher")
         self._train, self._validation, self._vectors, self._fit = train, validation, vectors, fit

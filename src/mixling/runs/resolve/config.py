@@ -74,19 +74,9 @@ def _known_task(name: str) -> str:
         raise ValueError(error) from None
 
 
-class RunConfig(Config):
-    """The complete configuration of a run, recorded in its run.json."""
+class DecisionsConfig(Config):
+    """Decisions on validation data after the training, which model.onnx stores beside the network."""
 
-    task: Annotated[str, AfterValidator(_known_task)] = Field(
-        DEFAULT_TASK, description="what is predicted; a name of `mixling.tasks`"
-    )
-    data: DataConfig = DataConfig()
-    model: ModelConfig = PRESETS[DEFAULT_PRESET].config
-    init: InitConfig = InitConfig()
-    reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
-    train: TrainConfig = TrainConfig()
-    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
-    distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     refit: bool = Field(
         False, description="train anew on training and validation examples, for as many epochs as were best"
     )
@@ -115,6 +105,31 @@ class RunConfig(Config):
     )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
 
+    @field_validator("label_thresholds", mode="before")
+    @classmethod
+    def _thresholds_have_a_criterion(cls, value: object) -> object:
+        if value in (None, "f1") or (isinstance(value, int | float) and 0 < value < 1):
+            return value
+        raise ValueError(f'got {shown(value)}; allowed: "f1", or a precision between 0 and 1')
+
+
+class RunConfig(Config):
+    """The complete configuration of a run, recorded in its run.json."""
+
+    task: Annotated[str, AfterValidator(_known_task)] = Field(
+        DEFAULT_TASK, description="what is predicted; a name of `mixling.tasks`"
+    )
+    data: DataConfig = DataConfig()
+    model: ModelConfig = PRESETS[DEFAULT_PRESET].config
+    init: InitConfig = InitConfig()
+    reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
+    train: TrainConfig = TrainConfig()
+    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
+    distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
+    decisions: DecisionsConfig = Field(
+        DecisionsConfig(), description="what is decided on validation data after the training"
+    )
+
     @property
     def fits_validation(self) -> bool:
         """Whether what is exported is fitted on the validation examples, too, after they chose everything.
@@ -122,8 +137,8 @@ class RunConfig(Config):
         By default it is if they were split off the training files. Those that the user names, or gives to `fit`, stay
         unseen.
         """
-        if self.refit or self.data.validation:
-            return self.refit
+        if self.decisions.refit or self.data.validation:
+            return self.decisions.refit
         return bool(self.data.train) if self.ngrams.refit is None else self.ngrams.refit
 
     @property
@@ -133,13 +148,6 @@ class RunConfig(Config):
         if self.distill is None or not self.distill.unlabeled or given.has_texts or given.pretrained is not None:
             return given
         return InitConfig(texts=self.distill.unlabeled) if self.model.text.projection.hashed else given
-
-    @field_validator("label_thresholds", mode="before")
-    @classmethod
-    def _thresholds_have_a_criterion(cls, value: object) -> object:
-        if value in (None, "f1") or (isinstance(value, int | float) and 0 < value < 1):
-            return value
-        raise ValueError(f'got {shown(value)}; allowed: "f1", or a precision between 0 and 1')
 
     @model_validator(mode="after")
     def _augmentation_has_a_task(self) -> RunConfig:
@@ -153,14 +161,18 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _abstention_has_one_label(self) -> RunConfig:
         for name in ("abstain_at", "out_of_scope", "conformal"):
-            if getattr(self, name) and not task_type(self.task).abstains:
-                raise ValueError(f"{name}: {self.task} has no single answer for a text to abstain from; leave it out")
+            if getattr(self.decisions, name) and not task_type(self.task).abstains:
+                raise ValueError(
+                    f"decisions.{name}: {self.task} has no single answer for a text to abstain from; leave it out"
+                )
         return self
 
     @model_validator(mode="after")
     def _thresholds_have_labels(self) -> RunConfig:
-        if self.label_thresholds is not None and not task_type(self.task).has_label_thresholds:
-            raise ValueError(f"label_thresholds: {self.task} does not predict several labels a text; leave it out")
+        if self.decisions.label_thresholds is not None and not task_type(self.task).has_label_thresholds:
+            raise ValueError(
+                f"decisions.label_thresholds: {self.task} does not predict several labels a text; leave it out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -171,16 +183,16 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _refit_has_labels(self) -> RunConfig:
-        if self.refit and (self.distill is not None or task_type(self.task).windows):
+        if self.decisions.refit and (self.distill is not None or task_type(self.task).windows):
             other = self.task if self.distill is None else "a run with a teacher"
-            raise ValueError(f"refit: {other} cannot be trained on its validation examples too; leave it out")
+            raise ValueError(f"decisions.refit: {other} cannot be trained on its validation examples too; leave it out")
         return self
 
     @model_validator(mode="after")
     def _refit_is_of_both(self) -> RunConfig:
-        if self.refit and self.ngrams.refit is False:
+        if self.decisions.refit and self.ngrams.refit is False:
             raise ValueError(
-                "refit = true trains on the validation examples, ngrams.refit = false does not; leave one out"
+                "decisions.refit = true trains on the validation examples, ngrams.refit = false does not; leave one out"
             )
         return self
 

@@ -154,7 +154,10 @@ class _Layers(Generic[_C]):
 
 
 # Keys that are read before the whole is parsed, and the types that they must have by then.
-_READ_FIRST = {"data": (Mapping,), "train": (Mapping,), "ngrams": (Mapping,), "model": (str, Mapping)}
+_READ_FIRST = {
+    **dict.fromkeys(("data", "train", "ngrams", "decisions"), (Mapping,)),
+    "model": (str, Mapping),
+}
 
 
 def resolve(
@@ -265,11 +268,11 @@ class _Labels(Spec[RunConfig]):
         if (
             values.get("ngrams", {}).get("refit")
             and values.get("data", {}).get("validation")
-            and not values.get("refit")
+            and not values.get("decisions", {}).get("refit")
         ):
             raise ConfigError(
                 "ngrams.refit = true would train on the validation files that are named; leave one of them out, or set "
-                "refit = true (--refit), which trains on them in the end"
+                "decisions.refit = true (--refit), which trains on them in the end"
             )
         if "task" in values:
             return values, ()
