@@ -102,12 +102,11 @@ class Service:
         await self._send(problem.response(), scope, receive, send, unread=True)
         self.metrics.answered("other", problem.status, perf_counter() - begin)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if (known := self._known.get((scope["method"], scope["path"]))) is None:
-            await self._router(scope, receive, send)
-            return
+            return self._router(scope, receive, send)
         endpoint, scope["path_params"] = known
-        await endpoint(scope, receive, send)
+        return endpoint(scope, receive, send)
 
     def _known_paths(self, routes: list[Route]) -> dict[tuple[str, str], tuple[ASGIApp, dict[str, str]]]:
         """Return the endpoints of the models by method and path: to match patterns takes as long as a prediction."""

@@ -24,6 +24,7 @@ TARGET = "mixling.target"
 _STEP = 512  # bytes that are parsed at a time: at most 19 requests
 _TURN = 2 << 10  # bytes that are parsed before other connections have their turn; a body of known length counts once
 _LINES = 256  # headers and trailers of a request
+_HEADERS = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))  # that are looked at
 _CHUNK = 8  # bytes of a chunk's own lines that are no part of its head
 
 
@@ -143,15 +144,18 @@ class SteppedProtocol(HttpToolsProtocol):
         if not self._in_head:  # a trailer
             return
         name = name.lower()
+        self.headers.append((name, value))
+        if name not in _HEADERS:
+            return
         if name == b"host":
             self._hosts.append(value)
+        elif name == b"content-length":
+            if value.isdigit() and len(value) < 19:
+                self._announced = int(value)
         elif name == b"transfer-encoding":
             self._encodings.append(value.strip().lower())
-        elif name == b"expect":
+        else:
             self.expect_100_continue = value.lower() == b"100-continue"
-        elif name == b"content-length" and value.isdigit() and len(value) < 19:
-            self._announced = int(value)
-        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._head_bytes, self._body_left = 0, self._announced
@@ -161,7 +165,8 @@ class SteppedProtocol(HttpToolsProtocol):
         if self._hosts != self._sound_hosts:
             check_hosts(self._hosts, needed=version == "1.1")
             self._sound_hosts = self._hosts
-        check_encodings(self._encodings, version)
+        if self._encodings:
+            check_encodings(self._encodings, version)
         if version == "1.0":
             self.expect_100_continue = False
         if b"#" in self.url:  # uvicorn drops what a proxy may have read as a part of the path

@@ -26,14 +26,14 @@ def check_hosts(hosts: Sequence[bytes], *, needed: bool) -> None:
 
 
 def check_encodings(encodings: Sequence[bytes], version: str) -> None:
-    """Check the values of Transfer-Encoding, in lower case.
+    """Check the values of Transfer-Encoding, of which a request has at least one, in lower case.
 
     Raises:
         Problem: HTTP/1.0 has none (400); chunked is the only one that is accepted (415, 501).
     """
-    if encodings and version == "1.0":
+    if version == "1.0":
         raise Problem(400, "HTTP/1.0 has no Transfer-Encoding")
-    if encodings and list(encodings) != [b"chunked"]:
+    if list(encodings) != [b"chunked"]:
         found = b", ".join(encodings)
         status = 415 if _COMPRESSED.search(found) else 501
         raise Problem(status, f"Transfer-Encoding: {found.decode('latin-1')}: only chunked is accepted")

@@ -38,10 +38,13 @@ def overloaded(detail: str, seconds: float = 1.0) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(max(1, ceil(seconds)))})
 
 
+_JSON = (b"content-type", b"application/json")
+
+
 class JsonResponse(Response):
     """An answer with JSON values; made with less work than Starlette's, because most of the server's time is here."""
 
     def __init__(self, values: object) -> None:
         self.status_code, self.background = 200, None
         self.body = body = to_json(values)
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), _JSON]

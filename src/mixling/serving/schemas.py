@@ -86,7 +86,7 @@ class RequestType:
         Raises:
             Problem: it is not JSON (400), or not as the schema has it (422).
         """
-        request: Any = validated(self.model, body, self.model.model_fields)
+        request: Any = validated(self.model, body)
         given = request.model_fields_set
         key = next(name for name in self.inputs if name in given)
         values = getattr(request, key)
@@ -221,11 +221,8 @@ def _is_probability(value: Any) -> bool:
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def validated(model: type[_M], body: bytes, keys: Iterable[str] = ()) -> _M:
+def validated(model: type[_M], body: bytes) -> _M:
     """Return the request in a body.
-
-    Args:
-        keys: that it may have, for messages.
 
     Raises:
         Problem: it is not JSON (400), or not as the schema has it (422).
@@ -239,7 +236,7 @@ def validated(model: type[_M], body: bytes, keys: Iterable[str] = ()) -> _M:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise problem_of(error, keys) from None
+        raise problem_of(error, model.model_fields) from None
 
 
 def _num_parts(body: bytes) -> int:
