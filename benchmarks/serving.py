@@ -9,8 +9,8 @@ The servers take turns; each runs on one core and the load on another. Written t
 which a run replaces the parts that it measures, with the machine's load before each: times of answers mean little on a
 busy machine, CPU per request a little more.
 
-The part "beside" compares with a server of another commit, and with a bare ASGI route on uvicorn without any limits.
-All run at once and take turns of a few seconds in an order that is drawn anew; ratios are medians over the rounds:
+The part "beside" compares with a server of another commit, and with a bare ASGI route on uvicorn without any limits,
+parsed by httptools and by h11. All run at once and take turns of a few seconds in an order that is drawn anew; ratios are medians over the rounds:
 
     git worktree add ../before COMMIT; (cd ../before; python setup.py -q build_ext --inplace)
     python benchmarks/serving.py runs/snips --data ../shared/data/snips --parts beside --before ../before
@@ -69,7 +69,7 @@ if kind == "fastapi":
     @app.post("/v1/models/m/predict")
     async def predict(request: Request) -> Answer:
         return Answer(predictions=[Prediction(**p.to_dict()) for p in predictor.predict(request.texts)])
-elif kind == "uvicorn":
+elif kind in ("uvicorn", "h11"):
     import json
     async def app(scope, receive, send):
         if scope["type"] != "http":
@@ -90,7 +90,7 @@ else:
         return JSONResponse({"predictions": [p.to_dict() for p in found]})
     app = Starlette(routes=[Route("/v1/models/m/predict", predict, methods=["POST"])])
 print("serving on http://127.0.0.1:" + port, file=sys.stderr, flush=True)
-uvicorn.run(app, port=int(port), log_level="error", access_log=False)
+uvicorn.run(app, port=int(port), http="h11" if kind == "h11" else "httptools", log_level="error", access_log=False)
 """
 PORT = 8765
 PARTS = ("starts", "comparison", "overload", "reloads", "stops", "beside")
@@ -203,6 +203,7 @@ def compare(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str
 def beside(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str, Any]:
     """Median figures of this server, that of another commit and a bare route, and their ratios round by round."""
     candidates = {"before": ("mixling", options.before), "now": ("mixling", None), "uvicorn": ("uvicorn", None)}
+    candidates["uvicorn with h11"] = ("h11", None)
     chance = random.Random(0)
     found: dict[str, list[dict[str, float]]] = {name: [] for name in candidates}
     with contextlib.ExitStack() as stack:
@@ -236,6 +237,7 @@ def beside(options: argparse.Namespace, bodies: Path, script: Path) -> dict[str,
         "64 connections": medians,
         "now/before": ratios("now", "before"),
         "now/uvicorn": ratios("now", "uvicorn"),
+        "uvicorn with h11/uvicorn": ratios("uvicorn with h11", "uvicorn"),
     }
 
 
@@ -391,7 +393,7 @@ def main() -> None:
     if "beside" in options.parts and options.before is None:
         parser.error("the part beside needs --before")
     rivals = ("fastapi",) if "comparison" in options.parts else ()
-    made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", *rivals))
+    made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools", "h11", *rivals))
     with gzip.open(options.data / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
         bodies = [json.dumps({"texts": [" ".join(json.loads(line)["tokens"])]}) for line in lines]
     report = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}

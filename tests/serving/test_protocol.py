@@ -18,19 +18,10 @@ from uvicorn.server import ServerState
 
 from mixling.serving import LimitedProtocol, ServerSettings, Service
 
+from .rules import CHUNKED, CHUNKS, GET, RULES, post
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
-BODY = b'{"texts":["what a film"]}'
-PATH = b"/v1/models/m/predict"
 KEY = "a-key-of-more-than-16-characters"
-GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-CHUNKED = b"Transfer-Encoding: chunked\r\n"
-CHUNKS = b"%x\r\n%s\r\n" % (len(BODY), BODY)
-
-
-def post(headers: bytes = b"", body: bytes = BODY, version: bytes = b"1.1", host: bytes = b"localhost") -> bytes:
-    if not headers:
-        headers = b"Content-Length: %d\r\n" % len(body)
-    return b"POST " + PATH + b" HTTP/" + version + b"\r\nHost: " + host + b"\r\n" + headers + b"\r\n" + body
 
 
 @contextlib.asynccontextmanager
@@ -83,67 +74,6 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
 
 
-RULES: list[tuple[bytes, list[int]]] = [
-    (post(), [200]),
-    (post(CHUNKED, CHUNKS + b"0\r\n\r\n"), [200]),
-    (post(CHUNKED, CHUNKS + b"0\r\nX-A: b\r\n\r\n"), [200]),
-    (post(CHUNKED, b"".join(b"1\r\n%c\r\n" % char for char in BODY) + b"0\r\n\r\n"), [200]),
-    (post(CHUNKED, b"19;a=b\r\n" + BODY + b"\r\n0\r\n\r\n"), [200]),
-    (post(b"Expect: 100-continue\r\nContent-Length: 25\r\n"), [100, 200]),
-    (post(b"Expect: 100-continue\r\nContent-Length: 25\r\n", version=b"1.0"), [200]),
-    (post(b"Content-Length: 25\r\nContent-Encoding: identity\r\n"), [200]),
-    (GET + b"\r\n", [200]),
-    (b"\r\n\r\n" + GET + b"\r\n", [200]),
-    (b"GET /healthz HTTP/1.0\r\n\r\n", [421]),  # without a Host it is none of the server's names
-    (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", [200]),
-    (b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
-    (b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
-    (b"GET http://localhost:80?a HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
-    (b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [421]),
-    (b"GET http://localhost/healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", [421]),
-    (b"GET http://a@localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"GET ftp://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"GET /healthz#a HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"GET http://localhost/healthz#a HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"GET /healthz HTTP/1.1\r\n\r\n", [400]),
-    (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", [400]),
-    *((b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", [400]) for host in
-      (b"a b", b"local/host", b"a@localhost", b"localhost:x", b"[::1", b"::1", b"a,b", b"http://localhost", b"a\tb")),
-    *((b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\n\r\n", [505]) for version in (b"0.9", b"2.0")),
-    *((b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\n\r\n", [400]) for version in (b"9.9", b"1.2", b"1")),
-    (b"GET /healthz\r\n\r\n", [505]),
-    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [400]),
-    (b"CONNECT a:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]),
-    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", [400]),
-    *((post(b"Content-Length: " + value + b"\r\n"), [400]) for value in
-      (b"", b"-1", b"+25", b"0x19", b"25, 25", b"2 5", b"25;", b"9" * 30)),
-    (post(b"Content-Length: 25\r\nContent-Length: 25\r\n"), [400]),
-    (post(b"Content-Length : 25\r\n"), [400]),
-    (post(b"Content-Length: 25\r\n" + CHUNKED, CHUNKS + b"0\r\n\r\n"), [400]),
-    (post(CHUNKED + b"Content-Length: 25\r\n", CHUNKS + b"0\r\n\r\n"), [400]),
-    (post(CHUNKED, CHUNKS + b"0\r\n\r\n", version=b"1.0"), [400]),
-    *((post(b"Transfer-Encoding: " + value + b"\r\n", CHUNKS + b"0\r\n\r\n"), [status]) for value, status in
-      ((b"gzip, chunked", 415), (b"GZIP,chunked", 415), (b"x, chunked", 501), (b"identity, chunked", 501),
-       (b"chunked, identity", 400), (b"chunked, chunked", 400))),
-    (post(b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", CHUNKS + b"0\r\n\r\n"), [415]),
-    (post(b"Content-Encoding: gzip\r\nContent-Length: 25\r\n"), [415]),
-    *((post(CHUNKED, chunk + BODY + b"\r\n0\r\n\r\n"), [400]) for chunk in
-      (b"-1\r\n", b"0x19\r\n", b"1" + b"0" * 16 + b"\r\n", b"\r\n", b"19\n", b"19 \r \n")),
-    (b"GET /healthz HTTP/1.1\nHost: localhost\n\n", [400]),
-    *((GET + line + b"\r\n\r\n", [400]) for line in
-      (b"a: b\r\n c", b"a: b\0c", b"a: b\rc", b"abc", b": b", b"a b: c", b"a\0: b")),
-    # What follows is not answered: the client asked to close, or for another protocol.
-    (GET + b"Connection: close\r\n\r\n" + GET + b"\r\n", [200]),
-    (GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET + b"\r\n", [200]),
-    (GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n", [200]),
-    (post(b"Content-Length: 0\r\n", GET + b"\r\n"), [400, 200]),
-    ((GET + b"\r\n") * 500 + b"junk\r\n\r\n", [200] * 500 + [400]),
-    (post() * 40 + GET + b"Host: a\r\n\r\n", [200] * 40 + [400]),
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("size", [1 << 20, 1000, 7, 1])
 def test_each_rule_holds_in_whatever_pieces_a_request_arrives(size: int) -> None:
     async def scenario() -> None:
@@ -175,6 +105,17 @@ def test_each_rule_holds_in_whatever_pieces_a_request_arrives(size: int) -> None
         with contextlib.suppress(ConnectionError):
             while part := await reader.read(1 << 20):
                 parts.append(part)
+
+    run(scenario)
+
+
+def test_http_1_0_is_told_that_its_connection_ends() -> None:
+    async def scenario() -> None:
+        async with serving() as (port, _):
+            request = post(b"Connection: keep-alive\r\nContent-Length: 25\r\n", version=b"1.0")
+            head = (await ask(port, request, end=True)).partition(b"\r\n\r\n")[0].lower()
+        assert b"\r\nconnection: close" in head
+        assert b"transfer-encoding" not in head
 
     run(scenario)
 

@@ -143,7 +143,7 @@ class SteppedProtocol(HttpToolsProtocol):
             raise Problem(431, f"more than {_LINES} lines of headers or trailers")
         if not self._in_head:  # a trailer
             return
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")  # spaces before it are no part of it either
         self.headers.append((name, value))
         if name not in _HEADERS:
             return
@@ -153,7 +153,7 @@ class SteppedProtocol(HttpToolsProtocol):
             if value.isdigit() and len(value) < 19:
                 self._announced = int(value)
         elif name == b"transfer-encoding":
-            self._encodings.append(value.strip().lower())
+            self._encodings.append(value.lower())
         else:
             self.expect_100_continue = value.lower() == b"100-continue"
 

@@ -49,7 +49,7 @@ def split_target(url: bytes) -> tuple[bytes, bytes]:
         target = httptools.parse_url(url)
     except httptools.HttpParserInvalidURLError:
         raise Problem(400, "the target is neither a path nor the address of one") from None
-    if not target.host or target.schema not in (b"http", b"https") or target.userinfo is not None:
+    if not target.host or target.schema.lower() not in (b"http", b"https") or target.userinfo is not None:
         raise Problem(400, "the target is neither a path nor the address of one")
     port = b"" if target.port is None else b":%d" % target.port
     host = b"[%s]" % target.host if b":" in target.host else target.host
