@@ -10,7 +10,8 @@ which a run replaces the parts that it measures, with the machine's load before 
 busy machine, CPU per request a little more.
 
 The part "beside" compares with a server of another commit, and with a bare ASGI route on uvicorn without any limits,
-parsed by httptools and by h11. All run at once and take turns of a few seconds in an order that is drawn anew; ratios are medians over the rounds:
+parsed by httptools and by h11. All run at once and take turns of a few seconds in an order that is drawn anew; ratios
+are medians over the rounds:
 
     git worktree add ../before COMMIT; (cd ../before; python setup.py -q build_ext --inplace)
     python benchmarks/serving.py runs/snips --data ../shared/data/snips --parts beside --before ../before
