@@ -237,9 +237,10 @@ static void free_rows(Rows *self) {
 }
 
 /* What makes predictions: objects of a class with the slots `label`, that of the greatest logit; `_make`, which gives the
-   probabilities for `_row`; and `truncated` and `empty` where they are true. */
-enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, NUM_SLOTS };
-static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make", "_row", "truncated", "empty"};
+   probabilities for `_row`; `truncated` and `empty`; and two that are None, as Python needs far longer to find that a slot
+   has no value than to set it. */
+enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, NUM_SLOTS };
+static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make", "_row", "truncated", "empty", "abstained", "label_set"};
 
 typedef struct {
     PyObject_HEAD
@@ -289,7 +290,7 @@ static PyObject *new_prediction(Decider *self, Rows *rows, Py_ssize_t number, si
     PyObject *out = PyType_GenericAlloc(self->kind, 0), *row = PyLong_FromSsize_t(number);
     PyObject *values[NUM_SLOTS] = {
         PyTuple_GetItem(self->labels, (Py_ssize_t)best), (PyObject *)rows, row,
-        flags & MIXLING_TRUNCATED ? Py_True : NULL, flags & MIXLING_EMPTY ? Py_True : NULL};
+        flags & MIXLING_TRUNCATED ? Py_True : Py_False, flags & MIXLING_EMPTY ? Py_True : Py_False, Py_None, Py_None};
     if (!row) Py_CLEAR(out);
     for (int i = 0; out && i < NUM_SLOTS; i++)
         if (values[i] && self->set[i](self->slots[i], out, values[i])) Py_CLEAR(out);
