@@ -24,6 +24,7 @@ from mixling.data import ColumnsConfig, OnBadRow
 from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.dialects import Dialect
 from mixling.data.readers.lines import read_line_blocks
+from mixling.data.readers.rows import flat
 from mixling.errors import ConfigError, DataError
 from mixling.tasks import Classification, Tagging
 
@@ -69,7 +70,7 @@ def test_records_begin_where_the_reader_finds_them(body: str, header: str) -> No
         lines = read_line_blocks(io.BufferedReader(io.BytesIO(text.encode())), "f")  # type: ignore[arg-type]
         rows = [
             (row.line, *row.values.values())
-            for row in read_delimited(lines, "f", bad, "csv", first_line=first_line, dialect=Dialect(","))
+            for row in flat(read_delimited(lines, "f", bad, "csv", first_line=first_line, dialect=Dialect(",")))
         ]
         return [*rows, *bad.messages]
 

@@ -178,7 +178,7 @@ def _delimited(part: FilePart, texts: _Texts) -> Iterator[Window]:
         if not part.packed:
             lines = itertools.chain([(1, "".join(part.header))], lines)
         rows = read_delimited(lines, part.path, texts.bad, part.file_format, first_line=part.line, dialect=part.dialect)
-        yield from _windows(rows, texts, None)
+        yield from _windows(flat(rows), texts, None)
 
 
 class _Remembered:

@@ -6,7 +6,6 @@ They become rows with a text and either `spans` or `label`. doccano, Rasa and sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock
@@ -60,7 +59,7 @@ def _plain(row: Row) -> Iterator[Row]:
     elif isinstance(parts, list) and "classes" in values:  # an object around pairs as spaCy's
         for number, part in enumerate(parts, 1):
             if isinstance(part, list) and len(part) == 2 and isinstance(part[1], dict):
-                yield replace(row, values={"text": part[0], **part[1]}, line=number)
+                yield row._replace(values={"text": part[0], **part[1]}, line=number)
     elif isinstance(values.get("fields"), dict) and isinstance(values.get("responses"), dict):  # Argilla 2
         found = {
             name: [one.get("value") for one in many if isinstance(one, dict)]
@@ -68,9 +67,9 @@ def _plain(row: Row) -> Iterator[Row]:
             if isinstance(many, list)
         }
         found = {f"{name}{_RESPONSES}": many for name, many in found.items() if many}
-        yield replace(row, values=_renamed({**values["fields"], **found}), is_unlabeled=not found)
+        yield row._replace(values=_renamed({**values["fields"], **found}), is_unlabeled=not found)
     else:
-        yield replace(row, values=_renamed(values))
+        yield row._replace(values=_renamed(values))
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +122,7 @@ def _prodigy(row: Row) -> Row:
         values["label"] = values["accept"]
     elif is_tokens and "label" not in values:
         values.setdefault("spans", [])
-    return replace(row, values=values, is_unlabeled=values.get("answer", "accept") != "accept")
+    return row._replace(values=values, is_unlabeled=values.get("answer", "accept") != "accept")
 
 
 def _label_studio(row: Row) -> Row:
@@ -134,7 +133,7 @@ def _label_studio(row: Row) -> Row:
     texts = [value for value in data.values() if isinstance(value, str)]
     values = {**({"text": texts[0]} if len(texts) == 1 else {}), **data}
     is_sure = bool(results) and all(result == results[0] for result in results)
-    return replace(row, values={**values, **(results[0] if is_sure else {})}, is_unlabeled=not is_sure)
+    return row._replace(values={**values, **(results[0] if is_sure else {})}, is_unlabeled=not is_sure)
 
 
 def _result(result: Any) -> dict[str, Any]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import csv
-import operator
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from mixling.data.readers.dialects import (
-    HEAD,
     Dialect,
     RowPattern,
     dialect_of,
@@ -19,12 +16,10 @@ from mixling.data.readers.dialects import (
     quotes_are_text,
     unnamed_column,
 )
-from mixling.data.readers.lines import MAX_LINE, Texts
-from mixling.data.readers.rows import OnBadRow, Row, check_header, nul_error
+from mixling.data.readers.lines import MAX_LINE, MAX_ROW, RowLines, Texts
+from mixling.data.readers.rows import OnBadRow, RowBlock, check_header, nul_error
 from mixling.errors import DataError
 
-_MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
-_OF_LINE = 64  # bytes of memory
 _NAMES = 20  # column names quoted in a message
 _EXPECTED = {"csv": ",;\t", "tsv": "\t"}  # delimiters that are not mentioned
 _SHOWN = {"\t": "a tab", "\x01": "Ctrl-A", " ": "a blank"}
@@ -32,73 +27,6 @@ _NULL = "\\N"  # a missing value, as databases export it
 _RULER = re.compile(r" *:?-{3,}:? *|")  # below the header of a Markdown table
 _LONG_DELIMITER = re.compile(r"\w+(::|\|\||;;|##|@@)\w+")
 _JOIN = "write files one after another: mixling train a.csv b.csv"
-
-
-class Lines:
-    """Lines for the csv module; lines that a broken row consumed can be given back.
-
-    Attributes:
-        number: of lines that were read.
-        row: the lines of the current row.
-    """
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts, self._pending, self.number = iter(texts), deque[str](), 0
-        self._size = 0  # of the lines after the row's first one
-        self.row: list[str] = []
-
-    def __iter__(self) -> Lines:
-        return self
-
-    def __next__(self) -> str:
-        if not self._pending:
-            self._fill()
-        line = self._pending.popleft()
-        if self.row:
-            self._size += len(line) + _OF_LINE
-            if self._size > _MAX_ROW:
-                raise csv.Error("row larger than its limit")
-        else:
-            self._size = 0
-            if line[0] == "\ufeff":  # of a file that was appended to another one
-                line = line.lstrip("\ufeff")
-        self.row.append(line)
-        self.number += 1
-        return line
-
-    def _fill(self) -> None:
-        *lines, last = next(self._texts)[1].split("\n")
-        self._pending.extend(f"{line}\n" for line in lines)
-        if last:
-            self._pending.append(last)
-
-    @property
-    def at_hand(self) -> bool:
-        """Whether there are more lines for which nobody has to wait."""
-        return bool(self._pending)
-
-    def head(self) -> list[str]:
-        """Return the next lines that are at hand, the first of which is not blank; lines before it are skipped."""
-        while True:
-            if not self._pending:
-                try:
-                    self._fill()
-                except StopIteration:
-                    return []
-            if self._pending[0].strip("\ufeff \t\r\n"):
-                return [line for line, _ in zip(self._pending, range(HEAD), strict=False)]
-            self._pending.popleft()
-            self.number += 1
-
-    def skip(self) -> None:
-        """Skip a line."""
-        self._pending.popleft()
-        self.number += 1
-
-    def give_back(self, kept: int) -> None:
-        """Keep the first `kept` lines of the row, so that reading continues after them."""
-        self._pending.extendleft(reversed(self.row[kept:]))
-        self.number -= len(self.row[kept:])
 
 
 @dataclass(frozen=True)
@@ -115,7 +43,7 @@ class Header:
     lines: tuple[str, ...]
     line: int
     dialect: Dialect
-    source: Lines
+    source: RowLines
     records: Iterator[tuple[int, list[str] | DataError]]
 
 
@@ -124,7 +52,7 @@ def read_header(
 ) -> Header:
     """Read the first record; raises as `read_delimited`, which has the arguments."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # the limit is global, so it is never lowered
-    source = Lines(texts)
+    source = RowLines(texts)
     head = source.head()
     sign = None
     while head and dialect is None and sign is None:
@@ -174,7 +102,7 @@ def read_delimited(
     again: Callable[[], Texts] | None = None,
     first_line: int | None = None,
     dialect: Dialect | None = None,
-) -> Iterator[Row]:
+) -> Iterator[RowBlock]:
     """Stream rows of strings. Blank lines are skipped, and column names are stripped; columns without one are ignored.
 
     Args:
@@ -193,24 +121,45 @@ def read_delimited(
     if first_line is not None:
         source.number = first_line - 1
     repeated, longest = {name.casefold() for name in names}, max(map(len, names)) + 4
+    exact = set(names)
+    unnamed = "" in exact
+    second = header.line + len(header.lines)
+    block: list[dict[str, str | None]] = []
+    first = 0
     for line, fields in header.records:
-        empty = False
+        problem = None
         if isinstance(fields, DataError):
-            on_bad_row(fields)
-        elif len(fields) != len(names):
-            on_bad_row(DataError(_width_problem(fields, header), path=path, line=line))
-        elif (len(fields[0]) <= longest or sum(map(operator.eq, fields, names)) > 1) and _is_header(
+            problem = fields
+        elif fields and len(fields) != len(names):
+            problem = DataError(_width_problem(fields, header), path=path, line=line)
+        elif not fields:
+            pass  # a blank line
+        elif (len(fields[0]) <= longest >= len(fields[-1]) or not exact.isdisjoint(fields)) and _is_header(
             fields, names, repeated
         ):
-            on_bad_row(DataError(f"repeats the header; {_JOIN}", path=path, line=line))
-        elif line == header.line + len(header.lines) and any(fields) and all(map(_RULER.fullmatch, fields)):
+            problem = DataError(f"repeats the header; {_JOIN}", path=path, line=line)
+        elif line == second and any(fields) and all(map(_RULER.fullmatch, fields)):
             on_bad_row.note(f"{path}: the line of dashes below the header is no row")
+            empty = False
         else:
             values: dict[str, str | None] = dict(zip(names, fields, strict=True))
             if _NULL in fields:
                 values = {name: None if field == _NULL else field for name, field in values.items()}
-            values.pop("", None)
-            yield Row(values, path, line)
+            if unnamed:
+                values.pop("", None)
+            if block and line != first + len(block):
+                yield RowBlock(block, path, first, own_columns=False)
+                block = []
+            if not block:
+                first = line
+            block.append(values)
+            empty = False
+        if block and (problem is not None or not source.at_hand):
+            yield RowBlock(block, path, first, own_columns=False)
+            block = []
+        if problem is not None:
+            empty = False
+            on_bad_row(problem)
     if empty:
         raise DataError("has a header but no rows; at least one row is required", path=path, line=header.line)
 
@@ -260,12 +209,15 @@ def _width_problem(fields: list[str], header: Header) -> str:
 
 
 def _records(
-    source: Lines, dialect: Dialect, path: str, head: list[str]
+    source: RowLines, dialect: Dialect, path: str, head: list[str]
 ) -> Iterator[tuple[int, list[str] | DataError]]:
-    """Yield the first line and the fields (or the error) of each record; after an error, continue on the next line."""
-    reader, pattern = dialect.reader(source), RowPattern(head, dialect)
+    """Yield the first line and the fields (or the error) of each record; after an error, continue on the next line.
+
+    Blank lines are skipped, except for one behind which a reader may have to wait.
+    """
+    reader, pattern, row = dialect.reader(source), RowPattern(head, dialect), source.row
     while True:
-        source.row.clear()
+        row.clear()
         line = source.number + 1
         try:
             fields = next(reader)
@@ -275,17 +227,18 @@ def _records(
             problem_line, message = _explain(str(error), source, dialect, line)
             kept = problem_line - line + 1
             # UTF-16 read as UTF-8 has stray returns and quotes, too, but the NUL explains the problem.
-            nul = any("\0" in text for text in source.row[:kept])
+            nul = any("\0" in text for text in row[:kept])
             source.give_back(kept)
+            reader = dialect.reader(source)
             yield line, nul_error(path, problem_line) if nul else DataError(message, path=path, line=problem_line)
             continue
-        if any("\0" in text for text in source.row):
+        if source.nul and any("\0" in text for text in row):
             yield line, nul_error(path, line)
-        elif len(source.row) > 1 and pattern.fits(source.row):
-            message = _two_readings(source.row, line, dialect)
+        elif len(row) > 1 and pattern.fits(row):
+            message = _two_readings(row, line, dialect)
             source.give_back(1)
             yield line, DataError(message, path=path, line=line)
-        elif fields:
+        elif fields or not source.at_hand:
             yield line, fields
 
 
@@ -300,7 +253,7 @@ def _two_readings(row: list[str], line: int, dialect: Dialect) -> str:
     )
 
 
-def _explain(reason: str, source: Lines, dialect: Dialect, line: int) -> tuple[int, str]:
+def _explain(reason: str, source: RowLines, dialect: Dialect, line: int) -> tuple[int, str]:
     """Return the line of the error in the row that starts at `line`, and a message."""
     quote, row = dialect.quote, source.row
     if "new-line character" in reason:
@@ -313,7 +266,7 @@ def _explain(reason: str, source: Lines, dialect: Dialect, line: int) -> tuple[i
             f"a quote ({quote}) is opened here and never closed; close it, or double quotes that belong to the text"
         )
     elif "larger" in reason:
-        what, size = ("row", _MAX_ROW) if "row" in reason else ("quoted field", MAX_LINE)
+        what, size = ("row", MAX_ROW) if "row" in reason else ("quoted field", MAX_LINE)
         message = f"a {what} is longer than {size >> 20} MiB; close its quote"
     else:
         where = f" on line {source.number}" if source.number > line else ""

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from mixling.errors import DataError
 
 DELIMITERS = {"csv": ",;\t|^~\x01", "tsv": "\t,;|^~\x01"}  # where the first rows fit several, the first one is taken
-HEAD = 200  # lines that are looked at
 _SEP = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _NUMBER = re.compile(r"\s*[-+.\d][\d.,eE+-]*\s*|")
 _BLANK_DELIMITER = re.compile(r'"[^"]+"( "[^"]+")+\s*')  # a header as R writes it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import re
 import zlib
@@ -19,6 +20,9 @@ _UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte 
 CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
 Texts = Iterable[tuple[int, str]]  # of whole lines, each with the number of its first line
+MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
+_OF_LINE = 64  # bytes of memory
+_HEAD = 200  # lines that are looked at before the first row is read
 _CHUNK = 1 << 18  # bytes that are read at a time
 
 
@@ -148,3 +152,75 @@ def _decoded(
         yield number, text
     if message:
         raise DataError(message, path=path, line=number + text.count("\n"))
+
+
+class RowLines:
+    """Lines for the csv module; lines that a broken row consumed can be given back.
+
+    Attributes:
+        number: of lines that were read.
+        row: the lines of the current row.
+        nul: whether any line so far has a NUL.
+    """
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = iter(texts)
+        self._lines: list[str] = []
+        self._next = 0  # of these lines
+        self.number = 0
+        self.row: list[str] = []
+        self.nul = False
+
+    def __iter__(self) -> Iterator[str]:
+        row, size = self.row, 0  # of the lines after the row's first one
+        while self._next < len(self._lines) or self._fill():
+            line = self._lines[self._next]
+            if row:
+                size += len(line) + _OF_LINE
+                if size > MAX_ROW:
+                    raise csv.Error("row larger than its limit")
+            else:
+                size = 0
+                if line[0] == "\ufeff":  # of a file that was appended to another one
+                    line = line.lstrip("\ufeff")
+            self._next += 1
+            self.number += 1
+            row.append(line)
+            yield line
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether there are more lines for which nobody has to wait."""
+        return self._next < len(self._lines)
+
+    def _fill(self) -> bool:
+        """Take the next text; return whether there is one."""
+        if (found := next(self._texts, None)) is None:
+            return False
+        *lines, last = found[1].split("\n")
+        self._lines, self._next = [f"{line}\n" for line in lines], 0
+        if last:
+            self._lines.append(last)
+        self.nul = self.nul or "\0" in found[1]
+        return True
+
+    def head(self) -> list[str]:
+        """Return the next lines, as far as nobody has to wait for them; blank ones before them are skipped."""
+        while self._next < len(self._lines) or self._fill():
+            if self._lines[self._next].strip("\ufeff \t\r\n"):
+                return self._lines[self._next : self._next + _HEAD]
+            self.skip()
+        return []
+
+    def skip(self) -> None:
+        """Skip a line."""
+        self._next += 1
+        self.number += 1
+
+    def give_back(self, kept: int) -> None:
+        """Keep the first `kept` lines of the row, so that reading continues after them."""
+        rest = self.row[kept:]
+        self.number -= len(rest)
+        self._next -= len(rest)
+        if self._next < 0:  # the row began in an earlier text
+            self._lines, self._next = [*rest, *self._lines[self._next + len(rest) :]], 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mixling.data.readers.files import damage_or
 from mixling.errors import ConfigError, DataError, near_miss, shown
@@ -13,11 +13,10 @@ SKIP = "or pass --on-bad-row skip"  # the end of messages about bad rows
 _SHOWN = 3  # messages of skipped rows that a command prints
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):  # made in a third of the time of a frozen dataclass
     """One row of a file or hub data set.
 
-    Args:
+    Attributes:
         values: column -> value; strings from CSV and TSV, other types from JSON, Arrow and the hub.
         path: the file or hub name as the user wrote it.
         line: 1-based line on which the row starts; for Parquet and the hub the 1-based number of the row.
@@ -34,19 +33,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Rows of consecutive lines, each with its own columns; it saves an object for each of them.
+    """Rows of consecutive lines; it saves an object for each of them.
 
     Attributes:
         line: the 1-based line of the first.
+        own_columns: as of `Row`.
     """
 
     values: list[dict[str, Any]]
     path: str
     line: int
+    own_columns: bool = True
 
     def __iter__(self) -> Iterator[Row]:
         for number, values in enumerate(self.values, self.line):
-            yield Row(values, self.path, number, own_columns=True)
+            yield Row(values, self.path, number, self.own_columns)
 
 
 def flat(items: Iterable[Row | RowBlock]) -> Iterator[Row]:
