@@ -25,15 +25,14 @@ import torch
 from mixling import Predictor, TextGenerator, UserError
 from mixling.answers import LabelSet
 from mixling.artifacts import describe, load_model, read_run
-from mixling.data import WordReader, open_prepared
 from mixling.provenance import provenance
-from mixling.runs import load_pretraining
+from mixling.research.pretraining import WordReader, document_encoder, load_pretraining, open_prepared
 from mixling.runs.resolve import resumed_config
 from mixling.storage import read_json, write_json
 from mixling.tasks import Classification
 from mixling.teachers import FunctionTeacher, collect_predictions
 from mixling.text import WordVectors
-from mixling.training import document_encoder, load_checkpoint, save_checkpoint
+from mixling.training import load_checkpoint, save_checkpoint
 
 Read = Callable[[], object]
 WORDS = ["film", "plot", "good", "bad", "dull", "fine", "very", "not", "the", "a", "is", "was", "seen", "by", "all"]

@@ -23,14 +23,13 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
-from mixling.data import Tokens
 from mixling.mixers import AttentionConfig
 from mixling.models import bert, count_parameters, gmlp
 from mixling.provenance import provenance
+from mixling.research.pretraining import MASK_WORD, MaskedLM, MaskedLMConfig, MaskedText, Tokens, subword_targets
 from mixling.storage import write_json
-from mixling.tasks import MaskedLM, MaskedLMConfig
 from mixling.text import FIRST
-from mixling.training import MASK_WORD, MaskedText, OptimConfig, build_optimizer, subword_targets
+from mixling.training import OptimConfig, build_optimizer
 
 Step = Callable[[int], None]
 HEADS = 4

@@ -109,8 +109,10 @@ def _command_problems(command: str) -> Iterator[str]:
         if not (ROOT / name).is_file():
             yield f"no script {name}"
         return
-    sources = [*(ROOT / "src" / "mixling" / "cli").rglob("*.py")]
-    if not (ROOT / "src" / "mixling" / "cli" / "commands" / f"{name}.py").is_file():
+    source = ROOT / "src" / "mixling"
+    sources = [*(source / "cli").rglob("*.py"), *(source / "research" / "commands").glob("*.py")]
+    homes = (source / side / "commands" / f"{name}.py" for side in ("cli", "research"))
+    if not any(home.is_file() for home in homes):
         yield f"no command mixling {name}"
     known = set(re.findall(r"--[a-z-]+", "".join(path.read_text("utf-8") for path in sources)))
     yield from (f"no option {option}" for option in options if option.startswith("--") and option not in known)

@@ -18,9 +18,10 @@ from mixling import mixers
 from mixling.cli.main import build_app
 from mixling.config import Config
 from mixling.mixers import MixerConfig
+from mixling.research.pretraining.run import MASKED_LM
 from mixling.research.seq2seq import PAIRS
 from mixling.research.vision import IMAGE_RUNS
-from mixling.runs.resolve import LABELS, MASKED_LM, Spec
+from mixling.runs.resolve import LABELS, Spec
 from mixling.runs.resolve.toml import Key, class_summary, describe_keys
 from mixling.text import VectorConfig
 

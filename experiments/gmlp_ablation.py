@@ -28,10 +28,9 @@ from mixling import ModelConfig, PretrainConfig, pretrain
 from mixling.artifacts import RUN_FILE, is_finished
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
-from mixling.models import BlockConfig, FeedForwardConfig, bert, gmlp
+from mixling.models import BlockConfig, FeedForwardConfig, bert, count, gmlp
 from mixling.provenance import provenance
-from mixling.research.cost import count
-from mixling.runs import PRETRAINING_DEFAULTS
+from mixling.research.pretraining import PRETRAINING_DEFAULTS
 from mixling.storage import read_json, write_json
 
 DIM, LENGTH, SUBWORDS = 128, 128, 8192

@@ -35,8 +35,8 @@ from pretraining import TASKS, load, tune
 
 from mixling import Predictor
 from mixling.data import split_validation
+from mixling.models import count
 from mixling.provenance import provenance
-from mixling.research.cost import count
 from mixling.storage import read_json, sha256_of, write_json, write_sealed
 
 DEPTHS = {"transformer": (1, 3, 6), "gmlp": (1, 4, 8), "amlp": (1, 3, 6)}

@@ -41,9 +41,10 @@ from mixling.artifacts import RUN_FILE
 from mixling.config import parse
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import resampled
+from mixling.models import count
 from mixling.models.presets import WORDS_AS_THEY_ARE
 from mixling.provenance import provenance
-from mixling.research.cost import count, time_model
+from mixling.research.cost import time_model
 from mixling.runs.resolve import resumed_config
 from mixling.storage import write_json
 from mixling.tasks import Classification

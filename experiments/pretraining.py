@@ -38,7 +38,8 @@ from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, FeedForwardConfig, own
 from mixling.models.presets import WORDS_AS_THEY_ARE
 from mixling.provenance import provenance
-from mixling.runs import FINE_TUNING, evaluate_text, pretrained_config
+from mixling.research.pretraining import evaluate_text
+from mixling.runs import FINE_TUNING, pretrained_config
 from mixling.storage import write_json
 from mixling.tasks import Classification
 

@@ -84,10 +84,10 @@ def test_a_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
     def absent(name: str) -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    get, _ = lazy_imports("mixling.research.cost")
+    get, _ = lazy_imports("mixling.models")
     assert callable(get("count"))
     monkeypatch.setattr("mixling.lazy.importlib.import_module", absent)
-    said = r'mixling\.research\.cost\.count needs torch, .*\[train\]"'
+    said = r'mixling\.models\.count needs torch, .*\[train\]"'
     with pytest.raises(ModuleNotFoundError, match=said) as caught:
         get("count")
     assert caught.value.name == "torch"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
     from mixling.models.model import ModelConfig, build_model
     from mixling.models.presets import PRESETS, model_config
+    from mixling.research.pretraining.run import PretrainConfig, pretrain
     from mixling.research.seq2seq.generator import TextGenerator
     from mixling.runs.data import read_data
-    from mixling.runs.pretrain import PretrainConfig, pretrain
     from mixling.runs.resolve.config import RunConfig
     from mixling.runs.training import fit
     from mixling.runtime.predictor import Predictor

@@ -22,13 +22,11 @@ from mixling import (
     pretrain,
     read_data,
 )
-from mixling.artifacts import load_model
-from mixling.artifacts.artifact import KINDS, read_artifact
+from mixling.artifacts import all_kinds, load_model, read_artifact
+from mixling.research.pretraining import MASKED_LM, PretrainedModel, load_pretraining
 from mixling.research.seq2seq import PAIRS, fit_pairs
 from mixling.research.vision import IMAGE_RUNS, ImageClassifier, fit_images
-from mixling.runs import load_pretraining
-from mixling.runs.pretrained import PretrainedModel
-from mixling.runs.resolve import MASKED_LM, resolve
+from mixling.runs.resolve import resolve
 from mixling.storage import read_json, write_sealed
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
@@ -63,11 +61,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         Image.fromarray(np.full((8, 8), 20 * number, np.uint8)).save(path)
     images = {"data": {"train": [str(folder / "pictures")]}, "train": TRAIN}
     fit_images(resolve(images, spec=IMAGE_RUNS).config, folder=folder / "images")
-    return {name: folder / name for name in KINDS}
+    return {kind.name: folder / kind.name for kind in all_kinds()}
 
 
 def test_each_kind_is_opened_as_what_answers_for_it(folders: dict[str, Path]) -> None:
-    assert KINDS.keys() == CLASSES.keys()
+    assert {kind.name for kind in all_kinds()} == CLASSES.keys()
     for kind, folder in folders.items():
         assert type(mixling.load(str(folder))) is CLASSES[kind]
         assert json.loads((folder / "run.json").read_text())["kind"] == kind

@@ -11,8 +11,8 @@ from mixling import DataError, ModelConfig, ModelFileError, TextConfig, TextEnco
 from mixling.answers import LabelSet
 from mixling.artifacts import load_model, write_model
 from mixling.artifacts.weights import read_weights
-from mixling.data import CorpusConfig, WordReader, open_prepared, prepare
 from mixling.models import Model
+from mixling.research.pretraining import CorpusConfig, WordReader, open_prepared, prepare
 from mixling.runs import pretrained_config
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks import Classification

@@ -25,10 +25,10 @@ from typer.main import get_command
 import mixling
 from mixling.cli import EXTRAS, build_app
 from mixling.cli.command import _RENAMED
+from mixling.research.pretraining import PretrainConfig
 from mixling.research.seq2seq.config import PairRunConfig
 from mixling.research.seq2seq.presets import Shape
 from mixling.research.vision import ImageRunConfig
-from mixling.runs import PretrainConfig
 from mixling.runs.resolve import RunConfig
 from mixling.text import VectorConfig
 
@@ -110,6 +110,8 @@ def imports(module: str) -> frozenset[str]:
             return
         if isinstance(node, ast.ImportFrom) and node.module:
             out.update((node.module, *(f"{node.module}.{item.name}" for item in node.names)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):  # the homes of kinds of runs
+            out.add(node.value)
         for child in ast.iter_child_nodes(node):
             visit(child)
 
@@ -122,7 +124,8 @@ def commands_of(module: str) -> tuple[str, ...]:
     """The commands that import a module, directly or not."""
 
     def reached(command: str) -> set[str]:
-        seen, waiting = set[str](), [f"cli.commands.{command}"]
+        home = f"cli.commands.{command}"
+        seen, waiting = set[str](), [home if home in modules() else f"research.commands.{command}"]
         while waiting:
             if (name := waiting.pop()) not in seen:
                 seen.add(name)

@@ -14,9 +14,10 @@ import pytest
 
 from mixling import PRESETS, ConfigError
 from mixling.config import Config
+from mixling.research.pretraining import MASKED_LM
 from mixling.research.seq2seq import PAIRS, SEQ2SEQ_PRESETS
 from mixling.research.vision import IMAGE_PRESETS, IMAGE_RUNS
-from mixling.runs.resolve import LABELS, MASKED_LM, Spec, resolve
+from mixling.runs.resolve import LABELS, Spec, resolve
 from mixling.runs.resolve.toml import default_toml
 
 NAMED = [(LABELS, name) for name in PRESETS] + [(PAIRS, name) for name in SEQ2SEQ_PRESETS]

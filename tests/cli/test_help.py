@@ -252,9 +252,9 @@ def test_prediction_modules_never_load_torch() -> None:
         "commands.demo",
         "commands.train",
         "commands.compare",
-        "commands.inspect",
     )
-    code = "".join(f"import mixling.cli.{name}\n" for name in names) + "import mixling.runs.evaluation"
+    code = "".join(f"import mixling.cli.{name}\n" for name in names)
+    code += "import mixling.research.commands.inspect, mixling.runs.evaluation"
     assert "torch" not in modules_after(code)
 
 

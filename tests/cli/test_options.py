@@ -13,13 +13,13 @@ import typer
 from typer.main import get_command
 
 from mixling import PRESETS
+from mixling.artifacts import all_kinds
 from mixling.cli import COMMANDS, build_app
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
-from mixling.cli.commands.pretrain import PretrainOptions
 from mixling.cli.commands.train import TrainOptions
 from mixling.cli.completion import MODELS, TASK_NAMES
+from mixling.research.commands.pretrain import PretrainOptions
 from mixling.research.seq2seq import SEQ2SEQ_PRESETS
-from mixling.runs.resolve.kinds import IMAGE_CLASSIFICATION, WRITING
 from mixling.tasks import task_names
 
 from .conftest import Call
@@ -153,7 +153,7 @@ def test_the_shell_completes(complete: Complete) -> None:
 def test_all_models_and_tasks_are_completed() -> None:
     assert set(MODELS) == {*PRESETS, *SEQ2SEQ_PRESETS}
     assert len(MODELS) == len(set(MODELS))
-    assert set(TASK_NAMES) == {*task_names(), WRITING, IMAGE_CLASSIFICATION}
+    assert set(TASK_NAMES) == {*task_names(), *(kind.task for kind in all_kinds() if kind.task is not None)}
 
 
 def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,10 @@ def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, 
         assert f"leave out {option}" in done.err
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--set", "model.text.max_len=99")
     assert "init.resize=true" in done.err
-    assert "holds a pretraining run, not a training run" in call("train", "--resume", "-o", tmp_path / "pre").err
+    assert (
+        "holds a pretraining run; resume it with: mixling pretrain --resume"
+        in call("train", "--resume", "-o", tmp_path / "pre").err
+    )
     assert "holds a finished run" in call("pretrain", text, "-o", tmp_path / "pre").err
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mixling import DataError, read_examples
-from mixling.artifacts.artifact import IMAGES, TRAINING
+from mixling.artifacts import TRAINING
 from mixling.data import ColumnsConfig, OnBadRow, read_rows, read_texts
 from mixling.data.corpora import is_plain
 from mixling.runs.resolve import infer_kind
@@ -129,7 +129,7 @@ def test_a_folder_for_each_class(news: Path) -> None:
         (str(news / "login/a.txt"), 1, "", "login"),
     ]
     assert bad.notes == [f"{news}: 1 files beside the folders of classes are not read, such as README.txt"]
-    assert infer_kind(files=[str(news)]) == TRAINING
+    assert infer_kind(files=[str(news)]).name == TRAINING
 
 
 def test_files_that_are_no_text_are_named_or_skipped(news: Path) -> None:
@@ -159,4 +159,4 @@ def test_other_folders_are_refused_by_what_they_are(news: Path, tmp_path: Path) 
         list(read_rows(news, on_bad_row=OnBadRow()))
     (tmp_path / "cats" / "tabby").mkdir(parents=True)
     (tmp_path / "cats" / "tabby" / "1.PNG").write_bytes(b"")
-    assert infer_kind(files=[str(tmp_path / "cats")]) == IMAGES
+    assert infer_kind(files=[str(tmp_path / "cats")]).name == "images"

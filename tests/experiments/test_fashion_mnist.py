@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from mixling.research.cost import count
+from mixling.research.cost.flops import count_images
 from mixling.research.vision import IMAGE_PRESETS, ImageModelConfig
 
 
@@ -59,7 +59,7 @@ def test_a_small_run_is_written_and_not_repeated(
     smaller, again = run("mixer-images", "--layers", "1", "4")
     assert again == row
     assert (smaller["model"], smaller["epochs"]) == ("mixer-images", 1)
-    bodies = {layers: count(parse(layers)).body for layers in (1, 4)}
+    bodies = {layers: count_images(parse(layers)).body for layers in (1, 4)}
     assert row["parameters"] - smaller["parameters"] == bodies[4] - bodies[1] > 0
     other = row | {"seed": 7}  # of an earlier command
     out.write_text(json.dumps(found | {"models": [other]}))

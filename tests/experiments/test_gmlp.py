@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mixling import Dataset, Example, build_model
-from mixling.research.cost import count
+from mixling.models import count
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 

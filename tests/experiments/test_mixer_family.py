@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mixling.research.cost import count
+from mixling.models import count
 
 SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "mixer_family.py"
 

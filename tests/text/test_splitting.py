@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from mixling import TextConfig, TextEncoder, UserError, use_workers
-from mixling.data import CorpusConfig, WordReader, prepare
+from mixling.research.pretraining import CorpusConfig, WordReader, prepare
 from mixling.text import (
     SubwordEmbedding,
     Text,

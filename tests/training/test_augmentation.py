@@ -11,7 +11,8 @@ from mixling import Dataset, Example, TextConfig, TextEncoder, TrainConfig
 from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.errors import ConfigError
-from mixling.runs.resolve import LABELS, MASKED_LM, resolve
+from mixling.research.pretraining import MASKED_LM
+from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import MinHash, Text, train_vocabulary
 from mixling.training import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, LabeledData, augmentation

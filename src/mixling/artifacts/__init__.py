@@ -3,9 +3,10 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.artifacts.artifact import read_folder
+    from mixling.artifacts.artifact import read_artifact, read_folder
     from mixling.artifacts.description import describe
     from mixling.artifacts.files import NEXT, RUN_FILE, SEEN_FILE, WRITTEN, is_finished, read_metrics, read_run
+    from mixling.artifacts.kinds import PRETRAINING, TRAINING, all_kinds
     from mixling.artifacts.resume import unfinished_run
     from mixling.artifacts.weights import load_model, write_model
 

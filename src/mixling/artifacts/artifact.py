@@ -1,15 +1,15 @@
-"""Saved models: the kinds of runs, and reading the folder of a finished one consistently; without torch."""
+"""Saved models: reading the folder of a finished run consistently; without torch."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mixling.artifacts.files import CONFIG_FILE, NEXT, RUN_FILE, WRITTEN, is_complete, read_config
-from mixling.errors import ConfigError, ModelFileError, command_line
+from mixling.artifacts.kinds import TRAINING, RunKind, kind_named, kind_of
+from mixling.errors import ConfigError, ModelFileError
 from mixling.hub import fetch_folder, on_hub
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
@@ -24,60 +24,6 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound="Config")
 _M = TypeVar("_M", bound="nn.Module")
 _T = TypeVar("_T")
-
-# Values of `kind` in run.json and config.json.
-TRAINING, PRETRAINING, TEXT_TO_TEXT, IMAGES = "training", "pretraining", "text to text", "images"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactKind:
-    """A kind of run.
-
-    Attributes:
-        command: the subcommand that starts such runs.
-        data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
-        model: what the model does, for messages.
-        load: MODULE:NAME of the loader, which takes the path of a folder.
-        inspect: MODULE:NAME of the function that prepares model and texts for `mixling.research.inspect.weights`.
-    """
-
-    command: str
-    data_keys: frozenset[str]
-    model: str
-    load: str
-    inspect: str
-
-
-KINDS = {
-    TRAINING: ArtifactKind(
-        command="train",
-        data_keys=frozenset({"data"}),
-        model="predicts labels or answers",
-        load="mixling.runtime.predictor:Predictor",
-        inspect="mixling.research.inspect.folders:of_trained",
-    ),
-    PRETRAINING: ArtifactKind(
-        command="pretrain",
-        data_keys=frozenset({"corpus"}),
-        model="is pretrained, for `mixling train --from`",
-        load="mixling.runs.pretrained:load_pretraining",
-        inspect="mixling.research.inspect.folders:of_pretrained",
-    ),
-    TEXT_TO_TEXT: ArtifactKind(
-        command="train",
-        data_keys=frozenset({"tasks", "corpus", "pretrained"}),
-        model="generates text",
-        load="mixling.research.seq2seq.generator:TextGenerator",
-        inspect="mixling.research.seq2seq.inspection:of_generator",
-    ),
-    IMAGES: ArtifactKind(
-        command="train",
-        data_keys=frozenset({"data"}),
-        model="classifies images",
-        load="mixling.research.vision.classifier:ImageClassifier",
-        inspect="mixling.research.vision.inspection:of_classifier",
-    ),
-}
 
 
 def read_folder(path: str | Path, read: Callable[[Path], _T]) -> _T:
@@ -130,32 +76,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return stat.st_ino, stat.st_mtime_ns
 
 
-def kind_of(saved: Mapping[str, Any], *, where: Path) -> ArtifactKind:
-    """Return the kind of run from the content of config.json or run.json.
-
-    Args:
-        where: the file, for error messages.
-
-    Raises:
-        ModelFileError: this version does not know the kind.
-    """
-    name = saved.get("kind", TRAINING)
-    if name not in KINDS:
-        raise ModelFileError(f"{where}: got kind {name!r}; this version reads {', '.join(KINDS)}")
-    return KINDS[name]
-
-
-def resume_command(kind: ArtifactKind, config: Mapping[str, Any], folder: str | Path) -> str:
-    """Return the command line that resumes a run with this configuration in a folder."""
-    return command_line("mixling", "distill" if config.get("distill") else kind.command, "--resume", "-o", folder)
-
-
-def load_object(name: str) -> Any:
-    """Import and return the object MODULE:NAME."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
 @dataclass(frozen=True)
 class Artifact:
     """The folder of a finished run; `saved` is the content of its config.json."""
@@ -164,7 +84,7 @@ class Artifact:
     saved: Mapping[str, Any]
 
     @property
-    def kind(self) -> ArtifactKind:
+    def kind(self) -> RunKind:
         """The kind of run that wrote the folder; raises as `kind_of`."""
         return kind_of(self.saved, where=self.folder / CONFIG_FILE)
 
@@ -206,14 +126,14 @@ class Artifact:
 
 
 def read_artifact(
-    path: str | Path, read: Callable[[Artifact], _T], *, hint: str, kinds: Collection[str] = KINDS.keys()
+    path: str | Path, read: Callable[[Artifact], _T], *, hint: str, kinds: Collection[str] | None = None
 ) -> _T:
     """Read the folder of a finished run consistently, as `read_folder`.
 
     Args:
         read: receives the artifact; its result is returned.
         hint: which command makes such a folder, for error messages.
-        kinds: the accepted names of `KINDS`.
+        kinds: the names of the accepted kinds; None: all.
 
     Raises:
         ConfigError: the folder holds no finished run, or one of another kind.
@@ -225,8 +145,8 @@ def read_artifact(
             artifact = Artifact(folder, read_config(folder))
         except FileNotFoundError:
             raise ConfigError(f"{path}: is not the folder of a finished run; {hint}") from None
-        if artifact.kind not in [KINDS[name] for name in kinds]:
-            raise ConfigError(f"{path}: its model {artifact.kind.model}; {hint}")
+        if kinds is not None and artifact.kind.name not in kinds:
+            raise ConfigError(f"{path}: its model {artifact.kind.does}; {hint}")
         try:
             return read(artifact)
         except (OSError, KeyError, TypeError, ValueError, RuntimeError, ConfigError) as error:
@@ -247,23 +167,22 @@ def load(path: str | Path) -> Any:
     Raises:
         ModelFileError: there is no model, or a file is damaged.
     """
-    return load_object(KINDS[kind_of_model(path)].load)(path)
+    return kind_of_model(path).load(path)
 
 
-def kind_of_model(path: str | Path) -> str:
-    """Return the kind of the finished run in a folder; TRAINING for a model.onnx and if there is no config.json.
+def kind_of_model(path: str | Path) -> RunKind:
+    """Return the kind of the finished run in a folder; that of labeled texts for a model.onnx.
 
     Raises:
         ModelFileError: config.json is damaged or has a kind that this version does not know.
     """
 
-    def read(folder: Path) -> str:
+    def read(folder: Path) -> RunKind:
         if (folder / ONNX_FILE).exists():
-            return TRAINING
+            return kind_named(TRAINING)
         try:
-            artifact = Artifact(folder, read_config(folder))
+            return Artifact(folder, read_config(folder)).kind
         except FileNotFoundError:
-            return TRAINING
-        return next(name for name, kind in KINDS.items() if kind is artifact.kind)
+            return kind_named(TRAINING)
 
     return read_folder(path, read)

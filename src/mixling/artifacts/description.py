@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mixling.artifacts.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model, read_folder
+from mixling.artifacts.artifact import kind_of_model, read_folder
 from mixling.artifacts.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
+from mixling.artifacts.kinds import RunKind, kind_named
 from mixling.artifacts.resume import unfinished_run
 from mixling.errors import ModelFileError
 from mixling.metrics.base import titled
@@ -26,17 +27,23 @@ def describe(model: str) -> dict[str, Any]:
     """
     saved = any((Path(model) / name).exists() for name in (ONNX_FILE, CONFIG_FILE))
     run = None if saved and not (Path(model) / NEXT).exists() else unfinished_run(model)
-    facts = read_folder(model, lambda path: _describe(str(path))) if saved or run is None else {"file": model}
+    facts = (
+        read_folder(model, lambda path: _described(path, kind_of_model(path)))
+        if saved or run is None
+        else {"file": model}
+    )
     if run is not None:
         own = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
         facts = {**facts, "unfinished": own}
     return facts
 
 
-def _describe(model: str) -> dict[str, Any]:
-    kind = kind_of_model(model)
-    if kind in _DESCRIBED:
-        return _DESCRIBED[kind](Path(model))
+def _described(path: Path, kind: RunKind) -> dict[str, Any]:
+    return {"kind": kind.name, **kind.describe(path)}
+
+
+def describe_predictor(model: str | Path) -> dict[str, Any]:
+    """Return facts about a model.onnx, and about its run if a folder is named."""
     opened = open_model(model)
     metadata = opened.metadata
     file = Path(model) / ONNX_FILE if Path(model).is_dir() else Path(model)
@@ -57,72 +64,29 @@ def _describe(model: str) -> dict[str, Any]:
         "text": metadata.text.to_dict(),
     }
     if Path(model).is_dir():
-        facts["model"] = _read(Path(model), CONFIG_FILE, lambda saved: _body(saved["model"])).get("model")
-        facts |= _metrics(Path(model), "data")
-        run = _read(Path(model), RUN_FILE, lambda saved: saved["config"])
+        facts["model"] = read_values(Path(model), CONFIG_FILE, lambda saved: body_line(saved["model"])).get("model")
+        facts |= run_metrics(Path(model), "data")
+        run = read_values(Path(model), RUN_FILE, lambda saved: saved["config"])
         facts["files"] = [Path(name).name for name in run.get("config", {}).get("data", {}).get("train", ())] or None
         facts["written"] = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _describe_pretraining(folder: Path) -> dict[str, Any]:
-    saved = _read(folder, CONFIG_FILE, lambda saved: (_body(saved["model"]), saved["parameters"]))
-    return {
-        **_file(folder),
-        "task": "none yet; fine-tune the pretrained model with: mixling train FILE --from DIR",
-        "parameters": saved["parameters"],
-        "text": saved["model"]["text"],
-        "model": saved["model"],
-        **_metrics(folder),
-    }
-
-
-def _describe_generator(folder: Path) -> dict[str, Any]:
-    saved = _read(folder, CONFIG_FILE, lambda saved: (_stacks(saved["model"]), saved["parameters"], saved["tasks"]))
-    metrics = _read(folder, METRICS_FILE, lambda saved: (saved["held_out"], saved["validation"], _best(saved["best"])))
-    return {
-        **_file(folder),
-        "task": "text to text; use it with mixling generate",
-        "parameters": saved["parameters"],
-        "tasks": saved["tasks"],
-        "generation": saved["generation"],
-        "encoder_decoder": saved["model"],
-        **{name: metrics[name] for name in ("held_out", "validation", "best") if name in metrics},
-    }
-
-
-def _describe_images(folder: Path) -> dict[str, Any]:
-    saved = _read(
-        folder, CONFIG_FILE, lambda saved: (_layers(saved["model"]), saved["parameters"], saved["labels"]["names"])
+def run_metrics(folder: Path, *more: str) -> dict[str, Any]:
+    """Return the best epoch and the validation metrics of a run folder, and further entries of metrics.json."""
+    metrics = read_values(
+        folder, METRICS_FILE, lambda saved: (validation_line(saved["validation"]), best_line(saved["best"]))
     )
-    return {
-        **_file(folder),
-        "task": "image classification",
-        "parameters": saved["parameters"],
-        "labels": saved["labels"]["names"],
-        "image_model": saved["model"],
-        **_metrics(folder, "data"),
-    }
-
-
-def _metrics(folder: Path, *more: str) -> dict[str, Any]:
-    metrics = _read(folder, METRICS_FILE, lambda saved: (_validation(saved["validation"]), _best(saved["best"])))
     return {key: value for key, value in metrics.items() if key in ("best", "validation", *more)}
 
 
-def _file(folder: Path) -> dict[str, Any]:
+def weights_file(folder: Path) -> dict[str, Any]:
+    """Return the path and the size of the weights of a run folder."""
     weights = folder / WEIGHTS_FILE
     return {"file": str(weights), "file_bytes": weights.stat().st_size if weights.exists() else 0}
 
 
-_DESCRIBED: dict[str, Callable[[Path], dict[str, Any]]] = {
-    PRETRAINING: _describe_pretraining,
-    TEXT_TO_TEXT: _describe_generator,
-    IMAGES: _describe_images,
-}
-
-
-def _read(folder: Path, name: str, use: Callable[[Any], object]) -> dict[str, Any]:
+def read_values(folder: Path, name: str, use: Callable[[Any], object]) -> dict[str, Any]:
     """Return the file's values, or nothing if it does not exist; `use` accesses them to find missing keys early."""
     try:
         saved = read_file(folder, name)
@@ -139,12 +103,13 @@ def _read(folder: Path, name: str, use: Callable[[Any], object]) -> dict[str, An
 def summary(facts: dict[str, Any]) -> str:
     """Return the result of `describe` as readable lines."""
     unfinished = _unfinished_lines(facts["unfinished"]) if "unfinished" in facts else []
-    if "encoder_decoder" in facts:
-        return _rows(_generator_lines(facts) + unfinished)
-    if "image_model" in facts:
-        return _rows(_image_lines(facts) + unfinished)
-    if "text" not in facts:
+    if "kind" not in facts:
         return _rows([("file", f"{facts['file']}: no model yet"), *unfinished])
+    return _rows([*kind_named(facts["kind"]).summary(facts), *unfinished])
+
+
+def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of `summary` about a model that reads texts."""
     text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
     lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
@@ -161,7 +126,7 @@ def summary(facts: dict[str, Any]) -> str:
     if "reading" in facts:
         lines.append(("answers", _reading(facts["reading"])))
     elif "labels" in facts:
-        lines.append(("labels", _labels(facts["labels"], counts)))
+        lines.append(("labels", labels_line(facts["labels"], counts)))
     subwords = f", {facts['vocabulary_size']:,} subwords" if "vocabulary_size" in facts else ""
     lines += [
         ("parameters", f"{facts['parameters']:,}, {facts.get('precision', 'float32')}"),
@@ -172,7 +137,7 @@ def summary(facts: dict[str, Any]) -> str:
         engine = latency["engine"].partition(" (")[0]
         lines.append(("latency", f"{latency['milliseconds']:.3f} ms for {latency['of']} here ({engine} engine)"))
     if "model" in facts:
-        lines.append(("body", _body(facts["model"])))
+        lines.append(("body", body_line(facts["model"])))
     if "ngrams" in facts:
         ngrams = facts["ngrams"]
         kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
@@ -180,16 +145,17 @@ def summary(facts: dict[str, Any]) -> str:
         lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
     if "threshold" in facts:
         lines.append(("abstains", f"below a probability of {facts['threshold']:.4f}"))
-    return _rows(lines + _quality_lines(facts) + unfinished)
+    return lines + quality_lines(facts)
 
 
-def _quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines about validation metrics and the best epoch."""
     lines = []
     if "validation" in facts:
         fitted = facts.get("data", {}).get("fitted_on_validation", False)
         before = ", before the model was fitted on these examples, too" * fitted
-        lines.append(("validation", _validation(facts["validation"]) + before))
-    return lines + ([("best epoch", _best(facts["best"]))] if "best" in facts else [])
+        lines.append(("validation", validation_line(facts["validation"]) + before))
+    return lines + ([("best epoch", best_line(facts["best"]))] if "best" in facts else [])
 
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
@@ -198,7 +164,7 @@ def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("unfinished", at)]
     if best is not None:
         metrics = {key.removeprefix("val_"): value for key, value in best.items() if key.startswith("val_")}
-        lines.append(("best so far", f"epoch {best['epoch']:g}: {_validation(metrics)}"))
+        lines.append(("best so far", f"epoch {best['epoch']:g}: {validation_line(metrics)}"))
     return [*lines, ("resume with", run["resume"])]
 
 
@@ -206,53 +172,11 @@ def _rows(lines: list[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<11} {value}" for name, value in lines)
 
 
-def _generator_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    model, search = facts["encoder_decoder"], facts["generation"]
-    lines = [
-        ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"),
-        ("task", facts["task"]),
-        ("tasks", ", ".join(item["name"] for item in facts["tasks"]) or "none yet: pretrained by span corruption"),
-        ("parameters", f"{facts['parameters']:,}, float32"),
-        ("reads", f"up to {model['max_source_len']} subwords"),
-        ("writes", f"up to {search['max_len']}, {search['num_beams']} beam{'s' * (search['num_beams'] != 1)}"),
-        *_stacks(model),
-    ]
-    validation: dict[str, Any] = facts.get("validation", {})
-    for name, values in validation.items():
-        lines.append(
-            ("validation" if len(validation) == 1 else f"validation {name}", _validation(values | values["metrics"]))
-        )
-    if "held_out" in facts:
-        lines.append(("held out", _validation(facts["held_out"])))
-    if "best" in facts:
-        lines.append(("best epoch", _best(facts["best"])))
-    return lines
-
-
-def _image_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    model, data = facts["image_model"], facts.get("data", {"labels": {}})
-    size, colors = model["image_size"], "gray" if model["channels"] == 1 else "RGB"
-    patches = f"patches of {model['patch_size']} x {model['patch_size']}"
-    lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"), ("task", facts["task"])]
-    if "training" in data:
-        lines.append(("trained", f"{data['training']:,} images, {data['validation']:,} for validation"))
-    lines += [
-        ("labels", _labels(facts["labels"], data["labels"])),
-        ("parameters", f"{facts['parameters']:,}, float32"),
-        ("images", f"{size} x {size} pixels, {colors}; {patches}"),
-        ("body", f"width {model['dim']}, {_layers(model)}"),
-    ]
-    return lines + _quality_lines(facts)
-
-
-def _labels(labels: list[str], counts: dict[str, int]) -> str:
+def labels_line(labels: list[str], counts: dict[str, int]) -> str:
+    """Return the number of labels and their names, with the number of training examples of each."""
     names = ", ".join(f"{name} ({counts[name]:,})" if name in counts else name for name in labels[:_SHOWN_LABELS])
     more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
     return f"{len(labels)}: {names}{more}"
-
-
-def _stacks(model: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(name, f"width {model['dim']}, {_layers(model[name])}") for name in ("encoder", "decoder")]
 
 
 def _reading(reading: dict[str, Any]) -> str:
@@ -261,19 +185,23 @@ def _reading(reading: dict[str, Any]) -> str:
     return f"up to {reading['max_answer']} tokens, {none}"
 
 
-def _validation(metrics: dict[str, Any]) -> str:
+def validation_line(metrics: dict[str, Any]) -> str:
+    """Return metrics as one line."""
     return ", ".join(f"{name} {value:.4f}" for name, value in titled(metrics).items())
 
 
-def _best(record: dict[str, Any]) -> str:
+def best_line(record: dict[str, Any]) -> str:
+    """Return the best epoch."""
     return f"{record['epoch']:g}"
 
 
-def _body(model: dict[str, Any]) -> str:
-    return f"width {model['dim']}, window {model['embedding']['window']}, {_layers(model)}"
+def body_line(model: dict[str, Any]) -> str:
+    """Return the width and the layers of a model."""
+    return f"width {model['dim']}, window {model['embedding']['window']}, {layers_line(model)}"
 
 
-def _layers(model: dict[str, Any]) -> str:
+def layers_line(model: dict[str, Any]) -> str:
+    """Return the number of layers and their mixers."""
     layers = model["layers"]
     count = len(layers) if model["num_layers"] is None else model["num_layers"]
     mixers = " + ".join(dict.fromkeys(mixer["type"] for layer in layers for mixer in layer["mixers"]))

@@ -9,8 +9,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from mixling.artifacts.artifact import TRAINING, kind_of, resume_command
 from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
+from mixling.artifacts.kinds import RunKind, kind_of
 from mixling.errors import ModelFileError
 from mixling.training.files import CHECKPOINT
 
@@ -65,13 +65,14 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         step=step,
         total_steps=total_steps,
         best=best[-1] if best else None,
-        command=resume_command(kind_of(record, where=location / RUN_FILE), record["config"], folder),
+        command=kind_of(record, where=location / RUN_FILE).resume_command(record["config"], folder),
     )
 
 
-def kind_of_run(folder: Path) -> str | None:
+def kind_of_run(folder: Path) -> RunKind | None:
     """Return the kind of the run that --resume continues; None if there is none or its record is damaged."""
     try:
-        return str(read_run(folder_to_resume(folder)).get("kind", TRAINING))
+        location = folder_to_resume(folder)
+        return kind_of(read_run(location), where=location / RUN_FILE)
     except (FileNotFoundError, ModelFileError):
         return None

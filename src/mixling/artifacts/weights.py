@@ -12,8 +12,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from mixling.answers.labels import LabelSet
-from mixling.artifacts.artifact import TRAINING, Artifact, read_artifact
+from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.files import CONFIG_FILE, WEIGHTS_FILE
+from mixling.artifacts.kinds import TRAINING
 from mixling.errors import ConfigError, ModelFileError
 from mixling.models.model import Model, ModelConfig, build_model
 from mixling.storage import check_sha256, sha256_of, write_atomic, write_sealed

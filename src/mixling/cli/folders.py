@@ -63,15 +63,15 @@ def refuse_unfinished(model: str) -> None:
     Raises:
         ModelFileError: it is one; the message has the commands to finish the run or export its best model so far.
     """
-    from mixling.artifacts.artifact import TRAINING
-    from mixling.artifacts.resume import kind_of_run, unfinished_run
+    from mixling.artifacts.files import SETUP_FILE
+    from mixling.artifacts.resume import unfinished_run
     from mixling.runtime.quick import ONNX_FILE
 
     if not Path(model).is_dir() or (Path(model) / ONNX_FILE).exists() or (run := unfinished_run(model)) is None:
         return
     of = "" if run.total_steps is None else f" at step {run.step:,} of {run.total_steps:,}"
     export = command_line("mixling", "export", model, "-o", "model.onnx")
-    best = f", or export its best model so far: {export}" if run.best and kind_of_run(Path(model)) == TRAINING else ""
+    best = f", or export its best model so far: {export}" if run.best and (run.folder / SETUP_FILE).exists() else ""
     raise ModelFileError(f"{model}: holds an unfinished run{of}; finish it: {run.command}{best}")
 
 

@@ -71,8 +71,9 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
     )
     app.callback()(_options)
     for name in commands:
-        function = getattr(importlib.import_module(f"mixling.cli.commands.{name}"), f"{name}_command")
         panel = next(group for group, names in GROUPS.items() if name in names)
+        home = "mixling.research.commands" if panel == "Research" else "mixling.cli.commands"
+        function = getattr(importlib.import_module(f"{home}.{name}"), f"{name}_command")
         app.command(name, cls=Command, rich_help_panel=panel)(with_options(function))
     return app
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixling.cli.folders import check_run_folder, interruptible, refuse_beside_resume, refuse_old_run
@@ -18,10 +17,9 @@ if TYPE_CHECKING:
     from mixling.comparison.benchmark import TrainedSystem
     from mixling.comparison.failures import Failure
     from mixling.metrics.base import Metrics
+    from mixling.research.pretraining.run import PretrainConfig
     from mixling.research.seq2seq.config import PairRunConfig
-    from mixling.research.seq2seq.metrics import TextMetrics
     from mixling.research.vision.config import ImageRunConfig
-    from mixling.runs.pretrain import PretrainConfig
     from mixling.runs.resolve.config import RunConfig
     from mixling.runs.resolve.spec import Resolved, Spec
     from mixling.runs.run import Run, RunArguments
@@ -56,7 +54,7 @@ def session(
     Args:
         values: the options as `resolve` takes them.
         spec: the rules that resolve the configuration.
-        kind: the kind of run, a key of `KINDS`.
+        kind: the name of the kind of run.
         check: raises for a new configuration that the command cannot use.
 
     Raises:
@@ -124,7 +122,7 @@ def train_labels(
     out = options.out
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
-        from mixling.artifacts.artifact import TRAINING
+        from mixling.artifacts.kinds import TRAINING
         from mixling.runs.data import read_splits
         from mixling.runs.resolve.spec import LABELS
         from mixling.runs.training import fit
@@ -221,44 +219,3 @@ def _headline(metrics: Metrics) -> str:
         return ""
     interval = wilson(metrics.accuracy, metrics.n)
     return f"{metrics.accuracy:.4f} [{interval.low:.4f}, {interval.high:.4f}] on {metrics.n:,} validation examples"
-
-
-def train_pairs(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
-    """Train a model that generates text, on pairs of texts or by span corruption.
-
-    Args:
-        values: the options as `resolve` takes them.
-    """
-
-    def check(config: PairRunConfig) -> None:
-        if not config.tasks and config.corpus is None:
-            raise ConfigError(f"no input; name at least one file: mixling {started.command} FILE -o DIR")
-
-    check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
-    with interruptible(options.out):
-        from mixling.artifacts.artifact import TEXT_TO_TEXT
-        from mixling.research.seq2seq.config import PAIRS
-        from mixling.research.seq2seq.run import fit_pairs
-
-        with session(options, values, spec=PAIRS, kind=TEXT_TO_TEXT, check=check) as opened:
-            if opened is None:
-                return
-            terminal = opened.terminal
-            terminal.metric = "exact_match" if opened.config.tasks else "perplexity"
-            run = fit_pairs(opened.config, **opened.arguments)
-    if run is not None:
-        _report_pairs(run, terminal, started)
-
-
-def _report_pairs(run: Run[dict[str, TextMetrics]], terminal: TrainingProgress, started: Stopwatch) -> None:
-    for name, metrics in run.metrics.items():
-        put(f"validation: {f'{name}: ' if len(run.metrics) > 1 else ''}{metrics.summary()}\n")
-    following: list[tuple[str | Path, ...]] = [
-        ("generate", run.folder, "a text"), ("evaluate", run.folder, "TEST_FILE"),
-    ]  # fmt: skip
-    if not run.metrics:
-        held_out = run.report["held_out"]
-        put(f"held-out: perplexity {held_out['perplexity']:.3f}, accuracy {held_out['accuracy']:.4f}\n")
-        following = [("train", "PAIRS", "--task", "text2text", "--from", run.folder, "-o", "DIR")]
-    rows = [("parameters", f"{run.parameters:,}"), ("time", started.elapsed()), *command_rows(following)]
-    print_panel(terminal.console, str(run.folder), rows)

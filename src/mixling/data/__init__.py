@@ -10,13 +10,11 @@ if TYPE_CHECKING:
     from mixling.data.config import ColumnsConfig
     from mixling.data.corpora import read_texts
     from mixling.data.dataset import Dataset
-    from mixling.data.documents import SubwordReader, WordReader
     from mixling.data.examples import Example, Target, read_examples
     from mixling.data.guess import guess_columns
     from mixling.data.in_memory import tagged_rows
     from mixling.data.inputs import PlainTexts, file_items, plain_or_items, stream_items
     from mixling.data.label_remarks import conflict_line, conflicting
-    from mixling.data.prepared import CorpusConfig, Prepared, Tokens, encode_documents, open_prepared, prepare
     from mixling.data.readers import STDIN, RowBlock, read_row_blocks, read_rows
     from mixling.data.readers.lines import MAX_LINE
     from mixling.data.readers.rows import OnBadRow, Row

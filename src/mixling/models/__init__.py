@@ -6,6 +6,7 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
+    from mixling.models.counts import count
     from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
     from mixling.models.encoder import Encoder, EncoderConfig
     from mixling.models.heads import HeadConfig, PoolingHead, TokenHead

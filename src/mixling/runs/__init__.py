@@ -6,7 +6,6 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.runs.evaluation import evaluate
-    from mixling.runs.pretrain import PRETRAINING_DEFAULTS, PretrainConfig
-    from mixling.runs.pretrained import FINE_TUNING, evaluate_text, load_pretraining, pretrained_config
+    from mixling.runs.pretrained import FINE_TUNING, pretrained_config
 
 __getattr__, __dir__ = lazy_imports(__name__)

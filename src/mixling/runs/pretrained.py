@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from torch import Tensor
 
-from mixling.artifacts.artifact import PRETRAINING, TRAINING, Artifact, read_artifact
-from mixling.artifacts.files import read_run
+from mixling.artifacts.artifact import Artifact, read_artifact
+from mixling.artifacts.files import RUN_FILE, read_run
+from mixling.artifacts.kinds import PRETRAINING, TRAINING, kind_of
 from mixling.artifacts.weights import check_shapes, load_weights, read_weights, weight_shapes
-from mixling.data.batches import Inputs
-from mixling.data.corpora import read_texts
-from mixling.data.documents import WordReader
-from mixling.data.prepared import encode_documents
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
 from mixling.models.model import Model, ModelConfig, build_model
-from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
-from mixling.text.encoder import TextEncoder
-from mixling.text.vocabulary import Vocabulary
-from mixling.training.corpus import (
-    MASK_WORD,
-    MaskedText,
-    document_encoder,
-    evaluate_masked,
-    named_targets,
-    subword_targets,
-)
 
 # Training defaults for fine-tuning. The learning rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for gMLP
 # of width 128 (experiments/pretraining.py); wider models need a lower one.
@@ -37,7 +22,7 @@ FINE_TUNING: dict[str, Any] = {
     "token_dropout": 0.1,
 }
 _PARTS = ("embedding.", "encoder.")
-_HINT = "--from takes a folder written by `mixling pretrain` or `mixling train`"
+PRETRAINED_HINT = "--from takes a folder written by `mixling pretrain` or `mixling train`"
 
 
 def pretrained_config(folder: str) -> dict[str, Any]:
@@ -55,7 +40,7 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         # While a run is replaced, its files are elsewhere for a moment; those of the hub are in the cache.
         return config, (artifact.folder if on_hub(folder) else Path(folder)) / artifact.vocabulary().name
 
-    config, vocabulary = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
+    config, vocabulary = read_artifact(folder, read, hint=PRETRAINED_HINT, kinds=(TRAINING, PRETRAINING))
     text = config.text.model_copy(update={"vocabulary": str(vocabulary)})
     return config.model_copy(update={"text": text}).to_dict()
 
@@ -72,7 +57,7 @@ def inherited_defaults(folder: str) -> dict[str, Any]:
         saved = read_run(Path(folder))
     except FileNotFoundError:
         return {}
-    if saved.get("kind", TRAINING) != TRAINING or "ngrams" not in saved["config"]:
+    if not kind_of(saved, where=Path(folder) / RUN_FILE).labeled or "ngrams" not in saved["config"]:
         return {}
     return {"ngrams": saved["config"]["ngrams"]}
 
@@ -94,7 +79,7 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         return config, {name: weights[name] for name in weights if name.startswith(_PARTS)}
 
-    saved, weights = read_artifact(folder, read, hint=_HINT, kinds=(TRAINING, PRETRAINING))
+    saved, weights = read_artifact(folder, read, hint=PRETRAINED_HINT, kinds=(TRAINING, PRETRAINING))
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
@@ -108,61 +93,6 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         weights = _for_longer_texts(saved, model, weights, wanted)
     remedy = f"; it was made for {longest} tokens: leave out model.text.max_len = {wanted}" if wanted != longest else ""
     load_weights(model, weights, folder=folder, remedy=remedy, parts=_PARTS)
-
-
-class PretrainedModel(NamedTuple):
-    """A float model of `mixling pretrain` with its head, and the encoder of its texts."""
-
-    model: Model
-    encoder: TextEncoder
-
-
-def load_pretraining(folder: str | Path) -> PretrainedModel:
-    """Load the model of a folder of `mixling pretrain`.
-
-    Raises:
-        ConfigError: it is not such a folder.
-        ModelFileError: the folder is incomplete or damaged.
-    """
-    return read_artifact(folder, _load, hint=_HINT, kinds=(PRETRAINING,))
-
-
-def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "text") -> dict[str, float]:
-    """Return perplexity and accuracy of a pretrained model on text, masked as its validation text was.
-
-    Args:
-        sources: files of text.
-        text: the column of the text, in tables.
-
-    Raises:
-        DataError: a file cannot be used.
-        ModelFileError: the folder is incomplete or damaged.
-    """
-
-    def read(artifact: Artifact) -> tuple[PretrainedModel, MaskedLMConfig, list[str] | None]:
-        objective = artifact.parse(MaskedLMConfig, artifact.saved["objective"])
-        return _load(artifact), objective, artifact.saved.get("words")
-
-    (model, own), objective, words = read_artifact(folder, read, hint=_HINT, kinds=(PRETRAINING,))
-    encoder = document_encoder(own.config, own.vocabulary)
-    if words is not None:
-        encoder.learn([MASK_WORD, *words])
-    tokens = encode_documents(read_texts(sources, text=text), WordReader(encoder))
-    data = MaskedText(
-        objective=MaskedLM(),
-        config=objective,
-        encoder=encoder,
-        train=tokens,
-        validation=tokens,
-        length=own.config.max_len,
-        targets=subword_targets(encoder) if words is None else named_targets(encoder, words),
-    )
-
-    def forward(batch: Inputs) -> Tensor:
-        return model(*batch.arguments)
-
-    metrics, loss = evaluate_masked(data.masked_validation(), forward)
-    return {**metrics, "loss": loss, "tokens": float(len(tokens.rows))}
 
 
 def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:
@@ -179,10 +109,3 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
         table[: saved.text.max_len] = out[name]
         out[name] = table
     return out
-
-
-def _load(artifact: Artifact) -> PretrainedModel:
-    config = artifact.parse(ModelConfig, artifact.saved["model"])
-    num_outputs = int(artifact.saved["num_outputs"])
-    model = artifact.model(lambda: build_model(config, num_outputs=num_outputs, output="subwords"))
-    return PretrainedModel(model.eval(), TextEncoder(config.text, Vocabulary.load(str(artifact.vocabulary()))))

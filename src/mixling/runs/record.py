@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from mixling.artifacts.files import (
@@ -20,8 +20,6 @@ from mixling.artifacts.files import (
 )
 from mixling.artifacts.replacement import commit, complete, holds_model
 from mixling.config import Config
-from mixling.data.documents import DocumentReader
-from mixling.data.prepared import CorpusConfig, Prepared, is_prepared, open_prepared, prepare
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
 from mixling.runs.resolve.config import run_provenance
 from mixling.storage import locked, refuse_linked_folders, remove, remove_leftovers, write_sealed
@@ -166,24 +164,12 @@ def finish_run(folder: Path, config: Config, *, kind: str) -> None:
 
 def tidy(folder: Path, config: Config) -> None:
     """Remove files that a finished run no longer needs; may be repeated after a kill."""
-    corpus: CorpusConfig | None = getattr(config, "corpus", None)
+    corpus = getattr(config, "corpus", None)  # of runs on unlabeled text
     if corpus is not None and not corpus.keep:
         shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
     remove(folder / SETUP_FILE)
     shutil.rmtree(folder / REFIT_FOLDER, ignore_errors=True)
     remove(folder / CHECKPOINT)  # last: a run killed before this line must not start over
-
-
-def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
-    """Return the encoded text of a run: from its folder, or from the run that kept it, else newly encoded.
-
-    Raises:
-        UserError: see `prepare` and `open_prepared`.
-    """
-    location = Path(config.prepared or folder) / CORPUS_FOLDER
-    if config.prepared is not None or is_prepared(location):
-        return open_prepared(location, reader)
-    return prepare(config, reader, location, log)
 
 
 def _record(folder: Path, config: Config, kind: str, *, finished: bool) -> None:

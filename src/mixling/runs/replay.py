@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from mixling.answers.labels import LabelSet
-from mixling.artifacts.artifact import TRAINING, Artifact, read_artifact
+from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.files import RUN_FILE, read_run
+from mixling.artifacts.kinds import TRAINING, kind_of
 from mixling.artifacts.weights import read_weights
 from mixling.config import parse
 from mixling.data.dataset import Dataset
@@ -51,11 +52,12 @@ def replayed_run(init: InitConfig, task: str, log: Callable[[str], None] | None 
     try:
         saved = read_run(path.parent)
     except FileNotFoundError:
-        saved = {"kind": None}
-    if problem := _problem(saved, task):
+        saved = {}
+    labeled = bool(saved) and kind_of(saved, where=path).labeled
+    if problem := _problem(saved, task) if labeled else "is not of `mixling train`":
         if number is not None:
             raise ConfigError(f"--replay: the run in {folder} {problem}; leave it out")
-        if saved.get("kind", TRAINING) == TRAINING and log is not None:
+        if labeled and log is not None:
             log(f"{folder} {problem}: the training begins with its weights, without its labels")
         return None
     return parse(RunConfig, saved["config"], where=str(path))
@@ -63,8 +65,6 @@ def replayed_run(init: InitConfig, task: str, log: Callable[[str], None] | None 
 
 def _problem(saved: dict[str, Any], task: str) -> str:
     """Return why the labels of a run cannot be kept; empty if they can."""
-    if saved.get("kind", TRAINING) != TRAINING:
-        return "is not of `mixling train`"
     if saved["config"].get("task") != task:
         return f"has the task {saved['config'].get('task')}, not {task}"
     return "" if task_type(task).has_labels else f"has no labels; its task is {task}"

@@ -1,7 +1,7 @@
 """A run in its folder: begun, trained, perhaps trained again, saved and finished.
 
 Each kind of run is a function that calls these steps from top to bottom: `mixling.runs.training.fit`, and those of
-`mixling.runs.pretrain` and `mixling.research`.
+`mixling.research.pretraining.run` and `mixling.research`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Generic, Required, TypedDict, TypeVar, Unpack
 
 from torch import Tensor, nn
 
-from mixling.artifacts.artifact import KINDS, resume_command
 from mixling.artifacts.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
+from mixling.artifacts.kinds import kind_named
 from mixling.artifacts.weights import write_model
 from mixling.config import Config
 from mixling.errors import ConfigError
@@ -120,7 +120,7 @@ class RunFolder:
         self._kind = kind
         self._config = config
         self._callback = callback
-        self._command = resume_command(KINDS[kind], config.to_dict(), folder)
+        self._command = kind_named(kind).resume_command(config.to_dict(), folder)
         self._recorded = resume or not self.is_main
         self._fingerprint = ""
         self._track: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class RunFolder:
         """Lock a folder for a run, and let the run replace an older model there when it is finished.
 
         Args:
-            kind: a key of `mixling.artifacts.artifact.KINDS`.
+            kind: the name of a `mixling.artifacts.kinds.RunKind`.
             config: resolved; to resume a run, the configuration of its record.
 
         Raises:
@@ -189,7 +189,7 @@ class RunFolder:
         Returns:
             What trained it, which knows the number of steps.
         """
-        self._fingerprint = _fingerprint(self._config, KINDS[self._kind].data_keys, content)
+        self._fingerprint = _fingerprint(self._config, kind_named(self._kind).data_keys, content)
         self._track = training.track
         callback = self._callback
         if self.is_main:

@@ -12,8 +12,8 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from mixling.artifacts.artifact import TRAINING
 from mixling.artifacts.files import CONFUSION_FILE, DESCRIPTIONS
+from mixling.artifacts.kinds import TRAINING
 from mixling.artifacts.seen_rows import count_seen, read_seen, write_seen
 from mixling.artifacts.unfinished import write_setup
 from mixling.data.dataset import Dataset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from mixling.artifacts.artifact import TEXT_TO_TEXT, kind_of_model
+from mixling.artifacts.artifact import kind_of_model
 from mixling.errors import DataError, MissingPackage, near_miss
 from mixling.installation import install_command
 from mixling.runtime.quick import ONNX_FILE
@@ -142,7 +142,7 @@ def generates_text(path: Path) -> bool:
     Raises:
         ModelFileError: its config.json is damaged.
     """
-    return path.is_dir() and not (path / ONNX_FILE).exists() and kind_of_model(path) == TEXT_TO_TEXT
+    return path.is_dir() and not (path / ONNX_FILE).exists() and kind_of_model(path).generates
 
 
 def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> LoadedGenerator:
@@ -153,13 +153,12 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
         ModelFileError: a file is missing or damaged.
     """
     try:
-        from mixling.research.seq2seq.generator import TextGenerator
+        generator: TextGenerator = kind_of_model(path).load(path)
     except ModuleNotFoundError as error:
         raise MissingPackage(
             f"{path}: the model generates text, which needs {error.name}; "
             f"run {install_command('serve', 'train')}, or leave the model out"
         ) from None
-    generator = TextGenerator(path)
     return LoadedGenerator(name, generator.digest[:12], generator, _request_type(generator, max_texts, max_chars))
 
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.checkpoint import load_checkpoint, save_checkpoint
     from mixling.training.config import NgramConfig
-    from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets
     from mixling.training.dataset_adapter import LabeledData, predict_logits
     from mixling.training.distributed import DistributedContext
     from mixling.training.files import CHECKPOINT, HISTORY

@@ -13,14 +13,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import PRESETS, build_model, model_config
-from mixling.models import count_parameters, sized
+from mixling.models import count, count_parameters, sized
 from mixling.provenance import provenance
-from mixling.research.cost import count, timing
-from mixling.research.cost.flops import count_encoder_decoder
+from mixling.research.cost import timing
+from mixling.research.cost.flops import count_encoder_decoder, count_images
 from mixling.research.cost.printed import PRINTED, Printed, compare_counts
-from mixling.research.cost.result import ResultCost
 from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.research.vision import IMAGE_PRESETS, build_image_model
+from mixling.tuning.cost import ResultCost
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_counts_of_image_models(name: str) -> None:
         model = build_image_model(config, num_outputs=2)
         head = nn.ModuleList(part for part in (model.pre_logits, model.output) if part is not None)
         x, mask = torch.zeros(1, config.num_tokens, config.dim), torch.ones(1, config.num_tokens, dtype=torch.bool)
-    counts = count(config)
+    counts = count_images(config)
     assert counts.parameters == count_parameters(model) - count_parameters(head)
     assert counts.body == count_parameters(model.encoder)
     assert counts.length == config.num_tokens

@@ -14,8 +14,8 @@ from mixling.artifacts import load_model
 from mixling.data import collate
 from mixling.models import Model
 from mixling.research.inspect import layer_maps, learned_filters, load_inspected
-from mixling.runs import load_pretraining
-from mixling.runs.resolve import MASKED_LM, resolve
+from mixling.research.pretraining import MASKED_LM, load_pretraining
+from mixling.runs.resolve import resolve
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 LAYER = {"mixers": [{"type": "attention", "num_heads": 2}, {"type": "spatial_gating", "ffn_dim": 8}]}

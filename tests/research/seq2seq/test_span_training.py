@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError
-from mixling.data import CorpusConfig, Prepared, SubwordReader, Tokens, encode_documents, prepare
+from mixling.research.pretraining import CorpusConfig, Prepared, SubwordReader, Tokens, encode_documents, prepare
 from mixling.research.seq2seq import MixingConfig, PairData, SpanConfig, TextToText
 from mixling.research.seq2seq.span_training import SpanPart
 from mixling.text import SubwordTokenizer

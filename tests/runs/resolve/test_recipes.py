@@ -9,9 +9,10 @@ import pytest
 
 from mixling import ConfigError
 from mixling.cli.completion import RECIPE_NAMES
+from mixling.research.pretraining import MASKED_LM
 from mixling.research.seq2seq import PAIRS
 from mixling.research.vision import IMAGE_RUNS
-from mixling.runs.resolve import LABELS, MASKED_LM, RECIPES, Spec, resolve
+from mixling.runs.resolve import LABELS, RECIPES, Spec, resolve
 
 SPECS: dict[str, Spec[Any]] = {
     "train": LABELS,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from mixling.errors import ConfigError, UserError
+from mixling.research.pretraining import MASKED_LM
 from mixling.research.seq2seq.config import PAIRS
 from mixling.research.vision.config import IMAGE_RUNS
-from mixling.runs.resolve import LABELS, MASKED_LM, Spec, resolve
+from mixling.runs.resolve import LABELS, Spec, resolve
 
 KINDS: dict[str, tuple[Spec[Any], dict[str, Any]]] = {
     "train": (LABELS, {"task": "classification"}),

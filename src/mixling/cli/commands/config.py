@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,25 +27,14 @@ def config_command(
     pretrain`; keys that are left out have their defaults. Without [model], `mixling train` chooses a model that fits
     the data.
     """
-    from mixling.models.presets import PRESETS
-    from mixling.research.seq2seq.config import PAIRS
-    from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
-    from mixling.research.vision.config import IMAGE_RUNS
-    from mixling.research.vision.model import IMAGE_PRESETS
-    from mixling.runs.resolve.spec import LABELS, MASKED_LM, Spec
+    from mixling.artifacts.kinds import TRAINING, all_kinds, kind_named
     from mixling.runs.resolve.toml import default_toml
 
-    kinds: dict[str, Spec[Any]] = {"train": LABELS, "pretrain": MASKED_LM, "text2text": PAIRS}
-    kinds[IMAGE_RUNS.kind] = IMAGE_RUNS
+    kinds = {kind.task or kind.command: kind for kind in all_kinds()}
     if name in kinds:
-        put(default_toml(kinds[name]))
-    elif name in SEQ2SEQ_PRESETS:
-        put(default_toml(PAIRS, name))
-    elif name in IMAGE_PRESETS:
-        put(default_toml(IMAGE_RUNS, name))
-    elif name in PRESETS or name.endswith(".toml"):
-        put(default_toml(LABELS, name))
-    else:
-        raise ConfigError(
-            f"{name}: no such run or model; {near_miss(name, (*kinds, *PRESETS, *SEQ2SEQ_PRESETS, *IMAGE_PRESETS))}"
-        )
+        put(default_toml(kinds[name].spec()))
+        return
+    models = {model: kind for kind in kinds.values() for model in kind.presets()}
+    if name not in models and not name.endswith(".toml"):
+        raise ConfigError(f"{name}: no such run or model; {near_miss(name, (*kinds, *models))}")
+    put(default_toml(models.get(name, kind_named(TRAINING)).spec(), name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
     Report = tuple[str, dict[str, Any], ClassificationMetrics | None]
     """The text to print, the values to write, and the metrics that have a confusion matrix."""
+
+
+_OF_PAIRS = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +89,8 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     A label that the model does not know counts as an error. Torch is not needed, except for models that generate
     text, for models of images, and for models of `mixling pretrain`, whose perplexity on unlabeled text is computed.
     """
-    from mixling.artifacts.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT, kind_of_model
-    from mixling.artifacts.files import read_config
+    from mixling.artifacts.artifact import kind_of_model
+    from mixling.cli.kinds import commands_of
     from mixling.data.readers.rows import OnBadRow
     from mixling.storage import write_json
 
@@ -97,25 +99,15 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     report.check()
-    kind = kind_of_model(model)
-    spans = kind == TEXT_TO_TEXT and not read_config(Path(model)).get("tasks")
-    _refuse_others(PRETRAINING if spans else kind, [*given_options(options), *given_options(report)])
+    commands = commands_of(kind_of_model(model))
     plots = [path for path in (report.confusion, report.reliability_plot) if path is not None]
     if plots:
         from mixling.export.figures import check_plot
 
         for path in plots:
             check_plot(path)
-    if kind == PRETRAINING or spans:
-        text, values, metrics = _pretrained_report(model, options, masked=not spans)
-    elif kind == TEXT_TO_TEXT:
-        text, values, metrics = _text_report(model, options, bleu=report.bleu, bad=bad)
-    elif kind == IMAGES:
-        from mixling.cli.images import image_report
-
-        text, values, metrics = image_report(model, files, bad=bad)
-    else:
-        text, values, metrics = _label_report(model, options, report, bad=bad)
+    evaluated = _evaluate_labels if commands is None else commands.evaluate
+    text, values, metrics = evaluated(model, options, report, bad=bad)
     put(wrapped(text) + "\n")
     for line in bad.lines():
         print(line, file=sys.stderr)
@@ -127,47 +119,10 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
         plot_confusion(metrics, report.confusion)
 
 
-def _refuse_others(kind: str, given: Sequence[str]) -> None:
-    """Refuse options that have no effect on the evaluation of a kind of model.
-
-    Raises:
-        ConfigError: one is given.
-    """
-    from mixling.artifacts.artifact import IMAGES, PRETRAINING, TEXT_TO_TEXT
-
-    pairs = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
-    own = {
-        PRETRAINING: ("models of unlabeled text", {"--text"}),
-        TEXT_TO_TEXT: ("models that generate text", {*pairs, "--on-bad-row"}),
-        IMAGES: ("models of images", {"--on-bad-row", "--confusion"}),
-    }
-    what, allowed = own.get(kind, ("models that predict labels", set(given) - pairs))
-    if others := [name for name in given if name not in {*allowed, "FILES", "--out"}]:
-        raise ConfigError(f"{others[0]}: does not apply to {what}; leave it out")
-
-
-def _pretrained_report(model: str, options: EvaluateOptions, *, masked: bool) -> Report:
-    from mixling.research.seq2seq.evaluation import evaluate_spans
-    from mixling.runs.pretrained import evaluate_text
-
-    values = (evaluate_text if masked else evaluate_spans)(model, options.files, text=options.text or "text")
-    accuracy = f"accuracy {values['accuracy']:.4f} on hidden tokens"
-    return f"perplexity {values['perplexity']:.3f}, {accuracy}, {values['tokens']:,.0f} tokens", values, None
-
-
-def _text_report(model: str, options: EvaluateOptions, *, bleu: bool, bad: OnBadRow) -> Report:
-    from mixling.research.seq2seq.evaluation import evaluate_files
-
-    columns = {"source": options.source, "target": options.target, "group": options.group_by}
-    metrics, answers = evaluate_files(
-        model, options.files, task=options.task_name, columns=columns, on_bad_row=bad, bleu=bleu
-    )
-    return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
-
-
-def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
+def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
     from mixling.artifacts.seen_rows import SeenCounter, read_seen
     from mixling.cli.folders import refuse_unfinished
+    from mixling.cli.kinds import refuse_options
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
     from mixling.metrics.reliability import format_reliability
@@ -175,6 +130,8 @@ def _label_report(model: str, options: EvaluateOptions, report: ReportOptions, *
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
     from mixling.runtime.predictor import Predictor
 
+    given = [*given_options(options), *given_options(report)]
+    refuse_options(given, models="models that predict labels", allowed=set(given) - _OF_PAIRS)
     refuse_unfinished(model)
     noise = options.levels()
     predictor = Predictor(

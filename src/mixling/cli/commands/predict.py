@@ -14,6 +14,7 @@ import typer
 
 from mixling.cli.bulk import BulkOptions, is_bulk, predict_into_folder
 from mixling.cli.command import OUTPUT
+from mixling.cli.folders import refuse_unfinished
 from mixling.cli.options import (
     InputColumns,
     ModelArgument,
@@ -24,10 +25,11 @@ from mixling.cli.options import (
     read_threshold,
 )
 from mixling.cli.output import no_collections
-from mixling.errors import ConfigError, DataError, command_line
+from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from mixling.cli.inputs import Finished
+    from mixling.cli.kinds import KindCommands
     from mixling.data.inputs import Item
     from mixling.runtime.predictor import Predictor
     from mixling.serving.client import RemotePredictor
@@ -148,13 +150,11 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     any size are predicted in parts by several processes. Outputs have all columns of the input. With --resume
     an interrupted job continues; a finished one has a manifest.
     """
-    if _of_images(model, options):
-        from mixling.cli.images import predict_images
-
-        predict_images(model, options)
+    if options.url is None and (commands := _other_commands(model)) is not None:
+        commands.predict(model, options)
         return
     if is_bulk(options.out):
-        _check_model(model)
+        refuse_unfinished(model)
         predict_into_folder(model, options)
         return
     _refuse_bulk(options)
@@ -248,7 +248,7 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
         if options.too_long != "windows":
             raise ConfigError("--too-long: a server reads long texts as it was started to: `mixling serve --too-long`")
         return RemotePredictor(options.url, model, key=os.environ.get(KEY_VARIABLE), threshold=threshold)
-    _check_model(model)
+    refuse_unfinished(model)
     with no_collections():
         from mixling.runtime.predictor import Predictor
 
@@ -257,13 +257,12 @@ def _open(model: str, options: PredictOptions) -> Predictor | RemotePredictor:
     return Predictor(model, num_threads=options.threads, threshold=threshold, too_long=too_long)
 
 
-def _of_images(model: str, options: PredictOptions) -> bool:
-    """Return whether a local model classifies images."""
-    if options.url is not None:
-        return False
+def _other_commands(model: str) -> KindCommands | None:
+    """Return the commands for a model that does not predict labels of texts; None: it does."""
     with no_collections():
-        from mixling.artifacts.artifact import IMAGES, kind_of_model
-    return kind_of_model(model) == IMAGES
+        from mixling.artifacts.artifact import kind_of_model
+        from mixling.cli.kinds import commands_of
+    return commands_of(kind_of_model(model))
 
 
 def _refuse_bulk(options: PredictOptions) -> None:
@@ -282,24 +281,6 @@ def _refuse_bulk(options: PredictOptions) -> None:
 
             if format_of_name(item) is not None and not os.path.exists(item):
                 raise ConfigError(f"{item}: URLs and wildcards need a folder to write to: -o FOLDER/")
-
-
-def _check_model(model: str) -> None:
-    """Refuse what has no predictions of texts.
-
-    Raises:
-        UserError: the model is for something else, or unfinished.
-    """
-    with no_collections():
-        from mixling.artifacts.artifact import PRETRAINING, TEXT_TO_TEXT, kind_of_model
-        from mixling.cli.folders import refuse_unfinished
-
-    if (kind := kind_of_model(model)) == PRETRAINING:
-        command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")
-        raise ConfigError(f"{model}: is pretrained and has no task yet; fine-tune it: {command}")
-    if kind == TEXT_TO_TEXT:
-        raise ConfigError(f"{model}: its model generates text: {command_line('mixling', 'generate', model, 'INPUT')}")
-    refuse_unfinished(model)
 
 
 def _question(options: PredictOptions) -> list[Item]:

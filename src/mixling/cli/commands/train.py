@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -16,6 +16,9 @@ from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
 from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions, UnlabeledOption
 from mixling.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mixling.artifacts.kinds import RunKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,52 +168,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
             "label_thresholds": _number_or_name(self.label_thresholds),
         }
 
-    def pair_values(self) -> dict[str, Any]:
-        """Return the options in the layout of `PairRunConfig`.
-
-        Raises:
-            ConfigError: an option is given that text to text does not have.
-        """
-        if also := self._label_option():
-            raise ConfigError(f"--{also}: does not apply to --task text2text; its columns are --source and --target")
-        task = {
-            "name": self.template,
-            "train": self.files,
-            "validation": self.validation,
-            "validation_fraction": self.validation_fraction,
-            "template": self.template,
-            "prefix": self.prefix,
-            "on_bad_row": self.on_bad_row,
-            "columns": {"source": self.source, "target": self.target, "group": self.group_by},
-        }
-        return {
-            "pretrained": self.pretrained,
-            "model": self.model,
-            "vocabulary": self.vocabulary,
-            "train": self.training_values(),
-            "recipe": self.recipe,
-            "tasks": [task],
-        }
-
-    def image_values(self) -> dict[str, Any]:
-        """Return the options in the layout of `ImageRunConfig`.
-
-        Raises:
-            ConfigError: an option is given that images do not have.
-        """
-        others = {"vocabulary": self.vocabulary, "from": self.pretrained, "source": self.has_pair_options()}
-        also = self._label_option() or next((name for name, value in others.items() if value), None)
-        if also is not None:
-            raise ConfigError(f"--{also}: applies to texts, not to images; leave it out")
-        data = {
-            "train": self.files,
-            "validation": self.validation,
-            "validation_fraction": self.validation_fraction,
-            "on_bad_row": self.on_bad_row,
-        }
-        return {"data": data, "model": self.model, "train": self.training_values(), "recipe": self.recipe}
-
-    def _label_option(self) -> str | None:
+    def label_option(self) -> str | None:
         """Return an option, as given, that only tasks with labeled texts have; None: there is none."""
         options: dict[str, Any] = {
             **self.columns(),
@@ -247,46 +205,31 @@ def train_command(options: TrainOptions) -> None:
         raise ConfigError("no input; name at least one file: mixling train FILE, and with --config a folder: -o DIR")
     refuse_file(options.out)
     started = announce("train")
-    from mixling.artifacts.artifact import IMAGES, TEXT_TO_TEXT
-    from mixling.cli.training import train_labels, train_pairs
+    from mixling.cli.kinds import commands_of
+    from mixling.cli.training import train_labels
     from mixling.workers import use_workers
 
     kind = _kind(options)
-    if kind == IMAGES:
-        if options.workers != 1:
-            raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
-        from mixling.cli.images import train_images
-
-        train_images(options, {} if options.resume else options.image_values(), started)
+    if kind is not None and (commands := commands_of(kind)) is not None:
+        commands.train(options, started)
         return
     with use_workers(options.workers):
-        if kind == TEXT_TO_TEXT:
-            train_pairs(options, options.pair_values(), started)
-        else:
-            train_labels(options, started, baseline=options.baseline)
+        train_labels(options, started, baseline=options.baseline)
 
 
-def _kind(options: TrainOptions) -> str | None:
-    """Return the kind of run that the options ask for, or that is resumed."""
-    from mixling.artifacts.artifact import IMAGES
+def _kind(options: TrainOptions) -> RunKind | None:
+    """Return the kind of run that the options ask for, or that is resumed; None: there is none to resume."""
     from mixling.artifacts.resume import kind_of_run
     from mixling.runs.resolve.kinds import infer_kind
 
     if options.resume:
         return kind_of_run(options.out)
-    pairs = options.has_pair_options()
-    if options.model is not None:
-        from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
-        from mixling.research.vision.model import IMAGE_PRESETS
-
-        if options.task is None and options.model in IMAGE_PRESETS:
-            return IMAGES
-        pairs = pairs or options.model in SEQ2SEQ_PRESETS
     return infer_kind(
         task=options.task,
+        model=options.model,
         toml=options.config,
         overrides=options.overrides or (),
-        pairs=pairs,
+        pairs=options.has_pair_options(),
         pretrained=options.pretrained,
         files=options.files or (),
         columns_named=any(options.columns().values()),

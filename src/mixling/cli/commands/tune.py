@@ -142,10 +142,10 @@ def tune_command(options: TuneOptions) -> None:
 
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
-    from mixling.research.cost.result import ResultCost
     from mixling.runs.data import read_data
     from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
+    from mixling.tuning.cost import ResultCost
     from mixling.tuning.report import search_summary, trial_line, write_reports
     from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, train_best, write_plan
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.research.cost.flops import count
     from mixling.research.cost.timing import time_model
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -6,55 +6,23 @@ from dataclasses import dataclass
 
 import torch
 
-from mixling.layers.mixer import Mixer
-from mixling.models.model import ModelConfig, build_model, count_parameters, sized
+from mixling.models.counts import Counts, count_encoder, count_layers
+from mixling.models.model import count_parameters
 from mixling.research.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 from mixling.research.vision.model import ImageModelConfig, build_image_model
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """Parameters and operations of a text or image model.
+def count_images(config: ImageModelConfig) -> Counts:
+    """Count the parameters and operations of an image model; its tokens are the patches and the class token."""
 
-    Attributes:
-        parameters: of embedding layer (or patches) and encoder, without the head.
-        body: parameters of the encoder.
-        length: number of tokens.
-        flops: of the encoder for one text of `length` tokens; a multiply-add of a matrix product counts as 2, and an
-            FFT of L numbers as 5 L log2 L. The embedding layer of texts has none, since it looks rows up; that of
-            images is not counted.
-    """
+    def built(config: ImageModelConfig, length: int) -> Counts:
+        with torch.device("meta"):
+            model = build_image_model(config, num_outputs=2)
+        front = count_parameters(model.patches) + (config.dim if config.class_token else 0)
+        front += 0 if model.positions is None else count_parameters(model.positions)
+        return count_encoder(model.encoder, front, length)
 
-    parameters: int
-    body: int
-    length: int
-    flops: int
-
-
-def count(
-    config: ModelConfig | ImageModelConfig, *, length: int | None = None, vocabulary: int | None = None
-) -> Counts:
-    """Count the parameters and operations of a model.
-
-    Args:
-        length: number of tokens; by default the maximum. The tokens of images are the patches and the class token.
-        vocabulary: number of rows of an embedding table.
-    """
-    if isinstance(config, ModelConfig):
-        config = sized(config, vocabulary=vocabulary)
-    if length is None:
-        length = config.text.max_len if isinstance(config, ModelConfig) else config.num_tokens
-    layers = config.num_layers or 0
-    if layers <= 2:
-        return _built(config, length)
-    # The first layer may have parameters that the others share; each further one adds as much as the second.
-    one, two = (_built(config.model_copy(update={"num_layers": number}), length) for number in (1, 2))
-    return Counts(
-        parameters=one.parameters + (layers - 1) * (two.parameters - one.parameters),
-        body=one.body + (layers - 1) * (two.body - one.body),
-        length=length,
-        flops=one.flops + (layers - 1) * (two.flops - one.flops),
-    )
+    return count_layers(config, config.num_tokens, built)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,19 +77,3 @@ def _pair(config: EncoderDecoderConfig, layers: int, decoder_layers: int) -> lis
         (count_parameters(model.encoder), model.encoder.flops(1, source)),
         (count_parameters(model.decoder), model.decoder.flops(1, target, source)),
     ]
-
-
-def _built(config: ModelConfig | ImageModelConfig, length: int) -> Counts:
-    with torch.device("meta"):
-        if isinstance(config, ModelConfig):
-            model = build_model(config, num_outputs=2, output="text")
-            encoder, front = model.encoder, count_parameters(model.embedding)
-        else:
-            image_model = build_image_model(config, num_outputs=2)
-            encoder, front = image_model.encoder, count_parameters(image_model.patches)
-            front += config.dim if config.class_token else 0
-            front += 0 if image_model.positions is None else count_parameters(image_model.positions)
-    body = count_parameters(encoder)
-    flops = encoder.flops(1, length)
-    flops += sum(part.fft_flops(1, length) for part in encoder.modules() if isinstance(part, Mixer))
-    return Counts(parameters=body + front, body=body, length=length, flops=flops)

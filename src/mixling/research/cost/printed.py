@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 
 from mixling.config import parse
+from mixling.models.counts import count
 from mixling.models.model import ModelConfig, Output, build_model, count_parameters, sized
 from mixling.models.presets import PRESETS, model_config
-from mixling.research.cost.flops import count, count_encoder_decoder
+from mixling.research.cost.flops import count_encoder_decoder
 from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
 from mixling.research.vision.model import IMAGE_PRESETS, build_image_model
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from mixling.models.counts import count
 from mixling.models.encoder import Encoder
 from mixling.models.model import ModelConfig, build_model, sized
-from mixling.research.cost.flops import count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mixling.artifacts.artifact import load_object, read_artifact
+from mixling.artifacts.artifact import read_artifact
 from mixling.artifacts.weights import load_model
 from mixling.data.batches import Batch, collate
 from mixling.research.inspect.weights import Inspected, of_model
-from mixling.runs.pretrained import load_pretraining
+from mixling.research.kind import ResearchKind
+from mixling.research.pretraining.evaluation import load_pretraining
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.table import SPECIAL
 
@@ -24,9 +25,8 @@ def load_inspected(folder: str | Path, texts: Sequence[Text] = ()) -> Inspected:
         ModelFileError: the folder is incomplete, damaged, or of a kind that this version does not know.
     """
     hint = "give one that `mixling train` or `mixling pretrain` wrote"
-    name = read_artifact(folder, lambda artifact: artifact.kind.inspect, hint=hint)
-    inspected: Inspected = load_object(name)(Path(folder), texts)
-    return inspected
+    kind = read_artifact(folder, lambda artifact: artifact.kind, hint=hint)
+    return kind.inspect(Path(folder), texts) if isinstance(kind, ResearchKind) else of_trained(Path(folder), texts)
 
 
 def of_trained(folder: Path, texts: Sequence[Text]) -> Inspected:

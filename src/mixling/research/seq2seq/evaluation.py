@@ -11,10 +11,10 @@ from torch import Tensor
 from mixling.config import parse
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
-from mixling.data.documents import SubwordReader
-from mixling.data.prepared import Prepared, encode_documents
 from mixling.data.readers.rows import SKIP, OnBadRow
 from mixling.errors import DataError
+from mixling.research.pretraining.documents import SubwordReader
+from mixling.research.pretraining.prepared import Prepared, encode_documents
 from mixling.research.seq2seq.batches import SubwordIds
 from mixling.research.seq2seq.generator import TextGenerator
 from mixling.research.seq2seq.metrics import TextMetrics, text_report

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from mixling.answers.labels import not_finite
-from mixling.artifacts.artifact import TEXT_TO_TEXT, Artifact, read_artifact
+from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.data.batches import length_batches
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.research.seq2seq.batches import SubwordIds, pad_sources
 from mixling.research.seq2seq.config import PairTaskConfig
 from mixling.research.seq2seq.generation import GenerationConfig, generate
+from mixling.research.seq2seq.kind import PairRuns
 from mixling.research.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
 from mixling.research.seq2seq.templates import find_template
 from mixling.text.subwords import SubwordTokenizer
@@ -52,7 +53,7 @@ class TextGenerator:
     """
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
-        read_artifact(folder, self._read, hint=HINT, kinds=(TEXT_TO_TEXT,))
+        read_artifact(folder, self._read, hint=HINT, kinds=(PairRuns.name,))
         self.device = torch.device(device)
         self.model.to(self.device).eval()
 

@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from mixling.artifacts.artifact import TEXT_TO_TEXT, read_artifact
+from mixling.artifacts.artifact import read_artifact
 from mixling.artifacts.weights import load_weights, read_weights
-from mixling.data.documents import SubwordReader
-from mixling.data.prepared import Prepared, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
 from mixling.models.model import count_parameters
+from mixling.research.pretraining.documents import SubwordReader
+from mixling.research.pretraining.prepared import Prepared, run_corpus, sample_documents
 from mixling.research.seq2seq.config import SPANS, PairRunConfig
 from mixling.research.seq2seq.evaluation import evaluate_task
 from mixling.research.seq2seq.generator import HINT, TextGenerator, read_coder
+from mixling.research.seq2seq.kind import PairRuns
 from mixling.research.seq2seq.metrics import TextMetrics
 from mixling.research.seq2seq.mixture import draws
 from mixling.research.seq2seq.model import EncoderDecoder, build_encoder_decoder
 from mixling.research.seq2seq.span_training import SpanPart
 from mixling.research.seq2seq.tasks import TaskRows, encode_pairs, read_task
 from mixling.research.seq2seq.training import PairData, PairPart, Part, TextToText
-from mixling.runs.record import run_corpus
 from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.storage import write_atomic
 from mixling.text.subwords import FILE as TOKENIZER_FILE
@@ -47,7 +47,7 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
     Raises:
         UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    with RunFolder.open(TEXT_TO_TEXT, config, **arguments) as run:
+    with RunFolder.open(PairRuns.name, config, **arguments) as run:
         with run.preparing():
             source = config.pretrained
             if source is not None and not run.resume and Path(source).resolve() == run.home.resolve():
@@ -117,7 +117,7 @@ def _load_pretrained(model: EncoderDecoder, folder: str) -> None:
         folder,
         lambda artifact: read_weights(artifact.folder, artifact.saved),
         hint=HINT,
-        kinds=(TEXT_TO_TEXT,),
+        kinds=(PairRuns.name,),
     )
     load_weights(model, weights, folder=folder, remedy=_REMEDY)
 
@@ -153,7 +153,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], stored: Path | None)
     if config.pretrained is not None:
         if source is not None:
             raise ConfigError(f"{config.pretrained} includes its vocabulary; leave out tokenizer.vocabulary")
-        return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
+        return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(PairRuns.name,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / TOKENIZER_FILE)
     if source is not None:

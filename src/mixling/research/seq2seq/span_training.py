@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.prepared import Prepared, Tokens
 from mixling.errors import ConfigError
+from mixling.research.pretraining.prepared import Prepared, Tokens
 from mixling.research.seq2seq.batches import SubwordIds
 from mixling.research.seq2seq.span_corruption import SpanConfig, check_sentinels, corrupt, corrupted_lengths, raw_length
 from mixling.research.seq2seq.training import Part

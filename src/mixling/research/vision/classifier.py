@@ -12,12 +12,13 @@ import torch
 
 from mixling.answers.labels import LabelSet
 from mixling.answers.predictions import Prediction
-from mixling.artifacts.artifact import IMAGES, Artifact, read_artifact
+from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
 from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
 from mixling.research.vision.images import ImageShape, LabeledImages, Pixels, image_pixels, read_image, read_labeled
+from mixling.research.vision.kind import ImageRuns
 from mixling.research.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.research.vision.training import image_logits
 from mixling.tasks.classification import Classification
@@ -44,7 +45,7 @@ class ImageClassifier:
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
         self.device = torch.device(device)
-        read_artifact(folder, self._read, hint=_HINT, kinds=(IMAGES,))
+        read_artifact(folder, self._read, hint=_HINT, kinds=(ImageRuns.name,))
         self._ready()
 
     @classmethod

@@ -13,7 +13,6 @@ from mixling.models.presets import resolve_preset
 from mixling.research.vision.augmentation import ImageAugmentationConfig
 from mixling.research.vision.images import first_shape
 from mixling.research.vision.model import IMAGE_PRESETS, ImageModelConfig
-from mixling.runs.resolve.kinds import IMAGE_CLASSIFICATION
 from mixling.runs.resolve.recipes import Recipe
 from mixling.runs.resolve.spec import Spec
 from mixling.training.config import TrainConfig
@@ -59,7 +58,7 @@ class ImageRunConfig(Config):
 
 class _ImageSpec(Spec[ImageRunConfig]):
     schema = ImageRunConfig
-    kind = IMAGE_CLASSIFICATION
+    kind = "image_classification"
     preset = IMAGE_MODEL
     whole = frozenset({"preset", "layers"})
 

@@ -9,7 +9,6 @@ from typing import Unpack
 import numpy as np
 
 from mixling.answers.labels import LabelSet
-from mixling.artifacts.artifact import IMAGES
 from mixling.artifacts.files import CONFUSION_FILE, WEIGHTS_FILE
 from mixling.errors import DataError
 from mixling.export.plots import plot_confusion
@@ -18,6 +17,7 @@ from mixling.models.model import count_parameters
 from mixling.research.vision.classifier import ImageClassifier, image_card
 from mixling.research.vision.config import ImageRunConfig
 from mixling.research.vision.images import ImageShape, LabeledImages, read_labeled
+from mixling.research.vision.kind import ImageRuns
 from mixling.research.vision.model import build_image_model
 from mixling.research.vision.training import ImageData, split_images
 from mixling.runs.run import Run, RunArguments, RunFolder
@@ -38,7 +38,7 @@ def fit_images(config: ImageRunConfig, **arguments: Unpack[RunArguments]) -> Run
     Raises:
         UserError: see `read_labeled` and `Trainer.fit`.
     """
-    with RunFolder.open(IMAGES, config, **arguments) as run:
+    with RunFolder.open(ImageRuns.name, config, **arguments) as run:
         with run.preparing():
             train, validation = _read(config, run.log)
             labels = LabelSet.from_labels(train.labels, Classification.kind)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from mixling.runs.resolve.config import RunConfig, resumed_config
     from mixling.runs.resolve.kinds import infer_kind
     from mixling.runs.resolve.recipes import RECIPES
-    from mixling.runs.resolve.spec import LABELS, MASKED_LM, Spec, resolve
+    from mixling.runs.resolve.spec import LABELS, Spec, resolve
     from mixling.runs.resolve.toml import as_toml
 
 __getattr__, __dir__ = lazy_imports(__name__)

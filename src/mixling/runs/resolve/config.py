@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import torch
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from mixling.artifacts.artifact import KINDS, TRAINING, kind_of
 from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
+from mixling.artifacts.kinds import TRAINING, kind_named, kind_of
 from mixling.config import Config, parse
 from mixling.data.config import DataConfig
 from mixling.errors import ConfigError, TrainingError, command_line, shown
@@ -222,7 +222,7 @@ def read_record(folder: Path, schema: type[_C], *, kind: str) -> tuple[_C, bool]
     """Return the configuration of the run that --resume continues, and whether that run is finished.
 
     Args:
-        kind: a key of `mixling.artifacts.artifact.KINDS`.
+        kind: the name of a `mixling.artifacts.kinds.RunKind`.
 
     Raises:
         TrainingError: the folder holds no run, or one of another kind.
@@ -232,10 +232,10 @@ def read_record(folder: Path, schema: type[_C], *, kind: str) -> tuple[_C, bool]
     try:
         saved = read_run(path.parent)
     except FileNotFoundError:
-        start = command_line("mixling", KINDS[kind].command, "FILE", "-o", folder)
+        start = command_line("mixling", kind_named(kind).command, "FILE", "-o", folder)
         raise TrainingError(f"{path}: there is no run to resume; start one with: {start}") from None
     found = kind_of(saved, where=path)
-    if found != KINDS[kind]:
+    if found is not kind_named(kind):
         raise TrainingError(
             f"{folder}: holds a {saved['kind']} run, not a {kind} run; give another folder, or use "
             f"mixling {found.command}"

@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mixling.artifacts.artifact import IMAGES, TEXT_TO_TEXT, TRAINING, kind_of_model
+from mixling.artifacts.artifact import kind_of_model
+from mixling.artifacts.kinds import TRAINING, Clues, RunKind, all_kinds, kind_named
 from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
-from mixling.data.readers.text_folder import holds_images
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.tasks import task_names
-
-WRITING = "text2text"  # the task of models that generate text
-IMAGE_CLASSIFICATION = "image_classification"
-_OTHERS = {WRITING: TEXT_TO_TEXT, IMAGE_CLASSIFICATION: IMAGES}  # tasks that are not in `mixling.tasks`
 
 
 def infer_kind(
     *,
     task: str | None = None,
+    model: str | None = None,
     toml: str | None = None,
     overrides: Iterable[str] = (),
     pairs: bool = False,
     pretrained: str | Path | None = None,
     files: Sequence[str] = (),
     columns_named: bool = False,
-) -> str:
-    """Return TRAINING, TEXT_TO_TEXT or IMAGES, from the named task, else from other options and the first file.
+) -> RunKind:
+    """Return the kind of a run of `mixling train`, from the named task, else from other options and the first file.
 
     Args:
+        model: the name of a preset.
         toml: the path of a configuration.
         overrides: KEY=VALUE as `--set` takes them.
         pairs: an option is given that only text-to-text runs have, such as the source column.
@@ -40,25 +38,32 @@ def infer_kind(
     Raises:
         ConfigError: the configuration cannot be read, or the task is unknown.
     """
-    file = read_toml(toml) if toml else {}
-    task = task or read_overrides(overrides).get("task") or file.get("task")
+    values = read_toml(toml) if toml else {}
+    task = task or read_overrides(overrides).get("task") or values.get("task")
+    others = {kind.task: kind for kind in all_kinds() if kind.task is not None}
     if task is not None:
         if not isinstance(task, str):
             raise ConfigError(f"{toml or 'options'}: task: got {shown(task)}; allowed: text")
-        if task not in _OTHERS and task not in (known := task_names()):
-            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, *_OTHERS))}")
-        return _OTHERS.get(task, TRAINING)
-    if pairs or "tasks" in file:
-        return TEXT_TO_TEXT
-    if pretrained is not None:
-        return TEXT_TO_TEXT if kind_of_model(pretrained) == TEXT_TO_TEXT else TRAINING
-    if files and Path(files[0]).is_dir():  # a folder of images or texts for each label
-        return IMAGES if holds_images(Path(files[0])) else TRAINING
-    if not files or columns_named:
-        return TRAINING
+        if task not in others and task not in (known := task_names()):
+            raise ConfigError(f"task: got {task!r}; {near_miss(str(task), (*known, *others))}")
+        return others.get(task, kind_named(TRAINING))
+    folder = Path(files[0]) if files and Path(files[0]).is_dir() else None
+    readable = files and folder is None and not columns_named and pretrained is None
+    clues = Clues(
+        model=model,
+        options=pairs,
+        toml=values,
+        pretrained=None if pretrained is None else kind_of_model(pretrained),
+        folder=None if pretrained is not None else folder,
+        columns=_columns(files[0]) if readable else frozenset(),
+    )
+    return next((kind for kind in others.values() if kind.fits(clues)), kind_named(TRAINING))
+
+
+def _columns(file: str) -> frozenset[str]:
+    """Return the columns of the first row; none if it cannot be read, which is reported when all rows are read."""
     try:
-        first = next(iter(read_rows(files[0], on_bad_row=OnBadRow("skip"))), None)
-    except DataError:  # reported when the files are read, after errors in the options
-        return TRAINING
-    columns = set() if first is None else first.values.keys()
-    return TEXT_TO_TEXT if {"source", "target"} <= columns and "label" not in columns else TRAINING
+        first = next(iter(read_rows(file, on_bad_row=OnBadRow("skip"))), None)
+    except DataError:
+        return frozenset()
+    return frozenset() if first is None else frozenset(first.values)

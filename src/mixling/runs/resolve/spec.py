@@ -16,7 +16,6 @@ from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
-from mixling.runs.pretrain import PRETRAINED_MODEL, PRETRAINING_DEFAULTS, PretrainConfig
 from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_config
 from mixling.runs.resolve.choice import choose_batches, choose_model
 from mixling.runs.resolve.config import RunConfig
@@ -288,19 +287,4 @@ class _Labels(Spec[RunConfig]):
         return Chosen(model={"preset": choice.name, **choice.changes}, train=choice.train, remark=remark)
 
 
-class _Pretraining(Spec[PretrainConfig]):
-    schema = PretrainConfig
-    kind = "pretrain"
-    preset = PRETRAINED_MODEL
-    whole = frozenset({"preset", "layers"})
-
-    def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
-        return with_changes(given, changes)
-
-    def defaults(
-        self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
-    ) -> Mapping[str, Any]:
-        return {"train": PRETRAINING_DEFAULTS.to_dict()}
-
-
-LABELS, MASKED_LM = _Labels(), _Pretraining()
+LABELS = _Labels()

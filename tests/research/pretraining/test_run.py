@@ -25,8 +25,7 @@ from mixling import (
     fit,
     pretrain,
 )
-from mixling.artifacts import is_finished, load_model
-from mixling.artifacts.artifact import PRETRAINING
+from mixling.artifacts import PRETRAINING, is_finished, load_model
 from mixling.config import merge, parse
 from mixling.errors import Interrupted, StorageError
 from mixling.runs import FINE_TUNING, pretrained_config
@@ -47,7 +46,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def config(name: str, text: Path, **training: Any) -> PretrainConfig:
-    from mixling.runs.resolve import MASKED_LM, resolve
+    from mixling.research.pretraining import MASKED_LM
+    from mixling.runs.resolve import resolve
 
     small = {"dim": 16, "num_layers": 2, "text": {"max_len": 12, "vocabulary_size": 150}}
     values: dict[str, Any] = {

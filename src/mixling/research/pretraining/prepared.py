@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from mixling.artifacts.files import CORPUS_FOLDER
 from mixling.config import Config
 from mixling.data.corpora import read_texts
-from mixling.data.documents import Document, DocumentReader
 from mixling.errors import ConfigError, DataError, ModelFileError, StorageError
+from mixling.research.pretraining.documents import Document, DocumentReader
 from mixling.storage import check_sha256, read_json, sha256_of, write_sealed
 
 _META = "corpus.json"
@@ -241,3 +242,15 @@ def check_length(config: CorpusConfig, prepared: Prepared, length: int) -> None:
             f"the text has {len(prepared.train.rows)} tokens, but the model reads {length} at a time; provide more "
             "text, or reduce it with --set model.text.max_len=N"
         )
+
+
+def run_corpus(config: CorpusConfig, reader: DocumentReader, folder: Path, log: Callable[[str], None]) -> Prepared:
+    """Return the encoded text of a run: from its folder, or from the run that kept it, else newly encoded.
+
+    Raises:
+        UserError: see `prepare` and `open_prepared`.
+    """
+    location = Path(config.prepared or folder) / CORPUS_FOLDER
+    if config.prepared is not None or is_prepared(location):
+        return open_prepared(location, reader)
+    return prepare(config, reader, location, log)

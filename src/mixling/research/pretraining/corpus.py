@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, pad_targets
 from mixling.data.masking import choose_masked, replace_masked
-from mixling.data.prepared import Tokens
 from mixling.errors import TrainingError
-from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig, count_hits
+from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig, count_hits
+from mixling.research.pretraining.prepared import Tokens
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from mixling.artifacts.artifact import PRETRAINING, Artifact
+from mixling.artifacts.artifact import Artifact
 from mixling.artifacts.files import CONFIG_FILE, read_config
+from mixling.artifacts.kinds import PRETRAINING
 from mixling.config import Config
-from mixling.data.documents import WordReader
-from mixling.data.prepared import CorpusConfig, Prepared, check_length, sample_documents
 from mixling.errors import ConfigError
 from mixling.export.card import pretraining_card
 from mixling.models.model import Model, ModelConfig, build_model, count_parameters
-from mixling.models.presets import PRESETS
-from mixling.runs.record import run_corpus
+from mixling.models.presets import PRESETS, with_changes
+from mixling.research.pretraining.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets, word_targets
+from mixling.research.pretraining.documents import WordReader
+from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig
+from mixling.research.pretraining.prepared import CorpusConfig, Prepared, check_length, run_corpus, sample_documents
+from mixling.runs.resolve.spec import Spec
 from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.storage import write_atomic
-from mixling.tasks.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.tasks.objective import UNSMOOTHED
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder, train_vocabulary
@@ -26,7 +29,6 @@ from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.config import TokenTraining, TrainConfig
-from mixling.training.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets, word_targets
 from mixling.training.optim import OptimConfig
 
 SPECIALS = ("[SEP]", MASK_WORD)
@@ -47,6 +49,24 @@ class PretrainConfig(Config):
     model: ModelConfig = PRESETS[PRETRAINED_MODEL].config
     objective: MaskedLMConfig = MaskedLMConfig()
     train: TokenTraining = PRETRAINING_DEFAULTS
+
+
+class _Pretraining(Spec[PretrainConfig]):
+    schema = PretrainConfig
+    kind = "pretrain"
+    preset = PRETRAINED_MODEL
+    whole = frozenset({"preset", "layers"})
+
+    def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:
+        return with_changes(given, changes)
+
+    def defaults(
+        self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
+    ) -> Mapping[str, Any]:
+        return {"train": PRETRAINING_DEFAULTS.to_dict()}
+
+
+MASKED_LM = _Pretraining()
 
 
 def pretrain(config: PretrainConfig, **arguments: Unpack[RunArguments]) -> Run[dict[str, float]] | None:

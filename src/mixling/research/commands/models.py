@@ -27,8 +27,9 @@ def models_command(
     if paper:
         _compare_with_papers(as_json=as_json)
         return
+    from mixling.models.counts import count
     from mixling.models.presets import PRESETS
-    from mixling.research.cost.flops import count, count_encoder_decoder
+    from mixling.research.cost.flops import count_encoder_decoder, count_images
     from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
     from mixling.research.vision.model import IMAGE_PRESETS
 
@@ -40,7 +41,7 @@ def models_command(
         )
     for name, images in IMAGE_PRESETS.items():
         source = f"{images.source} (images)"
-        counts = asdict(count(images.config))
+        counts = asdict(count_images(images.config))
         rows.append({"name": name, **counts, "vocabulary": None, "source": source, "use": images.use})
     for name, pair in SEQ2SEQ_PRESETS.items():
         counts = asdict(count_encoder_decoder(pair.config, vocabulary=pair.vocabulary))

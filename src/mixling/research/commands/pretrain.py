@@ -15,7 +15,7 @@ from mixling.cli.training_options import RecipeOption, SplittingOptions, Trainer
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.runs.pretrain import PretrainConfig
+    from mixling.research.pretraining.run import PretrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,26 +86,28 @@ def pretrain_command(options: PretrainOptions) -> None:
     fine-tunes the model. `mixling pretrain --resume -o DIR` continues an interrupted run; it needs no other files.
     """
     started = announce("pretrain")
-    from mixling.artifacts.artifact import PRETRAINING, TEXT_TO_TEXT
     from mixling.artifacts.resume import kind_of_run
     from mixling.cli.folders import check_run_folder, interruptible
-    from mixling.cli.training import session, train_pairs
+    from mixling.cli.training import session
+    from mixling.research.pretraining.kind import PretrainingRuns
+    from mixling.research.seq2seq.commands import train_pairs
+    from mixling.research.seq2seq.kind import PairRuns
 
     objective, out = options.objective, options.out
-    if objective == "span-corruption" or (options.resume and kind_of_run(out) == TEXT_TO_TEXT):
+    if objective == "span-corruption" or (options.resume and isinstance(kind_of_run(out), PairRuns)):
         train_pairs(options, options.values(), started)
         return
     if objective not in (None, "masked-lm"):
         raise ConfigError(f"--objective: got {objective!r}; allowed: masked-lm, span-corruption")
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(out):
-        from mixling.runs.pretrain import pretrain as run
-        from mixling.runs.resolve.spec import MASKED_LM
+        from mixling.research.pretraining.run import MASKED_LM
+        from mixling.research.pretraining.run import pretrain as run
         from mixling.workers import use_workers
 
         with (
             use_workers(options.workers),
-            session(options, options.values(), spec=MASKED_LM, kind=PRETRAINING, check=_check_text) as opened,
+            session(options, options.values(), spec=MASKED_LM, kind=PretrainingRuns.name, check=_check_text) as opened,
         ):
             if opened is None:
                 return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mixling.models.counts import count
 from mixling.models.model import ModelConfig, sized
-from mixling.research.cost.flops import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class ResultCost:
 
     Attributes:
         flops: E, operations of the encoder for one text of the maximum length, see
-            `mixling.research.cost.flops.Counts`.
+            `mixling.models.counts.Counts`.
         examples: D, the number of training examples.
         trainings: H, how many models were trained to find this one.
     """

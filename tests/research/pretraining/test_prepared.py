@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
-from mixling.data import CorpusConfig, Tokens, WordReader, open_prepared, prepare
-from mixling.data.prepared import is_prepared, sample_documents
 from mixling.errors import StorageError
+from mixling.research.pretraining import CorpusConfig, Tokens, WordReader, open_prepared, prepare
+from mixling.research.pretraining.prepared import is_prepared, sample_documents
 from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, split_words, train_vocabulary
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(300)]

@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F
 
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
-from mixling.data import Tokens
 from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig
-from mixling.tasks import NO_TARGET, MaskedLM, MaskedLMConfig
+from mixling.research.pretraining import MASK_WORD, MaskedLM, MaskedLMConfig, MaskedText, Tokens, subword_targets
+from mixling.research.pretraining.corpus import word_targets
+from mixling.tasks import NO_TARGET
 from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, train_vocabulary
-from mixling.training import MASK_WORD, MaskedText, OptimConfig, Trainer, subword_targets
-from mixling.training.corpus import word_targets
+from mixling.training import OptimConfig, Trainer
 
 LENGTH = 16
 # A language in which every word tells the next one: what is hidden can be told from its neighbors.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
-from mixling.data import (
+from mixling.research.pretraining import (
     CorpusConfig,
     Prepared,
     SubwordReader,
@@ -21,7 +21,7 @@ from mixling.data import (
     open_prepared,
     prepare,
 )
-from mixling.data.documents import DocumentReader
+from mixling.research.pretraining.documents import DocumentReader
 from mixling.text import SEPARATOR, SubwordEmbedding, SubwordTokenizer, train_vocabulary
 
 DOCUMENTS = [f"Document  {n} has wordiness{n % 7}, and </s> unseenness" + " more" * (n % 5) for n in range(300)]

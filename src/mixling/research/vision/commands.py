@@ -13,6 +13,7 @@ from mixling.cli.bulk import is_bulk
 from mixling.cli.command import given_options
 from mixling.cli.folders import check_run_folder, interruptible
 from mixling.cli.inputs import format_of
+from mixling.cli.kinds import KindCommands, refuse_options
 from mixling.cli.options import PredictionOptions
 from mixling.cli.output import Stopwatch, put
 from mixling.cli.panel import command_rows, print_panel
@@ -20,9 +21,13 @@ from mixling.cli.predictions import open_output, task_results, writer_for
 from mixling.cli.training import session
 from mixling.cli.training_options import TrainerOptions
 from mixling.errors import ConfigError, DataError
+from mixling.research.vision.kind import ImageRuns
 
 if TYPE_CHECKING:
     from mixling.answers.predictions import Prediction
+    from mixling.cli.commands.evaluate import EvaluateOptions, Report, ReportOptions
+    from mixling.cli.commands.predict import PredictOptions
+    from mixling.cli.commands.train import TrainOptions
     from mixling.data.readers.rows import OnBadRow
     from mixling.metrics.base import ClassificationMetrics
     from mixling.research.vision.config import ImageRunConfig
@@ -32,7 +37,41 @@ if TYPE_CHECKING:
 _PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas", "--batch-size")
 
 
-def train_images(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
+class _ImageCommands(KindCommands):
+    def train(self, options: TrainOptions, started: Stopwatch) -> None:
+        if options.workers != 1:
+            raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
+        _train(options, {} if options.resume else _values_of(options), started)
+
+    def evaluate(self, model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
+        given = [*given_options(options), *given_options(report)]
+        refuse_options(given, models="models of images", allowed={"--on-bad-row", "--confusion"})
+        return _evaluate(model, options.files, bad=bad)
+
+    def predict(self, model: str, options: PredictOptions) -> None:
+        _predict(model, options)
+
+
+def _values_of(options: TrainOptions) -> dict[str, Any]:
+    """Return the options in the layout of `ImageRunConfig`.
+
+    Raises:
+        ConfigError: an option is given that images do not have.
+    """
+    others = {"vocabulary": options.vocabulary, "from": options.pretrained, "source": options.has_pair_options()}
+    also = options.label_option() or next((name for name, value in others.items() if value), None)
+    if also is not None:
+        raise ConfigError(f"--{also}: applies to texts, not to images; leave it out")
+    data = {
+        "train": options.files,
+        "validation": options.validation,
+        "validation_fraction": options.validation_fraction,
+        "on_bad_row": options.on_bad_row,
+    }
+    return {"data": data, "model": options.model, "train": options.training_values(), "recipe": options.recipe}
+
+
+def _train(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:
     """Train an image classifier.
 
     Args:
@@ -45,11 +84,10 @@ def train_images(options: TrainerOptions, values: Mapping[str, Any], started: St
 
     check_run_folder(options.out, resume=options.resume, overwrite=options.overwrite)
     with interruptible(options.out):
-        from mixling.artifacts.artifact import IMAGES
         from mixling.research.vision.config import IMAGE_RUNS
         from mixling.research.vision.run import fit_images
 
-        with session(options, values, spec=IMAGE_RUNS, kind=IMAGES, check=check) as opened:
+        with session(options, values, spec=IMAGE_RUNS, kind=ImageRuns.name, check=check) as opened:
             if opened is None:
                 return
             terminal = opened.terminal
@@ -82,7 +120,7 @@ def _summary(metrics: ClassificationMetrics) -> str:
     return metrics.summary().replace(" texts", " images")
 
 
-def image_report(
+def _evaluate(
     model: str, sources: Sequence[str], *, bad: OnBadRow
 ) -> tuple[str, dict[str, Any], ClassificationMetrics]:
     """Return the metrics of a model on labeled images as text, as values, and as they are.
@@ -103,7 +141,7 @@ def image_report(
     return text, {"skipped": len(images.skipped), **metrics.to_dict()}, metrics
 
 
-def predict_images(model: str, options: PredictionOptions) -> None:
+def _predict(model: str, options: PredictionOptions) -> None:
     """Write a prediction for each image file, in order.
 
     Raises:

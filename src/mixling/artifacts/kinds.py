@@ -1,0 +1,133 @@
+"""The kinds of runs. Each is an object in a file of its own, which is imported when a run of the kind is met."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mixling.errors import ModelFileError, command_line
+
+if TYPE_CHECKING:
+    from mixling.runs.resolve.spec import Spec
+
+# Values of `kind` in run.json and config.json.
+TRAINING, PRETRAINING = "training", "pretraining"
+
+# Where each kind is. The product knows the research side by this table only.
+_HOMES = {
+    TRAINING: "mixling.runs.kind",
+    PRETRAINING: "mixling.research.pretraining.kind",
+    "text to text": "mixling.research.seq2seq.kind",
+    "images": "mixling.research.vision.kind",
+}
+_KINDS: dict[str, RunKind] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clues:
+    """What shows which kind of run a user asks for, where no task is named.
+
+    Attributes:
+        model: the name of a preset.
+        options: whether options are given that only pairs of texts have.
+        toml: the values of a configuration.
+        pretrained: the kind of the run that is trained further.
+        folder: the first training file, if it is a folder.
+        columns: of the first row, if no option names one.
+    """
+
+    model: str | None = None
+    options: bool = False
+    toml: Mapping[str, Any] = field(default_factory=dict)
+    pretrained: RunKind | None = None
+    folder: Path | None = None
+    columns: frozenset[str] = frozenset()
+
+
+class RunKind(ABC):
+    """A kind of run: what its folder holds, and what can be done with its model.
+
+    Attributes:
+        name: the value of `kind` in run.json and config.json.
+        command: the subcommand that starts such runs.
+        task: the name of --task that asks for such a run, beside those of `mixling.tasks`.
+        data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
+        does: what the model does, for messages.
+        commands: the module of its part of the command line, see `mixling.cli.kinds`; "": that of labeled texts.
+        labeled: it trains on labeled texts, whose labels a later run can keep.
+        generates: the model generates text.
+    """
+
+    name: ClassVar[str]
+    command: ClassVar[str] = "train"
+    task: ClassVar[str | None] = None
+    data_keys: ClassVar[frozenset[str]]
+    does: ClassVar[str]
+    commands: ClassVar[str] = ""
+    labeled: ClassVar[bool] = False
+    generates: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "name" in cls.__dict__:
+            _KINDS[cls.name] = cls()
+
+    @abstractmethod
+    def load(self, path: str | Path) -> Any:
+        """Load the model of a folder."""
+
+    @abstractmethod
+    def describe(self, folder: Path) -> dict[str, Any]:
+        """Return facts about the model of a folder, without torch; see `mixling.artifacts.description`."""
+
+    @abstractmethod
+    def spec(self) -> Spec[Any]:
+        """Return the rules that resolve the configuration of such a run."""
+
+    def presets(self) -> Collection[str]:
+        """Return the names of the models that only such runs have."""
+        return ()
+
+    def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
+        """Return the lines of `mixling show`, given what `describe` returned."""
+        from mixling.artifacts.description import model_lines
+
+        return model_lines(facts)
+
+    def fits(self, clues: Clues) -> bool:
+        """Whether a user asks for such a run."""
+        return False
+
+    def resume_command(self, config: Mapping[str, Any], folder: str | Path) -> str:
+        """Return the command line that resumes a run with this configuration in a folder."""
+        command = "distill" if config.get("distill") else self.command
+        return command_line("mixling", command, "--resume", "-o", folder)
+
+
+def kind_named(name: str) -> RunKind:
+    """Return a kind by its name, a key of the table in this file."""
+    importlib.import_module(_HOMES[name])
+    return _KINDS[name]
+
+
+def all_kinds() -> Iterator[RunKind]:
+    """Yield all kinds, that of labeled texts first."""
+    return map(kind_named, _HOMES)
+
+
+def kind_of(saved: Mapping[str, Any], *, where: Path) -> RunKind:
+    """Return the kind of run from the content of config.json or run.json.
+
+    Args:
+        where: the file, for error messages.
+
+    Raises:
+        ModelFileError: this version does not know the kind.
+    """
+    name = saved.get("kind", TRAINING)
+    if name not in _HOMES:
+        raise ModelFileError(f"{where}: got kind {name!r}; this version reads {', '.join(_HOMES)}")
+    return kind_named(name)

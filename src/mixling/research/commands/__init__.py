@@ -1,0 +1,1 @@
+"""The commands of researchers, one file each."""

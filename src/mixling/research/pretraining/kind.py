@@ -1,0 +1,50 @@
+"""Runs of `mixling pretrain` by masked language modeling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mixling.artifacts.description import body_line, read_values, run_metrics, weights_file
+from mixling.artifacts.files import CONFIG_FILE
+from mixling.artifacts.kinds import PRETRAINING
+from mixling.research.kind import ResearchKind
+
+if TYPE_CHECKING:
+    from mixling.research.inspect.weights import Inspected
+    from mixling.runs.resolve.spec import Spec
+
+
+class PretrainingRuns(ResearchKind):
+    name = PRETRAINING
+    command = "pretrain"
+    data_keys = frozenset({"corpus"})
+    does = "is pretrained, for `mixling train --from`"
+    commands = "mixling.research.pretraining.commands"
+
+    def load(self, path: str | Path) -> Any:
+        from mixling.research.pretraining.evaluation import load_pretraining
+
+        return load_pretraining(path)
+
+    def inspect(self, folder: Path, inputs: Sequence[Any]) -> Inspected:
+        from mixling.research.inspect.folders import of_pretrained
+
+        return of_pretrained(folder, inputs)
+
+    def spec(self) -> Spec[Any]:
+        from mixling.research.pretraining.run import MASKED_LM
+
+        return MASKED_LM
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        saved = read_values(folder, CONFIG_FILE, lambda saved: (body_line(saved["model"]), saved["parameters"]))
+        return {
+            **weights_file(folder),
+            "task": "none yet; fine-tune the pretrained model with: mixling train FILE --from DIR",
+            "parameters": saved["parameters"],
+            "text": saved["model"]["text"],
+            "model": saved["model"],
+            **run_metrics(folder),
+        }
