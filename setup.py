@@ -37,9 +37,10 @@ setup(
         ),
         Extension(
             "mixling.native._steps",
-            sources=[str(NATIVE / "training" / "steps.c")],
+            sources=sorted(map(str, NATIVE.glob("training/*.c"))),
             depends=[*map(str, NATIVE.glob("training/*.h")), *map(str, NATIVE.glob("gelu_*.h"))],
-            extra_compile_args=[] if os.name == "nt" else FLAGS,
+            # Products are fused with sums where the source says so, not where a compiler likes to.
+            extra_compile_args=[] if os.name == "nt" else [*FLAGS, "-ffp-contract=off", "-pthread"],
             py_limited_api=True,
             optional=True,
         ),

@@ -25,6 +25,7 @@ from mixling.native import logistic
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
+from mixling.tasks.objective import LossTerms
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
@@ -114,6 +115,9 @@ class Classification(Task):
             of_class = self._weights_like(logits)
             scale = scale * (targets @ of_class if soft else of_class[targets])
         return (losses * scale).sum(), scale.sum()
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms:
+        return LossTerms("softmax", self.loss_config.label_smoothing, self.class_weights)
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         known = np.asarray(targets) < len(self.labels)

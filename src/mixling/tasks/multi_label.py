@@ -28,6 +28,7 @@ from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task, sigmoid
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.classification import LabelReader, fit_logistic
+from mixling.tasks.objective import LossTerms
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
@@ -170,6 +171,9 @@ class MultiLabel(Task):
         losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none", pos_weight=positive).mean(1)
         scale = torch.ones_like(losses) if weights is None else weights
         return (losses * scale).sum(), scale.sum()
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms:
+        return LossTerms("sigmoid", self.loss_config.label_smoothing, self.class_weights)
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None

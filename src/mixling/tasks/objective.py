@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from mixling.config import Config
@@ -26,6 +29,25 @@ class LossConfig(Config):
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: as if all labels were as frequent"
     )
+
+
+LossKind = Literal["softmax", "sigmoid", "squares", "sequences"]
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """A loss as numbers, for steps that are not PyTorch's.
+
+    Attributes:
+        kind: softmax: cross-entropy of each output; sigmoid: mean binary cross-entropy of the labels; squares: of the
+            difference; sequences: of tags with transitions.
+        smoothing: of targets that are ids.
+        class_weights: (C,), or None.
+    """
+
+    kind: LossKind
+    smoothing: float = 0.0
+    class_weights: npt.NDArray[np.float32] | None = None
 
 
 UNSMOOTHED = LossConfig(label_smoothing=0.0)  # the default for subwords
@@ -50,6 +72,14 @@ class Objective(ABC):
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the sum of weighted losses and the sum of weights; `weights` (B,) of the examples, None: all 1."""
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms | None:
+        """Return the same loss as numbers; None: it is no such loss.
+
+        Args:
+            transitions: whether the model has transitions of tags.
+        """
+        return None
 
 
 class TokenObjective(Objective):

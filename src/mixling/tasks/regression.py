@@ -23,6 +23,7 @@ from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
+from mixling.tasks.objective import LossTerms
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 
@@ -148,6 +149,9 @@ class Regression(Task):
         losses = (logits - targets.to(logits.dtype))[:, 0].square()
         scale = torch.ones_like(losses) if weights is None else weights
         return (losses * scale).sum(), scale.sum()
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms:
+        return LossTerms("squares")
 
     def values(self, outputs: Sequence[npt.NDArray]) -> npt.NDArray[np.float64]:
         """Return the numbers (B,) of logits (1,).

@@ -24,7 +24,7 @@ from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import tagging_report
 from mixling.tasks.base import Task
-from mixling.tasks.objective import NO_TARGET
+from mixling.tasks.objective import NO_TARGET, LossTerms
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 
@@ -125,6 +125,11 @@ class Tagging(Task):
         if self.class_weights is not None:
             scale = scale * self._weights_like(logits)[targets.clamp_min(0)]
         return (losses * scale).sum(), scale.sum()
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms:
+        if transitions:
+            return LossTerms("sequences", 0.0, self.class_weights)
+        return LossTerms("softmax", self.loss_config.label_smoothing, self.class_weights)
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         if targets and targets[0].ndim > 1:  # a teacher's

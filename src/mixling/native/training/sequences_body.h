@@ -22,7 +22,7 @@ INLINE float NAME(transition_factors)(const sequences_task *t, size_t wide, floa
     for (size_t i = 1; i < t->tags * t->tags; i++) highest = t->transitions[i] > highest ? t->transitions[i] : highest;
     for (size_t i = 0; i < t->tags; i++) {
         float peak = NAME(factors)(t->tags, wide, t->transitions + i * t->tags, to + i * wide);
-        NAME(scale)(wide, expf(peak - highest), to + i * wide);
+        NAME(scale)(wide, (float)exp_of(peak - highest), to + i * wide);
     }
     return highest;
 }
@@ -56,7 +56,7 @@ TARGET static int NAME(sequence_losses)(const sequences_task *t) {
                 AT(row + i) = NAME(choose)(y < 1e-30f, zero, y);
             }
             if (t->sums) t->sums[word * t->texts + r] = sum;
-            double loss = log(sum) + peak - t->logits[at * C + (size_t)t->targets[at]];
+            double loss = log_of(sum) + peak - t->logits[at * C + (size_t)t->targets[at]];
             if (word) {
                 size_t last = (size_t)t->targets[of.words[text * t->length + word - 1]];
                 loss += highest - t->transitions[last * C + (size_t)t->targets[at]];

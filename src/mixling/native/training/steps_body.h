@@ -20,15 +20,29 @@ INLINE float NAME(total)(VECTOR x) {
     return out;
 }
 
+/* x y + z, rounded once where the instructions have it. */
+INLINE VECTOR NAME(fused)(VECTOR x, VECTOR y, VECTOR z) {
+#if WIDTH == 16
+    return (VECTOR)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
+#elif WIDTH == 8
+    return (VECTOR)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
+#elif defined(__aarch64__)
+    return (VECTOR)vfmaq_f32((float32x4_t)z, (float32x4_t)x, (float32x4_t)y);
+#else
+    return x * y + z;
+#endif
+}
+
 INLINE float NAME(dot)(size_t n, const float *x, const float *y) {
     VECTOR sums = {0};
-    for (size_t i = 0; i < n; i += WIDTH) sums += FROM(x + i) * FROM(y + i);
+    for (size_t i = 0; i < n; i += WIDTH) sums = NAME(fused)(FROM(x + i), FROM(y + i), sums);
     return NAME(total)(sums);
 }
 
 /* y += scale x */
 INLINE void NAME(add)(size_t n, float scale, const float *x, float *y) {
-    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) += scale * FROM(x + i);
+    VECTOR factor = (VECTOR){0} + scale;
+    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = NAME(fused)(factor, FROM(x + i), FROM(y + i));
 }
 
 INLINE void NAME(scale)(size_t n, float scale, float *y) {
@@ -48,8 +62,10 @@ INLINE void NAME(tile)(
     for (size_t i = 0; i < k; i++, a += next, b += ldb) {
         VECTOR values[4];
         for (int j = 0; j < columns; j++) values[j] = FROM(b + j * WIDTH);
-        for (int r = 0; r < rows; r++)
-            for (int j = 0; j < columns; j++) sums[r][j] += a[(size_t)r * row] * values[j];
+        for (int r = 0; r < rows; r++) {
+            VECTOR factor = (VECTOR){0} + a[(size_t)r * row];
+            for (int j = 0; j < columns; j++) sums[r][j] = NAME(fused)(factor, values[j], sums[r][j]);
+        }
     }
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < columns; j++) AT(c + (size_t)r * ldc + j * WIDTH) = sums[r][j];
@@ -448,7 +464,7 @@ TARGET static int NAME(pools)(const pools_task *t) {
             if (!number++) memcpy(out + 2 * D, x + i * D, D * sizeof(float));
         }
         for (size_t i = 0; i < t->length; i++)
-            if (mask[i]) total += weights[i] = expf(weights[i] - highest);
+            if (mask[i]) total += weights[i] = (float)exp_of(weights[i] - highest);
         for (size_t i = 0; i < t->length; i++) {
             if (!mask[i]) continue;
             weights[i] /= total;
@@ -505,7 +521,7 @@ INLINE void NAME(sum_part)(const int registers, const bags_task *t, size_t bag, 
     for (size_t i = 0; i < t->parts; i++) {
         const float *row = t->rows + (size_t)features[i] * t->width + column;
         float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
-        for (int r = 0; r < registers; r++) sums[r] += factor * FROM(row + r * WIDTH);
+        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)((VECTOR){0} + factor, FROM(row + r * WIDTH), sums[r]);
     }
     for (int r = 0; r < registers; r++) AT(t->sums + bag * t->width + column + r * WIDTH) = sums[r];
 }
@@ -515,9 +531,10 @@ INLINE void NAME(add_part)(const int registers, const bags_task *t, size_t bag, 
     const int32_t *features = t->features + bag * t->parts;
     for (int r = 0; r < registers; r++) added[r] = FROM(t->sums + bag * t->width + column + r * WIDTH);
     for (size_t i = 0; i < t->parts; i++) {
+        if ((size_t)features[i] - t->first >= t->number) continue; /* wraps below the first */
         float *row = t->rows + (size_t)features[i] * t->width + column;
-        float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
-        for (int r = 0; r < registers; r++) AT(row + r * WIDTH) += factor * added[r];
+        VECTOR factor = (VECTOR){0} + (t->factors ? t->factors[bag * t->parts + i] : 1);
+        for (int r = 0; r < registers; r++) AT(row + r * WIDTH) = NAME(fused)(factor, added[r], FROM(row + r * WIDTH));
     }
 }
 
@@ -538,12 +555,14 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
 }
 
 #include "generated_body.h"
+#include "network_body.h"
 #include "sequences_body.h"
 
 static const step_kernels NAME(steps) = {
     NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(generated),
     NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags),
-    NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward),
+    NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward), NAME(norms), NAME(norms_backward),
+    NAME(linear), NAME(linear_backward), NAME(spread), NAME(spread_backward), NAME(add_rows), NAME(squares), NAME(adamw),
 };
 
 #undef VECTOR

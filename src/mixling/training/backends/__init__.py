@@ -1,0 +1,11 @@
+"""What computes the steps of a training: each backend has parameters by name, a step, an evaluation and a state."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.training.backends.native import NativeNetwork
+    from mixling.training.backends.network import NetworkPlan, plan_network
+
+__getattr__, __dir__ = lazy_imports(__name__)
