@@ -34,7 +34,8 @@ def _origin() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        return json.loads(distribution("mixling").read_text("direct_url.json") or "{}")
+        origin: dict[str, Any] = json.loads(distribution("mixling").read_text("direct_url.json") or "{}")
+        return origin
     except (PackageNotFoundError, ValueError):
         clone = Path(__file__).resolve().parents[2]
         return {"url": clone.as_uri(), "dir_info": {}} if (clone / "pyproject.toml").is_file() else {}

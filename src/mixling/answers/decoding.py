@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label
 from mixling.lazy import TYPE_CHECKING
@@ -22,7 +23,8 @@ def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     import numpy as np
 
     exponentials = np.exp(values - values.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
+    probabilities: npt.NDArray[np.float64] = exponentials / exponentials.sum(-1, keepdims=True)
+    return probabilities
 
 
 class LabelDecoder:
@@ -43,7 +45,7 @@ class LabelDecoder:
     ) -> None:
         self.names, self.threshold, self.conformal = names, threshold, conformal
 
-    def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
+    def probabilities(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the probabilities (..., C) of logits (..., C).
 
         Raises:
@@ -57,7 +59,7 @@ class LabelDecoder:
             raise _not_finite()
         return softmax(values)
 
-    def decode(self, logits: npt.NDArray, read: Read, text: object = None) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], read: Read, text: object = None) -> Prediction:
         """Return the prediction of logits (C,); raises like `probabilities`."""
         if self.conformal is not None:
             return self.decode_many([logits], [read])[0]
@@ -72,7 +74,7 @@ class LabelDecoder:
         return prediction_of_label(self.names[values.index(top)], self._normalized_by_name, values, read, abstained)
 
     def decode_many(
-        self, logits: Sequence[npt.NDArray], read: Sequence[Read], texts: object = None
+        self, logits: Sequence[npt.NDArray[Any]], read: Sequence[Read], texts: object = None
     ) -> list[Prediction]:
         """Return the predictions of logits (B, C); raises like `probabilities`."""
         if not len(logits):
@@ -100,9 +102,10 @@ class LabelDecoder:
     def _abstained(self, probabilities: npt.NDArray[np.float64]) -> Sequence[bool | None]:
         if self.threshold is None:
             return [None] * len(probabilities)
-        return (probabilities.max(-1) < self.threshold).tolist()
+        uncertain: Sequence[bool | None] = (probabilities.max(-1) < self.threshold).tolist()
+        return uncertain
 
-    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+    def json_lines(self, logits: npt.NDArray[Any], read: Sequence[Read]) -> list[str]:
         """Return the predictions of logits (B, C) as JSON, with line ends; raises like `probabilities`."""
         import json
 

@@ -38,11 +38,11 @@ class TagSequences:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_native"}
 
-    def best(self, logits: npt.NDArray) -> _Ids:
+    def best(self, logits: npt.NDArray[Any]) -> _Ids:
         """Return the ids (W,) of the most probable sequence, given the logits (W, C) of its words."""
         return self.best_of_texts([logits])[0]
 
-    def best_of_texts(self, logits: Sequence[npt.NDArray]) -> list[_Ids]:
+    def best_of_texts(self, logits: Sequence[npt.NDArray[Any]]) -> list[_Ids]:
         """Return the most probable sequence of each text.
 
         Without transitions, where the most probable tags are a sequence of IOB2, they are the result; else the Viterbi
@@ -60,7 +60,7 @@ class TagSequences:
             found[text] = self._viterbi(np.asarray(logits[text], np.float64))
         return found
 
-    def best_with_probabilities(self, logits: Sequence[npt.NDArray]) -> Iterator[tuple[_Ids, npt.NDArray]]:
+    def best_with_probabilities(self, logits: Sequence[npt.NDArray[Any]]) -> Iterator[tuple[_Ids, npt.NDArray[Any]]]:
         """Yield the most probable sequence of each text and the probability (W,) of each of its tags.
 
         Those of logits in float32, which are finite, are found in C where that is built.
@@ -106,7 +106,8 @@ class TagSequences:
             sums = follows @ (values[word + 1] * backward[word + 1])
             backward[word] = sums / max(sums.sum(), 1e-300)
         joint = forward * backward
-        return joint / np.maximum(joint.sum(-1, keepdims=True), 1e-300)
+        marginals: Float64 = joint / np.maximum(joint.sum(-1, keepdims=True), 1e-300)
+        return marginals
 
     def _viterbi(self, logits: Float64) -> _Ids:
         if not len(logits):
@@ -175,4 +176,5 @@ class TagSequences:
         allowed = np.repeat(self._may_begin[None], len(before), 0)
         allowed[before[inside], inside] = allowed[inside, inside] = True
         scores = np.where(allowed, self._scores, -np.inf)
-        return np.exp(scores - scores.max())
+        odds: Float64 = np.exp(scores - scores.max())
+        return odds

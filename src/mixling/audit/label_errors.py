@@ -41,7 +41,8 @@ def likely_errors(given: Int64, probabilities: Float64) -> npt.NDArray[np.bool_]
     None of them has its own label as the most probable one, as in cleanlab.
     """
     confident = confident_labels(given, probabilities)
-    return (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
+    errors: npt.NDArray[np.bool_] = (confident >= 0) & (confident != given) & (probabilities.argmax(1) != given)
+    return errors
 
 
 def planted_errors(given: Int64, probabilities: Float64, *, seed: int = 0) -> Float64:

@@ -84,4 +84,5 @@ def _vectors(predictor: Predictor, texts: Sequence[Text]) -> Float32:
 
 
 def _unit(vectors: Float32) -> Float32:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit: Float32 = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit

@@ -80,7 +80,8 @@ def _label(task: Task, probabilities: Float64) -> str:
 def margins(task: Task, probabilities: Float64) -> Float64:
     """Return how sure a model is of each text (n,), from 0 to 1, given its probabilities (n, C)."""
     if not task.exclusive:
-        return 2 * np.abs(probabilities - 0.5).min(1)
+        margins: Float64 = 2 * np.abs(probabilities - 0.5).min(1)
+        return margins
     top = np.partition(probabilities, -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
 
@@ -113,7 +114,8 @@ def _spread(
 
 
 def _distances(points: Float64, point: Float64) -> Float64:
-    return np.sqrt(np.square(points - point).sum(1) / 2)
+    distances: Float64 = np.sqrt(np.square(points - point).sum(1) / 2)
+    return distances
 
 
 def _same(first: frozenset[str], second: frozenset[str]) -> bool:

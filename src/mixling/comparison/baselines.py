@@ -154,7 +154,8 @@ class Linear:
     def scores(self, features: csr_matrix) -> npt.NDArray[np.float32]:
         """Return scores (R, C), or (R, 1) with two classes."""
         assert features.dtype == np.float32, "of another type, and the weights would be copied"
-        return features @ self._weights + self._bias
+        scores: npt.NDArray[np.float32] = features @ self._weights + self._bias
+        return scores
 
     def classes(self, features: csr_matrix) -> npt.NDArray[np.int64]:
         """Return the indices of the best classes (R,)."""

@@ -288,12 +288,12 @@ def _train(
     task = task_type(candidate.config.task)
     better = min if task.less_is_better else max
     best_rate, tried = candidate.rates[0], []
-    finished: list[Run] = []
+    finished: list[Run[Any]] = []
     seconds = []
     for seed in seeds:
         rates = (best_rate,) if finished else candidate.rates
         begin, saved = time.perf_counter(), shared.saved
-        made: dict[float, Run] = {}
+        made: dict[float, Run[Any]] = {}
         for rate in rates:
             config = _with_rate(candidate.config, seed, rate)
             lr = config.train.optim.lr

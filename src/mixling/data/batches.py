@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -210,13 +210,13 @@ def drop_words(
     return split_like(flat, texts)
 
 
-def real_tokens(texts: Sequence[npt.NDArray]) -> Bool[np.ndarray, "B N"]:
+def real_tokens(texts: Sequence[npt.NDArray[Any]]) -> Bool[np.ndarray, "B N"]:
     """Return the mask (B, N) of the tokens of texts, whose longest has N."""
     lengths = np.array([len(words) for words in texts])
     return np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
 
 
-def split_like(flat: npt.NDArray[np.int32], texts: Sequence[npt.NDArray]) -> list[npt.NDArray[np.int32]]:
+def split_like(flat: npt.NDArray[np.int32], texts: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.int32]]:
     """Return the parts of an array that are as long as the texts."""
     ends = list(itertools.accumulate(map(len, texts)))
     return [flat[first:last] for first, last in zip([0, *ends], ends, strict=False)]

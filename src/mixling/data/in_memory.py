@@ -33,7 +33,7 @@ from mixling.text.encoder import Text
 LabeledTexts = tuple[list[Any], list[Target]]
 """Texts, and their targets."""
 
-COLLECTIONS = list | tuple | set | frozenset
+COLLECTIONS = (list, tuple, set, frozenset)
 
 
 def labeled_rows(X: Iterable[Text], y: Iterable[Any], where: str, *, many: bool) -> LabeledTexts:

@@ -41,7 +41,8 @@ class KeptColumns:
 
             def example(self, row: Row) -> Example:
                 kept._add(row)
-                return super().example(row)
+                example: Example = super().example(row)
+                return example
 
         return Keeping
 

@@ -94,7 +94,8 @@ def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Gener
     drawn = rng.permutation(len(store))[:max_texts]
     sizes = store.subset(drawn).text_bytes()
     fitting = int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right"))
-    return drawn[: max(fitting, 1)].tolist()
+    fitting_rows: list[int] = drawn[: max(fitting, 1)].tolist()
+    return fitting_rows
 
 
 def word_sets(texts: Sequence[Text]) -> Iterator[frozenset[str]]:

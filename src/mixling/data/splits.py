@@ -171,7 +171,8 @@ def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.in
     ]
     missing = round(float(exact.sum())) - int(quotas.sum())
     quotas[open_classes[:missing]] += 1
-    return np.minimum(quotas, most)
+    bounded: npt.NDArray[np.int64] = np.minimum(quotas, most)
+    return bounded
 
 
 def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]:
@@ -179,7 +180,8 @@ def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]
     edge = np.partition(keys, quota - 1)[quota - 1]
     below, upto = keys < edge, keys <= edge
     more, fewer = int(upto.sum()), int(below.sum())
-    return upto if more < len(keys) and more - quota <= quota - fewer else below
+    closest: npt.NDArray[np.bool_] = upto if more < len(keys) and more - quota <= quota - fewer else below
+    return closest
 
 
 def _groups_set_aside(

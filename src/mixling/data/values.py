@@ -95,7 +95,7 @@ def has_no_words(text: Any) -> bool:
 
 def words_of(row: Row, column: str) -> list[str]:
     """Return the words in a column, a list or a string with spaces; raise a DataError as `string_of` does."""
-    words = split(row.values.get(column))
+    words: list[str] = split(row.values.get(column))
     problem = words_problem(words, f"column {column!r}")
     if problem:
         raise row_error(row, f"{problem}, {SKIP}")

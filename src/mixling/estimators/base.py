@@ -80,7 +80,8 @@ class Estimator(BaseEstimator, ABC):
         for name in parameters:
             if name not in known:
                 raise TypeError(f"{cls.__name__} has no parameter {name!r}; {near_miss(name, known)}")
-        return super().__new__(cls)
+        estimator: Self = super().__new__(cls)
+        return estimator
 
     def _fit(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,8 @@ METHODS = ("auto", "leave_one_out", "shapley")
 # Of longer texts, leave-one-out finds nearly the same words in a quarter of the time (experiments/explanations.py).
 _MANY = 64
 
-Logits = Callable[[list[Text]], Sequence[npt.NDArray]]
-LogitsOfKept = Callable[[str, npt.NDArray[np.bool_]], npt.NDArray | None]
+Logits = Callable[[list[Text]], Sequence[npt.NDArray[Any]]]
+LogitsOfKept = Callable[[str, npt.NDArray[np.bool_]], npt.NDArray[Any] | None]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
 _BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
 _MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
@@ -73,7 +74,7 @@ def explain(
     elif word is not None:
         raise ConfigError(f"word: got {word}; the model gives {task.gives}: word is for models that tag words")
 
-    def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray:
+    def outputs(kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
         if word is not None:
             return parts[0].logits_of(word, kept, lambda texts: list(map(task.word_scores, logits(texts))))
         found = [part.logits(kept, logits, logits_of_kept) for part in parts]
@@ -193,7 +194,7 @@ class _Part:
         """Return the text with all of its words."""
         return self._make(np.ones((1, len(self._spelled)), bool))[0]
 
-    def logits(self, kept: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept) -> npt.NDArray:
+    def logits(self, kept: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept) -> npt.NDArray[Any]:
         """Return the logits (M, C) of this part of texts that keep some of all words (M, words of the whole text).
 
         Of a window, equal parts are computed once.
@@ -207,11 +208,11 @@ class _Part:
 
     def _distinct_logits(
         self, rows: npt.NDArray[np.bool_], logits: Logits, logits_of_kept: LogitsOfKept
-    ) -> npt.NDArray:
+    ) -> npt.NDArray[Any]:
         found = logits_of_kept(" ".join(self._spelled), rows) if self._kind is str and self._spelled else None
         return np.asarray(logits(self._make(rows))) if found is None else found
 
-    def logits_of(self, word: int, kept: npt.NDArray[np.bool_], logits: Logits) -> npt.NDArray:
+    def logits_of(self, word: int, kept: npt.NDArray[np.bool_], logits: Logits) -> npt.NDArray[Any]:
         """Return the logits (M, C) of a word, which is kept."""
         rows = kept[:, self.words]
         at = rows[:, : int(np.searchsorted(self.words, word))].sum(1)

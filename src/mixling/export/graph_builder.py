@@ -23,7 +23,7 @@ class GraphBuilder:
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = names
         self._nodes: list[Any] = []
-        self._weights: dict[str, npt.NDArray] = {}
+        self._weights: dict[str, npt.NDArray[Any]] = {}
         self._count = 0
 
     def weight(self, tensor: Tensor, *, transposed: bool = False) -> str:
@@ -64,7 +64,9 @@ class GraphBuilder:
         end = ends if isinstance(ends, str) else self.integers(*ends)
         return self.add("Slice", x, self.integers(*starts), end, self.integers(*axes))
 
-    def build(self, inputs: Mapping[str, tuple[int, tuple]], outputs: Mapping[str, tuple[str, tuple]]) -> Any:
+    def build(
+        self, inputs: Mapping[str, tuple[int, tuple[Any, ...]]], outputs: Mapping[str, tuple[str, tuple[Any, ...]]]
+    ) -> Any:
         """Return the GraphProto.
 
         Args:

@@ -49,7 +49,7 @@ class NativePlan:
     def __init__(self, graph: Any) -> None:
         from onnx import numpy_helper
 
-        self.tensors: list[tuple[str, npt.NDArray]] = [
+        self.tensors: list[tuple[str, npt.NDArray[Any]]] = [
             (tensor.name, numpy_helper.to_array(tensor)) for tensor in graph.initializer
         ]
 

@@ -326,7 +326,8 @@ def sum_bags(
     On a CPU torch sorts all indices to add up gradients of equal rows; here they are added in the order of the bags.
     """
     if can_fuse(weight, torch.is_grad_enabled() and weight.requires_grad, weight.shape[1]):
-        return SumBags.apply(features.int(), weight, factors)
+        sums: Tensor = SumBags.apply(features.int(), weight, factors)
+        return sums
     return F.embedding_bag(features, weight, mode="sum", per_sample_weights=factors)
 
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 def split_heads(x: Float[Tensor, "B N I"], num_heads: int) -> Float[Tensor, "B H N E"]:
     """Return for each head its part of the channels, E = I / H."""
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    heads: Tensor = x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    return heads
 
 
 def init_xavier(*layers: nn.Linear) -> None:

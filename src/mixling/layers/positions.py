@@ -222,7 +222,8 @@ def toeplitz(values: Float[Tensor, "... R"], rows: Size) -> Float[Tensor, "... N
     # begins one value before the row above. The extra column is cut off.
     ring = torch.cat([values[..., rows - 1 :], values[..., :1], values[..., : rows - 1]], dim=-1)
     turns = ring[..., None, :].expand(*values.shape[:-1], rows, number + 1).flatten(-2)
-    return turns[..., : rows * number].unflatten(-1, (rows, number))[..., :columns]
+    shifted: Tensor = turns[..., : rows * number].unflatten(-1, (rows, number))[..., :columns]
+    return shifted
 
 
 def toeplitz_product(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:

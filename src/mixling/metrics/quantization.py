@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,11 @@ class QuantizationCheck:
 
 
 def compare_quantized(
-    before: npt.NDArray, after: npt.NDArray, targets: npt.NDArray, *, lengths: Sequence[int] | None = None
+    before: npt.NDArray[Any],
+    after: npt.NDArray[Any],
+    targets: npt.NDArray[Any],
+    *,
+    lengths: Sequence[int] | None = None,
 ) -> QuantizationCheck:
     """Compare the decisions of two models on the same texts, or on the concatenated words of the texts.
 

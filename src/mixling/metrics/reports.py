@@ -195,7 +195,8 @@ def _scores(hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.nda
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Return part / whole, or 0 where whole is 0."""
-    return part / np.maximum(whole, 1)
+    ratios: np.ndarray = part / np.maximum(whole, 1)
+    return ratios
 
 
 def _class_scores(names: Sequence[str], scores: np.ndarray) -> tuple[ClassScore, ...]:

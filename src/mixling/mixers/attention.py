@@ -189,7 +189,8 @@ class Attention(Mixer):
 
     def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
-        return self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
+        output: Tensor = self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
+        return output
 
 
 def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "#B #H #N M"]:

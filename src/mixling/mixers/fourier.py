@@ -49,7 +49,8 @@ class Fourier(Mixer):
 
 def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
     if mask.all():
-        return torch.fft.fft2(x).real
+        transformed: Tensor = torch.fft.fft2(x).real
+        return transformed
     lengths, y = mask.sum(1), torch.zeros_like(x)
     for length in lengths.unique().tolist():
         if length:

@@ -190,20 +190,23 @@ class HyperMixing(Mixer):
         )
 
     def _generate(self, network: Hypernetwork, x: Float[Tensor, "B N D"], start: int = 0, uses: int = 1) -> Generated:
-        made = network(self._split(self.positions(x, start)), factored=self._factored(x.shape[1], uses))
-        return made if made.features.dtype != torch.float16 else made.float()
+        heads = self._split(self.positions(x, start))
+        generated: Generated = network(heads, factored=self._factored(x.shape[1], uses))
+        return generated if generated.features.dtype != torch.float16 else generated.float()
 
     def _nothing(self, like: Float[Tensor, "B ..."]) -> State:
         zeros = like.new_zeros(like.shape[0], self.num_heads, self.hidden_dim // self.num_heads, self.head_dim)
         return {"sum": wide(zeros), "position": torch.zeros(like.shape[0], dtype=torch.int64, device=like.device)}
 
     def _split(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "K B N E"]:
-        return x.unflatten(2, (self.num_heads, self.head_dim)).permute(2, 0, 1, 3)
+        heads: Tensor = x.unflatten(2, (self.num_heads, self.head_dim)).permute(2, 0, 1, 3)
+        return heads
 
     def _merge(self, y: Float[Tensor, "K B N E"], dtype: torch.dtype) -> Float[Tensor, "B N D"]:
         y = y.permute(1, 2, 0, 3).flatten(2)
         if self.norm is not None and y.dtype == dtype:
-            return self.norm(y)
+            normed: Tensor = self.norm(y)
+            return normed
         if self.norm is not None:
             y = F.layer_norm(y, (self.dim,), self.norm.weight.to(y.dtype), self.norm.bias.to(y.dtype), self.norm.eps)
         return y.to(dtype)

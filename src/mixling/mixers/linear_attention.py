@@ -129,7 +129,8 @@ class LinearAttention(Mixer):
 
     def _divide(self, read: Float[Tensor, "B H N F"]) -> Float[Tensor, "B N D"]:
         mixed = read[..., :-1] / (read[..., -1:] + self.eps)
-        return self.out(mixed.transpose(1, 2).flatten(2).to(self.out.weight.dtype))
+        output: Tensor = self.out(mixed.transpose(1, 2).flatten(2).to(self.out.weight.dtype))
+        return output
 
 
 def _sum(keys: Float[Tensor, "B H M E"], values: Float[Tensor, "B H M F"]) -> Float[Tensor, "B H E F"]:

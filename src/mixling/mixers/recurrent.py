@@ -176,7 +176,8 @@ class Recurrent(Mixer):
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         macs = sum(cell.macs for cell in [*self.forwards, *self.backwards])
-        return 2 * batch * length * (macs + (0 if self.project is None else self.width * self.dim))
+        operations: int = 2 * batch * length * (macs + (0 if self.project is None else self.width * self.dim))
+        return operations
 
     def initial_state(self, like: Float[Tensor, "B D"]) -> State:
         return _named([cell.start(like) for cell in self._cells()])

@@ -126,7 +126,8 @@ class Remixing(Mixer):
         return dropout(scores.softmax(dim=-1), self.dropout, self.training)
 
     def _inner(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
-        return F.gelu(self.gate(x)) * self.value(x)
+        inner: Tensor = F.gelu(self.gate(x)) * self.value(x)
+        return inner
 
     def _compose(
         self, x: Float[Tensor, "... D"], inner: Float[Tensor, "... E"], mixed: Float[Tensor, "... E"]
@@ -142,7 +143,7 @@ class Remixing(Mixer):
             composed = a * (mixed * inner) + (1 - a) * (inner - mixed)
         if self.choice is not None:
             composed = mixed + self.choice(x).sigmoid() * (composed - mixed)
-        y = self.out(composed)
+        y: Tensor = self.out(composed)
         return y + inner if self.residual else y
 
 

@@ -34,7 +34,8 @@ class TinyAttention(nn.Module):
         values: Float[Tensor, "B M A"],
         seen: Bool[Tensor, "#B #N M"] | None,
     ) -> Float[Tensor, "B N E"]:
-        return self.out(self.weights(query, keys, seen) @ values)
+        output: Tensor = self.out(self.weights(query, keys, seen) @ values)
+        return output
 
     def weights(
         self, query: Float[Tensor, "B N A"], keys: Float[Tensor, "B M A"], seen: Bool[Tensor, "#B #N M"] | None
@@ -42,7 +43,8 @@ class TinyAttention(nn.Module):
         scores = (query * self.scale) @ keys.mT
         if seen is not None:  # the lowest finite number, not -inf: a row that sees nothing stays finite
             scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-        return scores.softmax(dim=-1)
+        weights: Tensor = scores.softmax(dim=-1)
+        return weights
 
 
 class SpatialGating(Mixer):
@@ -222,7 +224,8 @@ class SpatialGating(Mixer):
             gate = z + gate
         elif self.variant != "linear":
             gate = z * gate
-        return self.contract(gate)
+        output: Tensor = self.contract(gate)
+        return output
 
 
 class SpatialGatingConfig(MixerConfig):

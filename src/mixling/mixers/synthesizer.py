@@ -84,7 +84,8 @@ class Synthesizer(Mixer):
 
     def _mix(self, scores: Float[Tensor, "#B H N M"], values: Float[Tensor, "B H M E"]) -> Float[Tensor, "B N D"]:
         weights = dropout(scores.softmax(-1), self.dropout, self.training).to(values.dtype)
-        return self.out((weights @ values).transpose(1, 2).flatten(2))
+        output: Tensor = self.out((weights @ values).transpose(1, 2).flatten(2))
+        return output
 
 
 class SynthesizerConfig(MixerConfig):

@@ -55,7 +55,10 @@ class TokenMLP(Mixer):
         self.check_length(length)
         if not self.causal and can_fuse(x, self.training, self.dim):
             linears = (self.expand, self.contract)
-            return TokenMixing.apply(x, mask, *(item for linear in linears for item in (linear.weight, linear.bias)))
+            mixed: Tensor = TokenMixing.apply(
+                x, mask, *(item for linear in linears for item in (linear.weight, linear.bias))
+            )
+            return mixed
         by_channel = real(x, mask).mT  # (B, D, N)
         if self.causal:
             return self._banded(by_channel).mT

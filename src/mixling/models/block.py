@@ -116,7 +116,8 @@ class FeedForward(nn.Module):
             hidden = F.gelu(self.expand(x))
         else:
             hidden = F.gelu(self.expand(x), approximate="tanh") * self.value(x)
-        return self.contract(dropout(hidden, self.dropout, self.training))
+        output: Tensor = self.contract(dropout(hidden, self.dropout, self.training))
+        return output
 
     def flops(self, batch: int, length: int) -> int:
         """Count operations as `Mixer.flops` does."""
@@ -239,7 +240,8 @@ class Block(nn.Module):
             and can_fuse(x, self.training, *ffn.expand.weight.shape)
         ):
             (w1, b1), (w2, b2) = ((linear.weight, linear.bias) for linear in (ffn.expand, ffn.contract))
-            return FeedForwardSublayer.apply(x, norm.weight, norm.bias, norm.eps, w1, b1, w2, b2)
+            output: Tensor = FeedForwardSublayer.apply(x, norm.weight, norm.bias, norm.eps, w1, b1, w2, b2)
+            return output
         y = self._scaled(ffn(norm(x) if self.pre else x), -1)
         return self._join(x, y) if self.pre else norm(self._join(x, y))
 

@@ -137,7 +137,8 @@ class ProjectionEmbedding(nn.Module):
     ) -> Float[Tensor, "B N D"]:
         """Return the token vectors of a batch: `forward` of `word_rows`."""
         if not can_fuse(self.weight, self.training, self.dim, self.weight.shape[1]):
-            return self(self.word_rows(features, weights), index, mask)
+            vectors: Tensor = self(self.word_rows(features, weights), index, mask)
+            return vectors
         return self._finish(Windows.apply(self._sums(features, weights), self.spread, self.bias, index, self.window))
 
     def forward(

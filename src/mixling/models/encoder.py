@@ -118,7 +118,7 @@ class Encoder(nn.Module):
         return x if self.norm is None else self.norm(x), tuple(after)
 
     def _tie_positions(self, layers: Sequence[BlockConfig]) -> None:
-        first: dict[str, tuple[Mixer, dict]] = {}
+        first: dict[str, tuple[Mixer, dict[str, object]]] = {}
         for number, (block, config) in enumerate(zip(self.layers, layers, strict=True)):
             for index, (mixer, given) in enumerate(zip(cast(Block, block).mixers, config.mixers, strict=True)):
                 shared = given.shared_positions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Shaped
@@ -54,7 +54,8 @@ class PoolingHead(nn.Module):
         mask = as_mask(mask, x)
         if self.pooling == "all" and self.score is not None and can_fuse(x, self.training, x.shape[2]):
             pooled = Pools.apply(x, mask, self.score.weight, self.score.bias)
-            return self.output(dropout(pooled, self.dropout, self.training))
+            logits: Tensor = self.output(dropout(pooled, self.dropout, self.training))
+            return logits
         real = mask[..., None]
         pools = []
         if self.score is not None:
@@ -74,7 +75,7 @@ class PoolingHead(nn.Module):
             else:
                 highest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
                 pools.append(highest.masked_fill(~real.any(1), 0))
-        return self.output(dropout(torch.cat(pools, 1), self.dropout, self.training))
+        return cast(Tensor, self.output(dropout(torch.cat(pools, 1), self.dropout, self.training)))
 
 
 class LMHead(nn.Module):
@@ -125,7 +126,7 @@ class TokenHead(nn.Module):
     def forward(
         self, x: Float[Tensor, "B N D"], mask: Shaped[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B N C"] | TagScores:
-        logits = self.output(dropout(x, self.dropout, self.training))
+        logits: Tensor = self.output(dropout(x, self.dropout, self.training))
         if self.transitions is None or not self.training:
             return logits
         return TagScores(logits, self.transitions.clone())  # a shard's memory is freed after the forward pass

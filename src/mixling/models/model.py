@@ -121,8 +121,10 @@ class Model(nn.Module):
         if starts is not None:
             x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
         if isinstance(self.head, LMHead):
-            return self.head(x, self.embedding.weight)
-        return self.head(x, mask)
+            scores: Tensor = self.head(x, self.embedding.weight)
+            return scores
+        logits: Tensor = self.head(x, mask)
+        return logits
 
     def with_class_token(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]

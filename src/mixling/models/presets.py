@@ -290,7 +290,7 @@ def preset_values(name: str) -> dict[str, Any]:
     return PRESETS[name].defaults if name in PRESETS else {}
 
 
-def model_config(name: str, changes: dict | None = None) -> ModelConfig:
+def model_config(name: str, changes: dict[str, Any] | None = None) -> ModelConfig:
     """Return the configuration of a preset, or of a TOML file, which may start from a preset (`preset = "..."`).
 
     Args:

@@ -80,7 +80,7 @@ class Fitted:
     held_out: npt.NDArray[np.float32] | None
     report: dict[str, Any]
 
-    def combine(self, network: Sequence[npt.NDArray]) -> list[npt.NDArray[np.float32]] | None:
+    def combine(self, network: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]] | None:
         """Return the logits for the validation examples, given the network's; None: they are those of the file."""
         if self.held_out is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class TeacherLabels(NamedTuple):
     weights: npt.NDArray[np.float32]
 
     @classmethod
-    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray]) -> TeacherLabels:
+    def of_answers(cls, texts: Sequence[Text], answers: Sequence[npt.NDArray[Any]]) -> TeacherLabels:
         """Return texts with the labels that a teacher's probabilities (C,) give them."""
         chosen = range(0, len(texts), max(-(-len(texts) // _MAX_TEACHER_LABELS), 1))
         probabilities = np.stack([answers[i] for i in chosen]).astype(np.float32)
@@ -90,7 +90,7 @@ def sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
 
 def training_texts(
     data: LinearData,
-) -> tuple[TextEncoder, list[Int32], npt.NDArray, npt.NDArray[np.float32]]:
+) -> tuple[TextEncoder, list[Int32], npt.NDArray[Any], npt.NDArray[np.float32]]:
     """Return texts to fit a branch on: examples, copies with misspelled words, and what a teacher labeled.
 
     Returns:

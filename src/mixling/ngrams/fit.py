@@ -18,7 +18,7 @@ from mixling.text.ngram_branch import MAX_PER_TERM, NgramBranch, stored_bytes, t
 def prune(
     task: Task,
     features: Features,
-    targets: npt.NDArray,
+    targets: npt.NDArray[Any],
     weights: npt.NDArray[np.float32] | None,
     *,
     strength: float,
@@ -45,7 +45,7 @@ def prune(
 def fit_branch(
     task: Task,
     features: Features,
-    targets: npt.NDArray,
+    targets: npt.NDArray[Any],
     weights: npt.NDArray[np.float32] | None,
     *,
     strength: float,
@@ -69,7 +69,7 @@ def fit_branch(
 
 
 def _fit(
-    task: Task, features: Features, targets: npt.NDArray, weights: npt.NDArray[np.float32] | None, **options: Any
+    task: Task, features: Features, targets: npt.NDArray[Any], weights: npt.NDArray[np.float32] | None, **options: Any
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
     """Return the weights (K, F) of the terms' frequencies and the biases (K,)."""
     chosen = features.chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from mmap import mmap
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +30,16 @@ class Mixture:
     loss: float
     alone: float
 
-    def addition(self, task: Task, branch: npt.NDArray) -> npt.NDArray[np.float32]:
+    def addition(self, task: Task, branch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return what is added to the weighted logits of the network, given those of the branch (B, C)."""
         return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
 
 
 def fit_mixture(
     task: Task,
-    network: npt.NDArray,
-    branch: npt.NDArray | None,
-    targets: npt.NDArray,
+    network: npt.NDArray[Any],
+    branch: npt.NDArray[Any] | None,
+    targets: npt.NDArray[Any],
     *,
     usual: float = 3.0,
     examples: int | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from typing import Any
 
 from mixling.errors import ConfigError, DataError, shown
 from mixling.lazy import TYPE_CHECKING
@@ -199,8 +200,9 @@ class Predictor:
             if isinstance(texts, str | tuple):
                 return self.predict_one(texts, top_k=top_k)
             return list(self.predict_stream(texts, top_k=top_k))
-        if (found := self._inference.decide(texts)) is not None:
-            return found
+        decided: Prediction | list[Prediction] | None = self._inference.decide(texts)
+        if decided is not None:
+            return decided
         if isinstance(texts, str | tuple):
             return self.predict_one(texts)
         return list(itertools.chain.from_iterable(self._batches(texts, BATCH_SIZE)))
@@ -210,8 +212,9 @@ class Predictor:
         if top_k is not None:
             self._check_top_k(top_k)
             return self.predict_one(text).top(top_k)
-        if isinstance(text, str) and (found := self._inference.decide(text)) is not None:
-            return found
+        decided: Prediction | None = self._inference.decide(text) if isinstance(text, str) else None
+        if decided is not None:
+            return decided
         self._inference.inputs.check((text,))
         if self._inference.inputs.questions:
             return self._answers([text], BATCH_SIZE)[0]
@@ -250,8 +253,9 @@ class Predictor:
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
         """Return predictions for texts of which the first has this number."""
-        if (found := self._inference.decide(texts)) is not None:
-            return found
+        decided: list[Prediction] | None = self._inference.decide(texts)
+        if decided is not None:
+            return decided
         read, logits = self._inference.read(texts, number, batch_size=batch_size)
         return self._inference.decoder.decode_many(logits, read, texts)
 

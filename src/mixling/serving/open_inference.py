@@ -163,7 +163,8 @@ def _options(request: InferRequest, loaded: LoadedGenerator) -> GenerationOption
         Problem: a value is not allowed (422).
     """
     options = {name: value for name, value in (request.parameters or {}).items() if name in loaded.options}
-    return loaded.requests.parse(to_json({"texts": ["a"], **options}))[1]
+    parsed: GenerationOptions = loaded.requests.parse(to_json({"texts": ["a"], **options}))[1]
+    return parsed
 
 
 def _wanted(request: InferRequest, loaded: AnyLoaded) -> list[_Output]:

@@ -153,7 +153,7 @@ class Task(Objective, Presentation, Baselines):
         """
 
     @abstractmethod
-    def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         """Return the targets of examples as numbers, one item per example.
 
         Raises:
@@ -199,7 +199,7 @@ class Task(Objective, Presentation, Baselines):
         """Return the shape of the logits of texts of equal length."""
         return (texts, len(self.labels))
 
-    def probabilities(self, logits: npt.NDArray) -> npt.NDArray[np.float64]:
+    def probabilities(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the probabilities (..., C) of logits (..., C - unseen); unseen labels have probability 0.
 
         Raises:
@@ -226,7 +226,7 @@ class Task(Objective, Presentation, Baselines):
         logs = np.log(np.clip(probabilities, least, 1))
         return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))
 
-    def target_scores(self, logits: npt.NDArray, label: int) -> npt.NDArray[np.float64]:
+    def target_scores(self, logits: npt.NDArray[Any], label: int) -> npt.NDArray[np.float64]:
         """Return what explanations divide among the words: the log-odds (B,) of a label, given logits (B, C).
 
         Raises:
@@ -235,35 +235,38 @@ class Task(Objective, Presentation, Baselines):
         values = np.array(np.asarray(logits).T, order="C")  # reduced over rows, and in float32, which is faster
         if not np.isfinite(values).all():
             raise not_finite()
-        own = values[label].astype(np.float64)
+        scores: npt.NDArray[np.float64] = values[label].astype(np.float64)
         if not self.exclusive:
-            return own
+            return scores
         values[label] = -np.inf
         highest = values.max(0)
         values -= highest
-        return own - highest - np.log(np.exp(values, out=values).sum(0, dtype=np.float64))
+        scores -= highest + np.log(np.exp(values, out=values).sum(0, dtype=np.float64))
+        return scores
 
-    def word_scores(self, logits: npt.NDArray) -> npt.NDArray:
+    def word_scores(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return logits (W, C) of words that have nothing to do with each other, given those of a text (W, C)."""
         return logits
 
-    def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
+    def best_tags(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Return the ids (W,) of the labels that are predicted for words, given logits (W, C)."""
-        return logits.argmax(-1)
+        ids: npt.NDArray[np.int64] = logits.argmax(-1)
+        return ids
 
-    def pool_windows(self, logits: npt.NDArray) -> npt.NDArray:
+    def pool_windows(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the logits (C,) of a long text, given those of its windows (windows, C).
 
         Their mean has the lowest log-loss on long reviews (experiments/long_texts.py).
         """
-        return logits.mean(0)
+        mean: npt.NDArray[Any] = logits.mean(0)
+        return mean
 
     def thresholds(self) -> dict[str, float]:
         """Return the probability from which each label is predicted, if the task `has_label_thresholds`."""
         raise NotImplementedError(f"labels of {self.name} have no thresholds of their own")
 
     @abstractmethod
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         """Return the prediction for one text.
 
         Args:
@@ -276,7 +279,7 @@ class Task(Objective, Presentation, Baselines):
         """
 
     def decode_many(
-        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+        self, logits: Sequence[npt.NDArray[Any]], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
         """Return the result of `decode` for each text."""
         return [self.decode(*item) for item in zip(logits, encoded, texts, strict=True)]
@@ -302,7 +305,7 @@ class Task(Objective, Presentation, Baselines):
             before, after: outputs of the float and the 8-bit model, as in `evaluate`.
         """
 
-    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return what probabilities are calibrated on, if the task `calibrates`.
 
         Args:

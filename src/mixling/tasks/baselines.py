@@ -84,7 +84,7 @@ class Baselines(ABC):
     def fit_scores(
         self,
         features: Any,
-        targets: npt.NDArray,
+        targets: npt.NDArray[Any],
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
@@ -112,6 +112,6 @@ class Baselines(ABC):
         """Return the logits (B, C) that scores (B, K) are."""
         return scores
 
-    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+    def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:
         """Return the mean unsmoothed loss of logits (B, C), in NumPy, and its gradient (B, C)."""
         raise NotImplementedError(f"{self.name} has no scores")

@@ -127,15 +127,15 @@ class Classification(Task):
     def _decoder(self) -> LabelDecoder:
         return LabelDecoder(self.labels.names, threshold=self.threshold, conformal=self.conformal)
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         return self._decoder.decode(logits, encoded)
 
     def decode_many(
-        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+        self, logits: Sequence[npt.NDArray[Any]], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
         return self._decoder.decode_many(logits, encoded)
 
-    def json_lines(self, logits: npt.NDArray, read: Sequence[Read]) -> list[str]:
+    def json_lines(self, logits: npt.NDArray[Any], read: Sequence[Read]) -> list[str]:
         return self._decoder.json_lines(logits, read)
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> ClassificationMetrics:
@@ -149,7 +149,7 @@ class Classification(Task):
             tables=tables,
         )
 
-    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         known = np.asarray(targets) < len(self.labels) - self.unseen
         return np.stack(outputs)[known], np.asarray(targets)[known]
 
@@ -215,7 +215,7 @@ class Classification(Task):
     def fit_scores(
         self,
         features: Any,
-        targets: npt.NDArray,
+        targets: npt.NDArray[Any],
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
@@ -253,7 +253,7 @@ class Classification(Task):
         )
 
     def _with_absent(
-        self, present: npt.NDArray[np.integer], coefficients: npt.NDArray[np.floating], intercepts: npt.NDArray
+        self, present: npt.NDArray[np.integer], coefficients: npt.NDArray[np.floating], intercepts: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Return the weights (K, F) and biases (K,), given those of the present labels; the others score low."""
         if len(present) == 2:  # one score, how much rather it is the second
@@ -267,7 +267,7 @@ class Classification(Task):
     def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         return np.concatenate([-scores / 2, scores / 2], axis=1) if self.num_scores == 1 else scores
 
-    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+    def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:
         slopes = self.probabilities(logits)
         rows = np.arange(len(targets))
         loss = -float(np.log(np.maximum(slopes[rows, targets], 1e-300)).mean())
@@ -275,7 +275,7 @@ class Classification(Task):
         return loss, slopes / len(targets)
 
 
-def fit_logistic(features: Any, targets: Sequence[Any] | npt.NDArray, strength: float, seed: int) -> Any:
+def fit_logistic(features: Any, targets: Sequence[Any] | npt.NDArray[Any], strength: float, seed: int) -> Any:
     """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
     import warnings
 

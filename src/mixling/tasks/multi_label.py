@@ -178,7 +178,7 @@ class MultiLabel(Task):
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
         return np.asarray(targets)[:, : len(self.labels)], None
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         values = logits.tolist()
         assert len(values) == len(self.labels), f"{len(values)} logits for {len(self.labels)} labels"
         if not math.isfinite(sum(values)):
@@ -186,7 +186,7 @@ class MultiLabel(Task):
         return self._prediction(map(sigmoid, values), encoded)
 
     def decode_many(
-        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+        self, logits: Sequence[npt.NDArray[Any]], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
         if not len(logits):
             return []
@@ -213,7 +213,7 @@ class MultiLabel(Task):
         probabilities = self.probabilities(np.stack(outputs))
         return multilabel_report(self.labels, np.asarray(targets), probabilities, thresholds=thresholds, tables=tables)
 
-    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         return np.stack(outputs), np.asarray(targets)[:, : len(self.labels) - self.unseen]
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
@@ -262,7 +262,7 @@ class MultiLabel(Task):
     def fit_scores(
         self,
         features: Any,
-        targets: npt.NDArray,
+        targets: npt.NDArray[Any],
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
@@ -289,7 +289,7 @@ class MultiLabel(Task):
             threads=torch.get_num_threads(),
         )
 
-    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+    def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = self.probabilities(logits)
         right = np.where(targets, probabilities, 1 - probabilities)
         loss = -float(np.log(np.maximum(right, 1e-300)).mean())

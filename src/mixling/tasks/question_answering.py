@@ -126,7 +126,7 @@ class QuestionAnswering(Task):
             got = ", ".join(self.labels.names)
             raise DataError(f"got the labels {got}; where answers are found they are start and end")
 
-    def targets(self, targets: Iterable[Any]) -> npt.NDArray | list[npt.NDArray]:
+    def targets(self, targets: Iterable[Any]) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         return []  # targets belong to windows, which are made from the texts
 
     @classmethod
@@ -173,7 +173,7 @@ class QuestionAnswering(Task):
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
         return (texts, tokens, len(self.labels))
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         raise AssertionError("answers are found in windows, see `find_answer`")
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> AnswerMetrics:

@@ -153,7 +153,7 @@ class Regression(Task):
     def loss_terms(self, *, transitions: bool) -> LossTerms:
         return LossTerms("squares")
 
-    def values(self, outputs: Sequence[npt.NDArray]) -> npt.NDArray[np.float64]:
+    def values(self, outputs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         """Return the numbers (B,) of logits (1,).
 
         Raises:
@@ -164,11 +164,11 @@ class Regression(Task):
             raise not_finite()
         return self.mean + self.deviation * logits
 
-    def target_scores(self, logits: npt.NDArray, label: int) -> npt.NDArray[np.float64]:
+    def target_scores(self, logits: npt.NDArray[Any], label: int) -> npt.NDArray[np.float64]:
         """Return the predicted numbers (B,)."""
         return self.values(logits)  # type: ignore[arg-type]
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         value = float(self.values([logits])[0])
         return Prediction(value=value, truncated=encoded.truncated, empty=encoded.is_empty)
 
@@ -245,7 +245,7 @@ class Regression(Task):
     def fit_scores(
         self,
         features: Any,
-        targets: npt.NDArray,
+        targets: npt.NDArray[Any],
         weights: npt.NDArray[np.float32] | None,
         *,
         strength: float,
@@ -260,7 +260,7 @@ class Regression(Task):
         model = Ridge(alpha=1 / strength).fit(features, (targets - self.mean) / self.deviation, sample_weight=weights)
         return model.coef_[None], np.array([model.intercept_])
 
-    def score_loss(self, logits: npt.NDArray, targets: npt.NDArray) -> tuple[float, npt.NDArray[np.float64]]:
+    def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:
         errors = np.asarray(logits, np.float64) - ((targets - self.mean) / self.deviation)[:, None]
         return float(np.square(errors).mean()), 2 * errors / len(errors)
 

@@ -65,7 +65,8 @@ class Sample:
     @property
     def names_text(self) -> bool:
         """Whether the user named the column of texts, which words, tags and questions have no use for."""
-        return self.text != ColumnsConfig.model_fields["text"].default
+        named: bool = self.text != ColumnsConfig.model_fields["text"].default
+        return named
 
     @property
     def is_conll(self) -> bool:

@@ -103,7 +103,7 @@ class Tagging(Task):
         if len(names) == 1:
             raise DataError("every token is tagged 'O'; at least one token must be tagged B-type or I-type")
 
-    def targets(self, targets: Iterable[Any]) -> list[npt.NDArray]:
+    def targets(self, targets: Iterable[Any]) -> list[npt.NDArray[Any]]:
         """Return the ids (W,) of each sentence's tags."""
         return [self.labels.ids(names) for names in targets]
 
@@ -185,11 +185,11 @@ class Tagging(Task):
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
         return (texts, tokens, len(self.labels))
 
-    def decode(self, logits: npt.NDArray, encoded: Encoded, text: Text) -> Prediction:
+    def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         return self.decode_many([logits], [encoded], [text])[0]
 
     def decode_many(
-        self, logits: Sequence[npt.NDArray], encoded: Sequence[Encoded], texts: Sequence[Text]
+        self, logits: Sequence[npt.NDArray[Any]], encoded: Sequence[Encoded], texts: Sequence[Text]
     ) -> list[Prediction]:
         out: list[Prediction] = []
         for first in range(0, len(texts), _TOGETHER):
@@ -199,14 +199,16 @@ class Tagging(Task):
             out += map(self._decode, self._tags(rows, encoded[part]), encoded[part], texts[part])
         return out
 
-    def _tags(self, rows: Sequence[npt.NDArray], encoded: Sequence[Encoded]) -> list[tuple[list[int], list[float]]]:
+    def _tags(
+        self, rows: Sequence[npt.NDArray[Any]], encoded: Sequence[Encoded]
+    ) -> list[tuple[list[int], list[float]]]:
         """Return the ids of each text's tags and their probabilities, given the logits (W, C)."""
         if hasattr(encoded[0], "tags"):  # the native engine found them
             _check_finite(rows)
             return [(item.tags.tolist(), item.probabilities.tolist()) for item in cast(Any, encoded)]
         return [(ids.tolist(), probabilities.tolist()) for ids, probabilities in self._best(rows)]
 
-    def _best(self, rows: Sequence[npt.NDArray]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray]]:
+    def _best(self, rows: Sequence[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
         """Yield the ids (W,) of each text's most probable tags and their probabilities (W,), given the logits (W, C).
 
         Raises:
@@ -232,14 +234,14 @@ class Tagging(Task):
             empty=encoded.is_empty,
         )
 
-    def best_tags(self, logits: npt.NDArray) -> npt.NDArray[np.int64]:
+    def best_tags(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Return the ids (W,) of the most probable IOB2 sequence, given the logits (W, C) of its words."""
         return self._sequences.best(logits)
 
     def _normalized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return self._sequences.probabilities(values)
 
-    def word_scores(self, logits: npt.NDArray) -> npt.NDArray:
+    def word_scores(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return logits if self.transitions is None else np.log(np.maximum(self.probabilities(logits), _LEAST))
 
     @property
@@ -263,7 +265,7 @@ class Tagging(Task):
             confidences.append(confidence)
         return tagging_report(self.labels, list(targets), predictions, confidences=confidences, tables=tables)
 
-    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray, npt.NDArray]:
+    def decisions(self, outputs: Sequence[Any], targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the logits, or scores with transitions, and the tags of all words that the model reads."""
         rows = [self.word_scores(np.asarray(row))[: len(tags)] for row, tags in zip(outputs, targets, strict=True)]
         gold = np.concatenate([np.asarray(tags)[: len(row)] for row, tags in zip(rows, targets, strict=True)])
@@ -308,7 +310,7 @@ class Tagging(Task):
         return (*tags, *("O" for _ in range(len(text) - len(tags))))
 
 
-def _check_finite(logits: Sequence[npt.NDArray]) -> None:
+def _check_finite(logits: Sequence[npt.NDArray[Any]]) -> None:
     if not all(np.isfinite(rows).all() for rows in logits):
         raise not_finite()
 

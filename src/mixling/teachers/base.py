@@ -92,7 +92,8 @@ def _mean(predictions: Sequence[npt.NDArray[np.floating]], members: int) -> Prob
     if len(predictions) < members:
         return None
     if predictions[0].ndim == 1:
-        return np.mean(np.stack(predictions), axis=0, dtype=np.float32)
+        mean: Probabilities = np.mean(np.stack(predictions), axis=0, dtype=np.float32)
+        return mean
     read = min(map(len, predictions))
     stacked = np.stack([item[:read] for item in predictions])
     predicted = (stacked > 0).any(-1, keepdims=True).all(0)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +74,7 @@ def _packed(predictions: list[Probabilities], labels: LabelSet) -> bytes:
     return save(arrays, {"sha256": _digest(arrays)})
 
 
-def _digest(arrays: Mapping[str, npt.NDArray]) -> str:
+def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
     out = hashlib.sha256()
     for name in ("sizes", "probabilities"):
         out.update(f"{arrays[name].dtype} {arrays[name].shape}".encode() + arrays[name].tobytes())

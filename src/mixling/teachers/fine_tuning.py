@@ -118,7 +118,7 @@ def fine_tune(
     return float(trainer.state.best_metric or 0)
 
 
-class _Examples(torch.utils.data.Dataset):
+class _Examples(torch.utils.data.Dataset[Any]):
     """Labeled examples as the library's collators need them."""
 
     def __init__(self, examples: Dataset, tokenizer: Any, task: Task, max_len: int) -> None:

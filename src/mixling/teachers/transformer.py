@@ -171,7 +171,7 @@ def is_transformer(path: str) -> bool:
 def longest(tokenizer: Any, model: Any, max_len: int) -> int:
     """Return `max_len`, limited by the positions of the model."""
     positions = getattr(model.config, "max_position_embeddings", None) or max_len
-    return min(max_len, tokenizer.model_max_length, positions)
+    return int(min(max_len, tokenizer.model_max_length, positions))
 
 
 def encode(tokenizer: Any, texts: Sequence[Text], *, per_word: bool, max_len: int) -> Any:

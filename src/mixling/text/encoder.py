@@ -59,7 +59,7 @@ class Encoded:
         """Whether the text, or both texts of a pair, had no words."""
         return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
 
-    def of_words(self, outputs: npt.NDArray) -> npt.NDArray:
+    def of_words(self, outputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Select the outputs of words (W, ...) from those of tokens (N, ...): the ones of their first subwords."""
         return outputs if self.starts is None else outputs[self.starts]
 

@@ -39,7 +39,8 @@ def hash_letters(strings: Sequence[str]) -> UInt32:
     points = np.frombuffer("".join(strings).encode("utf-32-le"), np.uint32)
     sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(mix(points), dtype=np.uint32)])
     ends = np.cumsum([0, *map(len, strings)])
-    return sums[ends[1:]] - sums[ends[:-1]]
+    sums_of_strings: UInt32 = sums[ends[1:]] - sums[ends[:-1]]
+    return sums_of_strings
 
 
 def hash_family(base: UInt32, num_hashes: int, seed: int) -> UInt32:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from mixling.config import Config
 from mixling.errors import ModelFileError
 from mixling.text.ngrams import Distinct, Words
 
-Arrays = dict[str, npt.NDArray]
+Arrays = dict[str, npt.NDArray[Any]]
 
 MAX_PER_TERM = 255  # weights of a term that are stored one by one
 MAX_CELLS = 1 << 25  # of the full matrix, which a reader makes of however few bytes
@@ -117,7 +118,7 @@ class NgramBranch:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray], outputs: int) -> NgramBranch:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], outputs: int) -> NgramBranch:
         """Return the branch with the arrays of `to_arrays`.
 
         Args:
@@ -210,7 +211,9 @@ def _low_bits(number: int) -> int:
     return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
 
 
-def _add(out: Int32, owners: npt.NDArray[np.integer], values: npt.NDArray, locations: npt.NDArray[np.integer]) -> None:
+def _add(
+    out: Int32, owners: npt.NDArray[np.integer], values: npt.NDArray[Any], locations: npt.NDArray[np.integer]
+) -> None:
     """Add `values[locations]` (P, K) to the rows `owners` (P,) of `out`; owners are in ascending order."""
     if not len(owners):
         return

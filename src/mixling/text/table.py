@@ -234,7 +234,7 @@ def _like(word: Word, subword: str) -> Word:
     return subword if isinstance(word, str) else (subword, word[1])
 
 
-def _grown(table: npt.NDArray, rows: int, width: int) -> npt.NDArray:
+def _grown(table: npt.NDArray[Any], rows: int, width: int) -> npt.NDArray[Any]:
     """Return `table` with room for `rows` rows of `width`; it grows by at least half, so appending is cheap."""
     if rows <= table.shape[0] and width == table.shape[1]:
         return table

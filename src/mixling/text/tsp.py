@@ -25,13 +25,15 @@ TERNARY = np.array([0, 1, -1, 0], np.int8)[(np.arange(256)[:, None] >> np.array(
 
 def tsp_hash(word: str, num_features: int) -> NDArray[np.uint64]:
     """Return the hash of a word: (2 * ceil(num_features / 64),) codes of 64 bits, one for 32 features each."""
-    return tsp_hashes([word], num_features)[0]
+    codes: NDArray[np.uint64] = tsp_hashes([word], num_features)[0]
+    return codes
 
 
 def tsp_features(words: Sequence[str], num_features: int) -> NDArray[np.int8]:
     """Return the ternary features (-1, 0 or 1) of words: (len(words), num_features)."""
     octets = tsp_hashes(words, num_features).astype("<u8", copy=False).view(np.uint8)
-    return TERNARY[octets].reshape(len(words), 4 * octets.shape[1])[:, :num_features]
+    ternary: NDArray[np.int8] = TERNARY[octets].reshape(len(words), 4 * octets.shape[1])[:, :num_features]
+    return ternary
 
 
 def tsp_hashes(words: Sequence[str], num_features: int) -> NDArray[np.uint64]:

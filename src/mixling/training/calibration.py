@@ -35,7 +35,7 @@ class Calibration:
     slope: Float64
     offset: Float64
 
-    def apply(self, logits: npt.NDArray) -> npt.NDArray[np.float32]:
+    def apply(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return calibrated logits (..., C)."""
         return (logits * self.slope + self.offset).astype(np.float32)
 

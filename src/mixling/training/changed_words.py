@@ -74,7 +74,8 @@ class ChangedWords:
 
     def is_alpha(self, words: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """Return whether each of some words begins with a letter."""
-        return self._is_alpha[words]
+        letters: npt.NDArray[np.bool_] = self._is_alpha[words]
+        return letters
 
     def typos(self, words: npt.NDArray[np.integer], numbers: Int64) -> Int32:
         """Return the words that the typos `numbers` (W,) make of words (W,)."""
@@ -84,7 +85,8 @@ class ChangedWords:
             before = [self._words[i] for i in words[new].tolist()]
             made = self.add(misspell(before, [self._kinds[kind] for kind in kinds.tolist()], of_kind))
             self._typos[words[new], numbers[new]] = made
-        return self._typos[words, numbers]
+        typos: Int32 = self._typos[words, numbers]
+        return typos
 
     def pseudo_words(self, numbers: Int64, make: PseudoWord) -> Int32:
         """Return the pseudo-words (W,) of some numbers, given what makes one."""
@@ -96,7 +98,7 @@ class ChangedWords:
     def rows(self, words: npt.NDArray[np.integer], marks: npt.NDArray[np.integer] | None = None) -> Int32:
         """Return the encoder's rows (W,) of words with marks, 0 where there are none; -1 is a separator."""
         marks = np.zeros(len(words), np.int32) if marks is None else marks
-        out = self._rows[words, marks]
+        out: npt.NDArray[np.int32] = self._rows[words, marks]
         new = ((out < 0) & (words >= 0)).nonzero()[0]
         if len(new):
             pairs = zip(words[new].tolist(), marks[new].tolist(), strict=True)

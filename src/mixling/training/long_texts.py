@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +63,7 @@ class LongTexts:
             values = [next(found) for _ in windows]
             if task.per_word:
                 parts = [value[self.kept[window]] for window, value in zip(windows.tolist(), values, strict=True)]
-                pooled: npt.NDArray = np.concatenate(parts)
+                pooled: npt.NDArray[Any] = np.concatenate(parts)
             else:
                 pooled = task.pool_windows(np.stack(values))
             out[index_of[int(self.owners[number])]] = pooled.astype(np.float32)

@@ -229,7 +229,8 @@ class Trainer:
         """Return the model's outputs, computed with the precision of the training."""
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            return self._parallel(*batch.arguments)
+            logits: Tensor = self._parallel(*batch.arguments)
+            return logits
 
     def _scale(self, factor: float) -> float:
         """Multiply the gradients by a factor and limit their norm, which is returned as it was before."""

@@ -143,7 +143,7 @@ def _peak(model: Encoder, x: Tensor, mask: Tensor) -> int:
         return torch.cuda.max_memory_allocated(x.device) - before
     with _LiveTensors() as live:
         model(x, mask)
-    return live.peak
+    return int(live.peak)
 
 
 class _LiveTensors(TorchDispatchMode):

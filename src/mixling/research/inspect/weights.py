@@ -91,7 +91,10 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
 
     def run(batch: Batch) -> Tensor:
         rows = model.embedding.word_rows(batch.features, batch.weights)
-        return model.encoder(*model.with_class_token(model.embedding(rows, batch.index, batch.mask), batch.mask))
+        vectors: Tensor = model.encoder(
+            *model.with_class_token(model.embedding(rows, batch.index, batch.mask), batch.mask)
+        )
+        return vectors
 
     named = tokens if model.class_token is None or not tokens else ["[CLS]", *tokens]
 

@@ -78,7 +78,8 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
     )
 
     def forward(batch: Inputs) -> Tensor:
-        return model(*batch.arguments)
+        logits: Tensor = model(*batch.arguments)
+        return logits
 
     metrics, loss = evaluate_masked(data.masked_validation(), forward)
     return {**metrics, "loss": loss, "tokens": float(len(tokens.rows))}

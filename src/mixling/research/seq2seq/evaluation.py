@@ -140,6 +140,7 @@ def exact_matches(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]
 
 def _evaluated(generator: TextGenerator, pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Scores:
     def forward(batch: Inputs) -> Tensor:
-        return generator.model(*batch.to(generator.device).arguments)
+        logits: Tensor = generator.model(*batch.to(generator.device).arguments)
+        return logits
 
     return evaluate_pairs(pairs, forward, pad=generator.coder.pad_id)

@@ -63,7 +63,8 @@ def draws(config: MixingConfig, sizes: Mapping[str, int]) -> list[int]:
                 f"mixing.weights: {name!r} has {config.weights[name]:g} of {sum(config.weights.values()):g}, which "
                 f"rounds to none of the {total:,} examples of an epoch; raise the weight, or leave the task out"
             )
-    return counts.tolist()
+    numbers: list[int] = counts.tolist()
+    return numbers
 
 
 def draw(size: int, count: int, *, epoch: int, seed: Sequence[int]) -> npt.NDArray[np.int64]:

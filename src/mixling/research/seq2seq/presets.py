@@ -237,7 +237,7 @@ SEQ2SEQ_PRESETS: dict[str, Seq2SeqPreset] = {
 }
 
 
-def seq2seq_config(name: str, changes: dict | None = None, **sizes: Any) -> EncoderDecoderConfig:
+def seq2seq_config(name: str, changes: dict[str, Any] | None = None, **sizes: Any) -> EncoderDecoderConfig:
     """Return the configuration of a preset.
 
     Args:

@@ -123,7 +123,8 @@ class ImageClassifier:
         return metrics
 
     def _forward(self, batch: Inputs) -> torch.Tensor:
-        return self.model(*batch.to(self.device).arguments)
+        logits: torch.Tensor = self.model(*batch.to(self.device).arguments)
+        return logits
 
     def _predictions(self, batch: list[Pixels]) -> list[Prediction]:
         probabilities = self.task.probabilities(self.logits(np.stack(batch)))

@@ -60,7 +60,8 @@ class PatchEmbedding(nn.Module):
                 f"images: got (channels, height, width) = {tuple(images.shape[1:])}, but the model is built for "
                 f"{self.shape}; resize them, or build the model with another image_size"
             )
-        return self.projection(images).flatten(2).mT
+        patches: Tensor = self.projection(images).flatten(2).mT
+        return patches
 
 
 class ImageModel(nn.Module):
@@ -98,7 +99,8 @@ class ImageModel(nn.Module):
         pooled = x.mean(1) if self.class_token is None else x[:, 0]
         if self.pre_logits is not None:
             pooled = self.pre_logits(pooled).tanh()
-        return self.output(pooled)
+        logits: Tensor = self.output(pooled)
+        return logits
 
 
 def build_image_model(config: ImageModelConfig, *, num_outputs: int, seed: int | None = None) -> ImageModel:

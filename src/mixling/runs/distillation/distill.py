@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,15 +146,17 @@ def soften(answer: Probabilities, temperature: float, task: Task) -> Probabiliti
     if not task.exclusive:
         return (yes / (yes + no)).astype(np.float32)
     known = answer.any(-1, keepdims=True)  # words without a prediction stay all zero
-    return (known * yes / yes.sum(-1, keepdims=True)).astype(np.float32)
+    targets: Probabilities = (known * yes / yes.sum(-1, keepdims=True)).astype(np.float32)
+    return targets
 
 
-def _smoothed(target: npt.NDArray, smoothing: float, task: Task) -> npt.NDArray[np.float32]:
+def _smoothed(target: npt.NDArray[Any], smoothing: float, task: Task) -> npt.NDArray[np.float32]:
     """Return the target as probabilities, smoothed as by the losses of `mixling.tasks`."""
     if not task.exclusive:
         return (target * (1 - smoothing) + smoothing / 2).astype(np.float32)
     hot = np.eye(len(task.labels), dtype=np.float32)[target]
-    return hot * (1 - smoothing) + smoothing / len(task.labels)
+    smoothed: npt.NDArray[np.float32] = hot * (1 - smoothing) + smoothing / len(task.labels)
+    return smoothed
 
 
 def _mixed(answer: Probabilities, gold: npt.NDArray[np.float32], fraction: float) -> npt.NDArray[np.float32]:

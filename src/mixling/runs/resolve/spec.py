@@ -230,9 +230,9 @@ def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
-    for key in reversed(path):
+    for key in reversed(path[1:]):
         value = {key: value}
-    return value
+    return {path[0]: value}
 
 
 class _Labels(Spec[RunConfig]):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 from mixling.errors import MissingPackage, ModelFileError
 
-Feed = dict[str, npt.NDArray]
+Feed = dict[str, npt.NDArray[Any]]
 
 _MAX_PLANNED = 500  # nodes
 
@@ -58,7 +58,8 @@ class Engine:
             session = self.session
             if session is None:
                 session = self.session = self._open()
-            return session.run([output], feed, options)[0]
+            logits: Float32 = session.run([output], feed, options)[0]
+            return logits
         except Exception as error:  # the binding's exceptions have no other common base class
             raise ModelFileError(f"{self.name}: the graph cannot be run: {first_line(error)}") from None
 

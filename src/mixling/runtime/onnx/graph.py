@@ -28,7 +28,7 @@ class Weights:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    def array(self) -> npt.NDArray:
+    def array(self) -> npt.NDArray[Any]:
         return np.frombuffer(self.data, np.dtype(TYPES[self.kind]).newbyteorder("<")).reshape(self.shape)
 
 

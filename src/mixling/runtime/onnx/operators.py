@@ -59,8 +59,9 @@ def _division(function: Callable[..., Any]) -> ShapeRule:
     return handler
 
 
-def _truncated(a: npt.NDArray, b: npt.NDArray) -> npt.NDArray:
-    return np.sign(a) * (np.abs(a) // b)  # b > 0
+def _truncated(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    quotient: npt.NDArray[Any] = np.sign(a) * (np.abs(a) // b)  # b > 0
+    return quotient
 
 
 def _where(_: Attributes, inputs: GraphInputs) -> list[Known]:
@@ -162,10 +163,10 @@ def multiplications(operator: str, inputs: GraphInputs, outputs: Sequence[Known]
         case "MatMul":
             return outputs[0].elements * (inputs[0].shape[-1] or 0)
         case "Gemm":
-            return inputs[0].elements * (outputs[0].shape[1] or 0)
+            return int(inputs[0].elements * (outputs[0].shape[1] or 0))
         case "LSTM":
             length, batch, _ = inputs[0].shape
-            return (length or 0) * (batch or 0) * (inputs[1].elements + inputs[2].elements)
+            return int((length or 0) * (batch or 0) * (inputs[1].elements + inputs[2].elements))
     return 0
 
 

@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
     shape: TensorShape
     kind: int
-    value: npt.NDArray | None = None
+    value: npt.NDArray[Any] | None = None
     positive: bool = False
 
     @property
@@ -77,7 +77,7 @@ def tensor(
     return Known(shape, kind, np.asarray(values(), TYPES[kind]).reshape([size or 0 for size in shape]), positive)
 
 
-def all_values(inputs: GraphInputs) -> list[npt.NDArray] | None:
+def all_values(inputs: GraphInputs) -> list[npt.NDArray[Any]] | None:
     """Return the values of all inputs, or None if some are unknown."""
     values = [item.value for item in inputs if item.value is not None]
     return values if len(values) == len(inputs) else None
@@ -113,7 +113,7 @@ def _reshape(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     return [tensor(tuple(wanted), item.kind, _moved(item), positive=item.positive)]
 
 
-def _moved(item: Known) -> Callable[[], npt.NDArray] | None:
+def _moved(item: Known) -> Callable[[], npt.NDArray[Any]] | None:
     """Return the values of a tensor whose shape alone changes."""
     value = item.value
     return None if value is None else lambda: value
