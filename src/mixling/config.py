@@ -48,7 +48,7 @@ class Config(BaseModel):
         """Return this configuration with `changes` merged in, recursively.
 
         Raises:
-            ConfigError: the result is invalid; states `where`, the dotted key, what was got and what is allowed.
+            ConfigError: the result is invalid; states `where`, the dotted key, what was got, and the allowed values.
         """
         return parse(type(self), merge(self.to_dict(), changes), where=where)
 
@@ -57,7 +57,7 @@ def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
     """Validate `values` as a configuration of type `kind`.
 
     Raises:
-        ConfigError: they are invalid; states `where`, the dotted key, what was got and what is allowed.
+        ConfigError: they are invalid; states `where`, the dotted key, what was got, and the allowed values.
     """
     try:
         return kind.model_validate(values)
@@ -205,7 +205,7 @@ _TOML_TYPES = {"tuple_type": "list", "list_type": "list", "model_type": "table",
 
 
 def _explain(kind: type[BaseModel], error: ValidationError, only: Sequence[str] = ()) -> list[str]:
-    """Return a line for each error, or for those of some of pydantic's types."""
+    """Return a line for each error, or for errors of some of pydantic's types."""
     lines = []
     errors = error.errors(include_url=False)
     for item in errors:

@@ -1,6 +1,6 @@
 """Errors for mistakes of the user, and helpers for their messages.
 
-Every message states where the problem is, what was got and what is allowed. The command line prints a `UserError`
+Every message states where the problem is, what was got, and the allowed values. The command line prints a `UserError`
 without a traceback and exits with code 2; any other exception is a bug and keeps its traceback.
 """
 
@@ -27,7 +27,7 @@ class DataError(UserError):
     """An invalid row, column or file of the user's data.
 
     Args:
-        message: what was got and what is allowed.
+        message: what was got, and the allowed values.
         path: the file, `<stdin>` or the name of a hub data set.
         line: 1-based line of a text file, or row of a table without lines.
     """
@@ -83,7 +83,7 @@ _CHARACTERS = 80  # of a value quoted in a message
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Replace characters that could control a terminal, such as those of escape sequences.
+    """Replace characters that could control a terminal, such as escape sequences.
 
     Args:
         keep: control characters that are not replaced.

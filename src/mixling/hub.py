@@ -1,6 +1,6 @@
 """Names on the Hugging Face hub (NAME, or NAME@REVISION with a branch, tag or commit), and files of their repositories.
 
-Files are downloaded once into the cache of huggingface_hub; afterwards no network is needed. Access tokens are those of
+Files are downloaded once into the cache of huggingface_hub; afterwards no network is needed. Access tokens come from
 `hf auth login` or HF_TOKEN.
 """
 
@@ -95,7 +95,7 @@ def fetch_file(
 
 
 def fetch_folder(name: str, files: Sequence[str]) -> Path:
-    """Return a folder with local copies of those of the named files that a model on the hub has.
+    """Return a folder with local copies of the named files, as far as a model on the hub has them.
 
     Raises:
         UserError: see `fetch_file`.

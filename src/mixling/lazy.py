@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # as that of `typing`, whose import takes longer than to read a model and to predict
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than to read a model and to predict
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

@@ -15,7 +15,7 @@ _T = TypeVar("_T", bound=type)
 
 
 class Registry(Generic[_T]):
-    """Classes of one sort by name: the library's own first, then registered ones, then those of entry points.
+    """Classes of one sort by name: the library's own first, then registered ones, then entry points'.
 
     Args:
         what: one of them in a word, for messages.
@@ -87,7 +87,7 @@ class Registry(Generic[_T]):
             if name in self.entry_points:
                 return self._from_entry_point(self.entry_points[name])
         raise ConfigError(
-            f"unknown {self.what} {name!r}; {near_miss(str(name), self.names())}; those of other packages are found by "
+            f"unknown {self.what} {name!r}; {near_miss(str(name), self.names())}; names of other packages are found by "
             f"an entry point of the group {self.group!r}, or after {self.how}"
         )
 

@@ -108,7 +108,7 @@ def wait_for(workers: Iterable[_W]) -> list[_W]:
 
 
 def end_workers(workers: Sequence[Worker], *, terminate: bool = True) -> None:
-    """Wait for the processes to end, and kill those that have not after ten seconds.
+    """Wait for the processes to end, and kill the rest after ten seconds.
 
     Args:
         terminate: ask them to end; False: they are about to.

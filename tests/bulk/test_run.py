@@ -148,7 +148,7 @@ def test_a_resumed_job_has_the_bytes_of_an_undisturbed_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(engines, "perform", fail)
-        with pytest.raises(DataError, match="no more; what is finished is kept: correct it and pass --resume"):
+        with pytest.raises(DataError, match="no more; finished parts are kept: correct it and pass --resume"):
             predict(rows / "a.parquet", out)
     # What kills leave: a part without its record, a record without its part, half a file, half of the next file.
     (out / f"{attempts[0]}.parquet").unlink()
@@ -239,7 +239,7 @@ def test_bad_rows_stop_the_job_or_have_an_error(rows: Path, tmp_path: Path) -> N
         else:
             path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
         with pytest.raises(
-            DataError, match=rf"{name}:7[12]: (column 'text' is null|3 fields).*what is finished is kept"
+            DataError, match=rf"{name}:7[12]: (column 'text' is null|3 fields).*finished parts are kept"
         ):
             predict(path, out)
         done = predict(path, out, resume=True, on_bad_row="skip")
@@ -289,7 +289,7 @@ def test_a_store_that_fails_is_tried_again(rows: Path, tmp_path: Path, monkeypat
         assert found == wanted
     assert not failures
     failures += ["again"] * 100
-    with pytest.raises(DataError, match="again; what is finished is kept"):
+    with pytest.raises(DataError, match="again; finished parts are kept"):
         predict("memory://bulk/in/a.csv", "memory://bulk/new/")
     assert len(failures) == 100 - 1 - run.RETRIES
     store.rm("/bulk", recursive=True)

@@ -44,3 +44,15 @@ def test_a_name_in_two_modules_is_found(script: ModuleType, tmp_path: Path) -> N
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("def report() -> None: ...\ndef _own() -> None: ...\n")
     assert script.shared_names(tmp_path) == {"report": ["a.py", "b.py"]}
+
+
+def test_stumbling_phrases_do_not_come_back(script: ModuleType) -> None:
+    assert script.phrases(ROOT / "src" / "mixling") <= 15, (
+        f"write subject, verb and object, with a noun in place of {script.PHRASES.pattern}"
+    )
+
+
+def test_phrases_are_found_across_lines_and_in_c(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("# the ids that\n# of\n")
+    (tmp_path / "b.c").write_text("/* so many bytes,\n   of which none is, has not */\n")
+    assert script.phrases(tmp_path) == 3

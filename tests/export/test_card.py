@@ -196,7 +196,7 @@ def test_when_it_abstains_and_other_thresholds_are_described() -> None:
         {"wanted": 0.99, "threshold": None, "coverage": 0.5, "accuracy": 0.98},
     ]
     text = card("classification", abstention=chosen, risk_coverage=others)
-    assert "chosen for an accuracy of 0.9 of what is answered on the validation examples: 50.0%" in text
+    assert "chosen for an accuracy of 0.9 of the answers on the validation examples: 50.0%" in text
     assert "| 0.95 | 0.2500 | 100.0% | 0.9600 |" in text
     assert "| 0.9 | 0.2500" not in text
     assert "| 0.99 |" not in text

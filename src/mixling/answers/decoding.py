@@ -140,7 +140,7 @@ def parts_of_json(names: Sequence[str]) -> tuple[tuple[bytes, ...], tuple[bytes,
     """Return what the lines of `LabelDecoder.json_lines`, without a threshold, have besides probabilities.
 
     Returns:
-        the beginning of a line for each label; what is before each probability; and the end for each of the flags.
+        the beginning of a line for each label; the prefix of each probability; and the end for each of the flags.
     """
     import json
 

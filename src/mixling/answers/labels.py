@@ -94,7 +94,7 @@ class LabelSet:
         """Return the label set that `to_dict` converted.
 
         Raises:
-            ModelFileError: the values are not those of a label set.
+            ModelFileError: the values do not describe a label set.
         """
         if (
             not isinstance(values, Mapping)

@@ -91,7 +91,7 @@ def find_answer(encoding: EncodedWindows, logits: Iterable[npt.NDArray[np.floati
 class _Best:
     """The best span so far; only scores of spans that a later window may contain as well are kept.
 
-    `score` is that of the span from token `first` to token `last`; `sum` is the sum of exp(score of a span - `score`).
+    `score` belongs to the span from token `first` to token `last`; `sum` is the sum of exp(score of a span - `score`).
     """
 
     def __init__(self, width: int) -> None:

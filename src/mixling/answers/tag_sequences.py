@@ -6,7 +6,7 @@ network's logits: Collobert et al., JMLR 2011, section 3.4.2):
     p(y | x) = exp( sum_t logits[t, y_t] + sum_t A[y_{t-1}, y_t] ) / Z        over the sequences of IOB2
 
 In such a sequence I-x follows B-x or I-x only. Without transitions each word has a softmax of its own, and the best
-sequence is the one with the greatest sum of logits among those of IOB2. O(W C^2) with transitions, else O(W C).
+sequence is the IOB2 sequence with the greatest sum of logits. O(W C^2) with transitions, else O(W C).
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def load(path: str | Path) -> Any:
 
 
 def kind_of_model(path: str | Path) -> RunKind:
-    """Return the kind of the finished run in a folder; that of labeled texts for a model.onnx.
+    """Return the kind of the finished run in a folder; a model.onnx has the kind of labeled texts.
 
     Raises:
         ModelFileError: config.json is damaged or has a kind that this version does not know.

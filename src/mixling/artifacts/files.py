@@ -36,7 +36,7 @@ _REQUIRED: dict[str, dict[str, type]] = {
     RUN_FILE: {"config": dict, "finished": bool},
     CONFIG_FILE: {"format_version": int},
 }
-# All files that a run may write besides run.json; those of an older run are removed before a new one begins.
+# All files that a run may write besides run.json; an older run's are removed before a new one begins.
 WRITTEN = (
     *(name for name in DESCRIPTIONS if name != RUN_FILE),
     *VOCABULARY_FILES,

@@ -54,10 +54,10 @@ class RunKind(ABC):
     Attributes:
         name: the value of `kind` in run.json and config.json.
         command: the subcommand that starts such runs.
-        task: the name of --task that asks for such a run, beside those of `mixling.tasks`.
+        task: the name of --task that asks for such a run, beside the names of `mixling.tasks`.
         data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
         does: what the model does, for messages.
-        commands: the module of its part of the command line, see `mixling.cli.kinds`; "": that of labeled texts.
+        commands: the module of its part of the command line, see `mixling.cli.kinds`; "": the module of labeled texts.
         labeled: it trains on labeled texts, whose labels a later run can keep.
         generates: the model generates text.
     """
@@ -114,7 +114,7 @@ def kind_named(name: str) -> RunKind:
 
 
 def all_kinds() -> Iterator[RunKind]:
-    """Yield all kinds, that of labeled texts first."""
+    """Yield all kinds, labeled texts first."""
     return map(kind_named, _HOMES)
 
 

@@ -94,7 +94,7 @@ def describe_seen(seen: int, rows: int, *, what: str = "rows", by: str = "", who
 
     Args:
         by: the folder of an earlier model that was trained on them.
-        whose: what is too good.
+        whose: the metrics that are too good.
     """
     if not seen:
         return ""

@@ -34,7 +34,7 @@ def write_setup(
     pairs: bool,
     reading: ReadingConfig,
 ) -> None:
-    """Write what is needed besides the checkpoint to build the model without the data.
+    """Write the files needed besides the checkpoint to build the model without the data.
 
     Args:
         model: the model's configuration, completed for the vocabulary.
@@ -49,7 +49,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
     """Return the best model so far as the content of an ONNX file, and the precision of its weights.
 
     Args:
-        precision: by default that of the run.
+        precision: by default the run's.
 
     Raises:
         TrainingError: there is no evaluation yet, or the run does not train on labeled examples.

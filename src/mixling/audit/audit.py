@@ -40,7 +40,7 @@ WRONG, LIKELY = 0.05, 0.9  # of the labels if they are as usual, and of the find
 class Finding(NamedTuple):
     """A likely label error: the index of an example, what its label or labels probably should be, and probabilities.
 
-    `probability` is that of what is given, `suggested_probability` that of `suggested`; of several labels, `suggested`
+    `probability` is of the data's label, `suggested_probability` of `suggested`; of several labels, `suggested`
     differs from them in one, and the probabilities are that it is right as given, and that it is not.
     """
 
@@ -58,7 +58,7 @@ class Audit(ABC):
         examples: the audited examples.
         names: the labels.
         probabilities: (n, C) of models that did not see the example.
-        quality: (n,) the probability of what is given; the lowest are most likely wrong.
+        quality: (n,) the probability of the label in the data; the lowest are most likely wrong.
         errors: (n,) labels that the models find improbable; never one that only one text has, as no model could learn
             it.
         planted: the probabilities of labels that are wrong for certain, as `planted_errors` gives them.
@@ -69,7 +69,7 @@ class Audit(ABC):
         leaks_complete: whether all texts were compared; otherwise there may be more.
         metrics: of the models on the examples that they did not see, by the given labels.
         metric: the name of the one that `baseline` is compared with.
-        baseline: that of TF-IDF and logistic regression.
+        baseline: the report of TF-IDF and logistic regression.
         rare: labels with fewer examples than twice the folds, and their numbers.
     """
 
@@ -115,7 +115,7 @@ class Audit(ABC):
         return min(wrong * float(found) * len(self.examples) / len(findings), 1.0)
 
     def num_likely(self) -> int:
-        """Return how many findings are likely errors: of the first so many, most are wrong if some labels are."""
+        """Return how many findings are likely errors: of the first of them, most are wrong if some labels are."""
         values = np.array([finding.probability for finding in self.findings()])
         found = np.searchsorted(self.planted, values, side="right") / len(self.planted)
         enough = np.flatnonzero(WRONG * found * len(self.examples) / np.arange(1, len(values) + 1) >= LIKELY)
@@ -245,8 +245,8 @@ def audit(
     Args:
         task: "classification" or "multi_label".
         test: another split, which is searched for near-duplicates of the examples.
-        folds: models to train, each on all but one of so many parts.
-        epochs: of each training; None: a third of those of `mixling train`.
+        folds: models to train, each on all parts but one.
+        epochs: of each training; None: a third of `mixling train`'s.
         log: receives a line for each fold.
 
     Raises:
@@ -282,7 +282,7 @@ def audit(
         "rare": tuple((name, count) for name, count in zip(names, counts, strict=True) if count < 2 * folds),
         "given": given,
     }
-    # A label of one text alone is known to no model that has not seen it.
+    # A label of one text alone is unknown to a model that was trained without it.
     learnable = _texts_with_label(examples, marks) > 1
     if given.ndim == 1:
         return LabelAudit(

@@ -27,7 +27,7 @@ from mixling.text.encoder import Text
 from mixling.training.callbacks import Log
 from mixling.training.jobs import train_jobs
 
-_EPOCHS = 1 / 3  # of those of `mixling train`; label errors are found as well, in a third of the time
+_EPOCHS = 1 / 3  # of `mixling train`'s; label errors are found as well, in a third of the time
 _VALIDATION = 0.1  # of the training examples of a fold, to choose the epoch
 _LEAST = 1e-9  # probability
 _STRENGTH = 10.0  # of the baseline's logistic regression, the inverse of the regularization
@@ -46,7 +46,7 @@ def out_of_fold(
 
     Args:
         task: with all labels, in the order of the probabilities.
-        epochs: of each training; None: a third of those of `mixling train`.
+        epochs: of each training; None: a third of `mixling train`'s.
 
     Returns:
         The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers.

@@ -74,7 +74,7 @@ def find_mistakes(
     """Return the worst mistakes, the worst first: up to `most`, explained by leaving words out.
 
     Args:
-        train: the training examples, of which the nearest ones are named; None: none are.
+        train: the training examples; the nearest ones are named. None: none are.
 
     Raises:
         ConfigError: answers are not for whole texts.

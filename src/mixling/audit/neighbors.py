@@ -25,7 +25,7 @@ _TOGETHER = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbor:
-    """A training example, and the cosine of its vector and that of the text that it is near."""
+    """A training example, and the cosine of its vector and the vector of the text near it."""
 
     example: Example
     similarity: float

@@ -39,11 +39,11 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
 
     Of the texts with the smallest margins (Scheffer et al., Active hidden Markov models, IDA 2001), the first is the
     most uncertain one; each of the others is the one with the largest product of its uncertainty and of the distance of
-    its probabilities from those of the texts already chosen (k-center; Sener and Savarese, ICLR 2018). No text is
+    its probabilities from the texts already chosen (k-center; Sener and Savarese, ICLR 2018). No text is
     nearly equal to an earlier one, and texts without words are left out.
 
     Returns:
-        `count` suggestions, or fewer if there are not so many different texts.
+        `count` suggestions, or fewer if there are fewer different texts.
 
     Raises:
         ConfigError: the model has no probabilities for texts, or `count` is below 1.

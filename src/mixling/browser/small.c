@@ -1,4 +1,4 @@
-/* Functions of the C library in a few lines: those of WebAssembly's library take 7 of 55 kB (gzipped). */
+/* Functions of the C library in a few lines: WebAssembly's own take 7 of 55 kB (gzipped). */
 
 #include <math.h>
 #include <stddef.h>

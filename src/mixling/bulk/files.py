@@ -167,7 +167,7 @@ def open_slice(path: str, start: int, stop: int) -> io.BufferedReader:
 
 
 def line_start(path: str, position: int, size: int) -> int:
-    """Return where the first line begins that does so at `position` or later; `size`, that of the file, if none does.
+    """Return where the first line begins that does so at `position` or later; the file's `size` if none does.
 
     A line that ends at `position` is followed by one that begins there.
     """

@@ -66,7 +66,7 @@ class Folder:
             raise DataError(f"is damaged ({error}); choose another folder", path=self.at(name)) from None
 
     def read_records(self, names: Sequence[str]) -> list[Any]:
-        """Return the values of JSON files, several at a time; what is damaged is left out."""
+        """Return the values of JSON files, several at a time; damaged files are left out."""
         if not names:
             return []
         with transfers(self.url, DataError):

@@ -1,4 +1,4 @@
-"""Cut files into parts, each of which is predicted by itself: rows of Parquet, lines of JSONL, records of CSV."""
+"""Cut files into parts that are predicted one by one: rows of Parquet, lines of JSONL, records of CSV."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mixling.data.readers.files import PACKED
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError
 
-# A file is cut into about so many parts, unless they were smaller or larger than the limits in bytes.
+# A file is cut into about this number of parts, unless they were smaller or larger than the limits in bytes.
 PARTS, MIN_BYTES, MAX_BYTES = 32, 1 << 20, 32 << 20
 MAX_ROWS = 65_536  # of a part of Parquet, whose texts may take more memory than in the file
-# A part of a row group reads what is before it in the group, too.
+# A part of a row group reads the rows before it in the group, too.
 GROUP_PARTS = 8
 _FORMATS = ("parquet", "jsonl", "csv", "tsv")
 # What is read from its beginning: gzip, bzip2, xz, zip and UTF-16.
@@ -204,7 +204,7 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
     with open_slice(file.path, 0, file.size) as data:
         starts = record_starts(data, file.path, header.dialect, first)
         cuts = list(_spaced(starts, _part_bytes(file.size)))
-    names_at = [0] + [start for start, _ in cuts[1:]]  # the first part is named like that of a file without a header
+    names_at = [0] + [start for start, _ in cuts[1:]]  # the first part is named as in a file without a header
     stops = [start for start, _ in cuts[1:]] + [file.size]
     whole = replace(whole, header=header.lines, dialect=header.dialect)
     return names, [

@@ -27,7 +27,7 @@ class RayTasks:
 
     Args:
         workers: tasks at a time; None: twice as many as the cluster has CPUs.
-        address: of a cluster; None: that of RAY_ADDRESS, else Ray is started on this machine.
+        address: of a cluster; None: RAY_ADDRESS, else Ray is started on this machine.
 
     Raises:
         MissingPackage: Ray is not installed.

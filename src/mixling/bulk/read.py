@@ -37,7 +37,7 @@ class Window:
     Attributes:
         items: for each row its text, or the error that it has instead.
         rows: the values of each row; of a bad row, those that could be read.
-        lines: of JSONL, the rows as they are in the file; "" for what is no object.
+        lines: of JSONL, the rows as they are in the file; "" for a line that is no object.
         batch: of Parquet, the rows as an Arrow record batch, and `rows` is empty.
     """
 

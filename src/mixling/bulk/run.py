@@ -34,8 +34,8 @@ class Summary:
     """A finished job.
 
     Attributes:
-        rows: of all outputs, of which `bad_rows` have an error instead of a prediction.
-        parts: outputs, of which `kept` were there before.
+        rows: of all outputs; `bad_rows` of them have an error instead of a prediction.
+        parts: outputs; `kept` of them were there before.
     """
 
     rows: int
@@ -81,7 +81,7 @@ def predict_files(
         address: of a Ray cluster; by default RAY_ADDRESS, or Ray is started on this machine.
         resume: continue what the folder has, or begin if it has nothing.
         threshold, too_long: as of `Predictor`; "error" is not allowed.
-        output_format: "parquet", "jsonl" or "csv"; by default that of the inputs.
+        output_format: "parquet", "jsonl" or "csv"; by default the inputs'.
         on_bad_row: "error": raise the first error; "skip": write it instead of a prediction.
         escape: CSV: put an apostrophe before cells that look like formulas.
         keep: the columns of the inputs that are written; None: all.
@@ -91,9 +91,9 @@ def predict_files(
 
     Raises:
         ConfigError: options contradict each other, or the folder; nothing has been changed.
-        DataError: an input is missing or has a bad row; what is finished is kept.
+        DataError: an input is missing or has a bad row; finished parts are kept.
         ModelFileError: the model cannot be opened, or the folder has predictions of another.
-        StorageError: an output cannot be written; what is finished is kept.
+        StorageError: an output cannot be written; finished parts are kept.
     """
     if engine not in ENGINES:
         raise ConfigError(f"--engine: got {engine!r}; {near_miss(engine, ENGINES)}")
@@ -196,4 +196,4 @@ def run_parts(engine: PartEngine, parts: Sequence[FilePart]) -> Iterator[PartRec
     first = failed[min(failed)]
     if first.trace:
         raise RuntimeError(f"{first.error}\n{first.trace}")
-    raise DataError(f"{first.error}; what is finished is kept: correct it and pass --resume")
+    raise DataError(f"{first.error}; finished parts are kept: correct it and pass --resume")

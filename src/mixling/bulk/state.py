@@ -1,4 +1,4 @@
-"""The state of a job, which is the content of its output folder: what is finished, of which model and inputs.
+"""The state of a job, which is the content of its output folder: finished parts, the model and the inputs.
 
 Each finished part has its output and, written after it, a record in `_progress`. Once all parts are finished,
 `_manifest.json` has all records, and `_progress` is removed.

@@ -1,4 +1,4 @@
-"""Write rows with their predictions: all columns of the input, and what is predicted under names of its own.
+"""Write rows with their predictions: all columns of the input, and predictions under names of their own.
 
 JSON lines get one object, `prediction`, with what `mixling predict` writes for a text. Tables get a column for each of
 its fields, such as `prediction_label`. A bad row has an error instead.
@@ -32,7 +32,7 @@ class Layout:
     Attributes:
         file_format: one of `TABLE_FORMATS`.
         schema: of the input: an Arrow schema, the names of a CSV's columns, or None for JSON lines.
-        fields: what is predicted, such as "label"; of CSV, the task's `csv_columns`.
+        fields: predicted values, such as "label"; of CSV, the task's `csv_columns`.
         labels: the names of the labels that have probabilities.
         escape: CSV: put an apostrophe before cells that look like formulas.
         shown: the probabilities of labels that are written.
@@ -67,7 +67,7 @@ def make_layout(
 
     Args:
         schema, input_format: of a `PartPlan`.
-        name: the format; None: that of the input.
+        name: the format; None: the input's.
         kept: the columns of the input that are written; None: all.
 
     Raises:
@@ -139,7 +139,7 @@ class PartWriter(ABC):
         """Predict for the texts, and write all rows of the window."""
 
     def finish(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Write what is left."""
+        """Write the rest."""
 
     def close(self) -> None:  # noqa: B027
         """Free what the writer holds, finished or not."""

@@ -38,7 +38,7 @@ class BulkOptions:
         typer.Option("--address", metavar="HOST:PORT", help="Ray: the cluster [RAY_ADDRESS, or Ray is started here]."),
     ] = None
     resume: Annotated[
-        bool, typer.Option("--resume", help="FOLDER/: predict what is missing, or begin; inputs may be added.")
+        bool, typer.Option("--resume", help="FOLDER/: predict the missing parts, or begin; inputs may be added.")
     ] = False
 
 
@@ -60,7 +60,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
 
     Raises:
         UserError: as `mixling.bulk.run.predict_files`.
-        Interrupted: Ctrl-C was pressed; what is finished is kept.
+        Interrupted: Ctrl-C was pressed; finished parts are kept.
     """
     from mixling.bulk.run import predict_files
     from mixling.runs.evaluation import columns_of
@@ -69,7 +69,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
         if getattr(options, field):
             raise ConfigError(f"{name}: is not for folders; {reason}")
     if options.threads != 1:
-        raise ConfigError("--threads: is not for folders; use --workers, each of which has one thread")
+        raise ConfigError("--threads: is not for folders; use --workers, each with one thread")
     if not options.inputs:
         raise ConfigError("no input; give files, such as 'in/*.parquet'")
     assert options.out is not None
@@ -97,7 +97,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
             )
         except KeyboardInterrupt:
             raise Interrupted(
-                f"interrupted; {options.out} keeps what is finished: continue with --resume", signum=signal.SIGINT
+                f"interrupted; {options.out} keeps the finished parts: continue with --resume", signum=signal.SIGINT
             ) from None
     if done.bad_rows:
         print(bad_rows_line(done.bad_rows), file=sys.stderr)

@@ -76,7 +76,7 @@ def write_predictions(
     Args:
         windows: the items, many at a time.
         header: what to write before the first row.
-        row: formats an item's text (None without `echo`), its prediction or error message, and what is kept of it.
+        row: formats an item's text (None without `echo`), its prediction or error message, and the values kept of it.
         predict: takes a window, and returns a prediction or error message for each item; or those before the first
             bad item, and an error.
         echo: write the texts as well.
@@ -161,7 +161,7 @@ def refuse_columns(options: Any, kind: str) -> None:
 
 
 def has_rows(options: Any, kind: str) -> bool:
-    """Return whether the inputs are rows: files, or standard input of which an option names a column."""
+    """Return whether the inputs are rows: files, or standard input with an option that names a column."""
     return kind == "files" or (kind == "stdin" and bool(_named_columns(options)))
 
 
@@ -252,7 +252,7 @@ class Finished(list[str]):
 def finish_plain(
     windows: Iterable[Sequence[Item] | PlainTexts], lines: Callable[[Sequence[str]], list[str]], threads: int
 ) -> Iterator[Sequence[Item] | Finished]:
-    """Yield the windows in order, those of plain texts as the rows of output that `lines` makes in other threads.
+    """Yield the windows in order, plain texts as the rows of output that `lines` makes in other threads.
 
     So a window is read and written while others are predicted, unless there are none (0).
     """

@@ -39,7 +39,7 @@ class KindCommands(ABC):
 
 
 def commands_of(kind: RunKind) -> KindCommands | None:
-    """Return the commands of a kind of run; None: those of labeled texts."""
+    """Return the commands of a kind of run; None: the commands of labeled texts."""
     if not kind.commands:
         return None
     importlib.import_module(kind.commands)

@@ -183,7 +183,7 @@ def majority_answers(task: Task, train: Sequence[Target], texts: Sequence[Text])
 
 
 def mistake_lines(predictor: Predictor, examples: Sequence[Example], answers: Sequence[Any]) -> Iterator[str]:
-    """Yield the mistakes of which the model is most certain, with the words that it answers by.
+    """Yield the mistakes that the model is most certain of, with the words that it answers by.
 
     Args:
         answers: the predictions for the examples.

@@ -198,7 +198,7 @@ class SideBySideOptions:
     ] = None
 
     def side_by_side(self) -> AbstractContextManager[None]:
-        """Return a context in which so many models are trained at the same time."""
+        """Return a context for training a number of models at the same time."""
         import torch
 
         from mixling.workers import use_workers

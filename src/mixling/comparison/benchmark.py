@@ -78,7 +78,7 @@ class TrainedSystem:
         file_bytes: of the saved model of the first seed, including the vocabulary.
         validation: the task's metric on validation by seed, by which options were chosen, of models that were not
             fitted on the validation rows.
-        seconds: training time per seed; that of the first includes all values tried.
+        seconds: training time per seed; the first includes all values tried.
         answerers: one per seed; a baseline has one. Where `RunConfig.fits_validation`, they were fitted on the
             validation rows, too.
     """
@@ -145,7 +145,7 @@ def train_all(
         systems: as of `chosen_systems`.
         failures: gets the baselines that fail or whose package is missing, and the models whose training fails, but for
             the default model.
-        encoder: a baseline in addition to those of the task.
+        encoder: a baseline in addition to the task's.
         split_off: whether the validation rows were split off, although the configuration names others.
 
     Raises:
@@ -343,4 +343,4 @@ def check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--keep {folder}: is a file; a folder is needed")
     if folder.is_dir() and any(path.name not in (LOCK_FILE, OWNER_FILE) for path in folder.iterdir()):
-        raise ConfigError(f"--keep {folder}: is not empty; give a new folder, or delete what is there")
+        raise ConfigError(f"--keep {folder}: is not empty; give a new folder, or delete its content")

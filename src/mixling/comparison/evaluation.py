@@ -23,9 +23,9 @@ class SystemResult:
     """The scores of a trained system on the rows of a split.
 
     Attributes:
-        mean: of the headline metric over the seeds; `interval` is that of the mean, over the choice of rows.
+        mean: of the headline metric over the seeds; `interval` is the mean's, over the choice of rows.
         by_seed: all metrics.
-        difference, difference_interval: of the mean to that of the first system, ours, paired by rows; None for itself.
+        difference, difference_interval: of the mean to the first system's (ours), paired by rows; None for itself.
     """
 
     mean: float

@@ -32,7 +32,7 @@ def is_installed() -> bool:
 
 
 def as_line(text: Text) -> str:
-    """Return a text as a line for fastText: lower-cased words and punctuation, those of a second text prefixed."""
+    """Return a text as a line for fastText: lower-cased words and punctuation, a second text's prefixed."""
     first, *second = (_WORD.findall(part.lower()) for part in sides_of(text))
     line = " ".join([*first, *(f"2:{word}" for words in second for word in words)])
     return line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be encoded

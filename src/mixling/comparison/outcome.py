@@ -99,7 +99,7 @@ def compare(
         folder: where run folders are written.
         callback: makes a callback for each training.
         noise: noise to add to the texts of the last rows, each level separately.
-        few: numbers of examples per label; for each all systems are trained anew on so many.
+        few: numbers of examples per label; for each all systems are trained anew.
         encoder: a sentence encoder for one more baseline, see `mixling.teachers.encoder.SentenceEncoder`.
 
     Raises:

@@ -67,7 +67,7 @@ def time_predictions(
 
 
 def _spread(texts: Sequence[Text], number: int) -> list[Text]:
-    """Return at most so many items, evenly spaced from the first to the last."""
+    """Return up to a number of items, evenly spaced from the first to the last."""
     if len(texts) <= number:
         return list(texts)
     return [texts[i * len(texts) // number] for i in range(number)]

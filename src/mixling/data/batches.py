@@ -116,7 +116,7 @@ class TextSet:
             self._kept = [item.words for item in encoded]
             self._kept_starts = [item.starts for item in encoded if item.starts is not None]
         self._forget_stale()
-        # Approximate lengths are enough for buckets; only those of kept texts are known at no cost.
+        # Approximate lengths are enough for buckets; only the lengths of kept texts are known at no cost.
         self.lengths = (
             np.array([len(words) for words in self._kept], np.int32)
             if self._kept is not None

@@ -78,7 +78,7 @@ class ExampleColumns:
         self._sizes = array("q")  # bytes of the records
         self._folder, self._limit, self._bytes = Path(spool_dir or tempfile.gettempdir()), memory_limit, 0
         self._number_of: dict[str, int] = {}
-        self._shared: dict[str, str] = {}  # words and contexts, each of which is stored once
+        self._shared: dict[str, str] = {}  # words and contexts, each stored once
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -141,7 +141,7 @@ class ExampleColumns:
             self._path_starts.append(len(self))
 
     def _check(self, example: Example) -> None:
-        """Reject an example whose schema differs from that of earlier examples."""
+        """Reject an example whose schema differs from earlier examples."""
         pair, kind, message = isinstance(example.text, tuple), _kind(example), ""
         if not len(self):
             self._pairs, self._targets = pair if self._pairs is None else self._pairs, kind

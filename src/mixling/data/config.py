@@ -20,7 +20,7 @@ class ColumnsConfig(Config):
     labels: tuple[str, ...] | None = Field(
         None, min_length=2, description="several labels: columns of 0 and 1, one for each label"
     )
-    label_delimiter: str = Field(LABEL_DELIMITER, min_length=1, description="several labels: between those of a cell")
+    label_delimiter: str = Field(LABEL_DELIMITER, min_length=1, description="between several labels of a cell")
     tokens: str = Field("tokens", description="tagging: the words")
     slots: str = Field("slots", description="tagging: the tags, or spans of characters of the text")
     sentence: str | None = Field(None, description="tagging, a word in each row: rows of a sentence share a value")

@@ -71,7 +71,7 @@ class RowReader(ABC):
         labeled: False for prediction: the target is optional, and its column may be missing.
 
     Attributes:
-        wanted: the keys of `ColumnsConfig` for the task's columns; the last is that of the target.
+        wanted: the keys of `ColumnsConfig` for the task's columns; the last is the target's.
         option: the command-line option for a column, with a placeholder for its key.
         of_words: texts are lists of words, not strings.
         of_sets: targets are sets of labels, which may be in several columns.

@@ -94,7 +94,7 @@ class Guess:
 
 
 def guess_columns(source: str, *, text: str | None = None, label: str | None = None) -> Guess | None:
-    """Guess the columns of a file; None: they have the default names, are those of another task, or there is no row.
+    """Guess the columns of a file; None: they have the default names, belong to another task, or there is no row.
 
     Args:
         text, label: the columns that are known.

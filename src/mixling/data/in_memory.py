@@ -1,6 +1,6 @@
 """Check examples that are passed in memory, as to an estimator, in the same way as the rows of files.
 
-In messages, a name in angle brackets replaces that of a file, and items are counted from 0.
+In messages, a name in angle brackets replaces the file's, and items are counted from 0.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
 
 
 def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) -> LabeledTexts:
-    """Return sentences as lists of words, and their tags in IOB2; a warning says what is converted.
+    """Return sentences as lists of words, and their tags in IOB2; a warning describes conversions.
 
     Raises:
         DataError: a sentence or its tags are invalid, or their numbers differ.
@@ -195,7 +195,7 @@ def check_words(texts: Iterable[Any], where: str) -> None:
 
 
 def check_no_pairs(texts: Any) -> None:
-    """Check that texts to predict for are not pairs in lists, of which both parts are several words.
+    """Check that texts to predict for are not pairs in lists, where both texts have several words.
 
     Raises:
         DataError: all of them are.

@@ -31,7 +31,7 @@ _CHUNK = 1 << 16
 
 
 class PlainTexts(list[str]):
-    """A window of texts, none of which has an error or values that are kept."""
+    """A window of texts without errors and without values to keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Item:
 
     @property
     def size(self) -> int:
-        """The characters of the text and of what is kept of its row."""
+        """The characters of the text and of the values kept of its row."""
         return text_size(self.text) + sum(len(value) for value in self.kept.values() if isinstance(value, str))
 
 
@@ -101,7 +101,7 @@ def file_items(
 def plain_or_items(
     source: str, *, reader: type[RowReader], columns: ColumnsConfig, skip: bool, report: OnBadRow | None = None
 ) -> Iterator[PlainTexts | list[Item]]:
-    """Stream the rows of a file as `file_items` does, but those of an `ExampleBlock` as texts alone."""
+    """Stream the rows of a file as `file_items` does, but the rows of an `ExampleBlock` as texts alone."""
     from mixling.data.corpora import is_plain
     from mixling.data.examples import Example, read_blocks
     from mixling.data.kept import KeptColumns
@@ -173,7 +173,7 @@ def _rows(
 
 
 def _items(examples: Iterable[Example], bad: _BadItems, *, live: bool = False) -> Iterator[Item | None]:
-    """Yield the items of examples, and those of the bad rows before and after them.
+    """Yield the items of examples, and of the bad rows before and after them.
 
     Args:
         live: yield None before waiting for the next row.

@@ -14,7 +14,7 @@ from mixling.text.clean import normalize
 from mixling.text.encoder import Text
 from mixling.text.splitting import StringSplitter
 
-JACCARD = 0.6  # of the sets of words: size of the intersection over that of the union
+JACCARD = 0.6  # of the sets of words: size of the intersection over size of the union
 MIN_WORDS = 4  # distinct words; shorter texts are similar by chance
 # Limits on texts, their total bytes, and words that are compared, for about a second of work.
 MAX_TEXTS, MAX_BYTES = 2_000, 1 << 20
@@ -42,7 +42,7 @@ class NearDuplicates:
 
 
 def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, effort: int = 1) -> NearDuplicates:
-    """Count validation texts whose set of words has a Jaccard index of at least `JACCARD` with that of a training text.
+    """Count validation texts whose set of words has a Jaccard index of at least `JACCARD` with a training text's.
 
     Words are in lower case, symbols are ignored; the two texts of a pair or question are joined. Large sets are
     sampled, so that this takes a second or two at most, or `effort` times as long.
@@ -111,7 +111,7 @@ def word_sets(texts: Sequence[Text]) -> Iterator[frozenset[str]]:
 
 
 def _rarest(words: frozenset[str], rank: dict[str, int]) -> list[int]:
-    """Return the ranks of the rarest words, of which a near-duplicate must have at least one.
+    """Return the ranks of the rarest words; a near-duplicate must have at least one of them.
 
     Words without a rank are the rarest, but no validation text has them, so they are left out.
     """

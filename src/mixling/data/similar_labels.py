@@ -15,7 +15,7 @@ _INVISIBLE = re.compile(
 )
 _DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−﹣－", "-"))
 _QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛′`´ʼ", "'"), **dict.fromkeys("“”„‟″«»", '"')})
-# Letters of other alphabets that fonts draw like those of the first line, from Unicode's confusables (UTS 39).
+# Letters of other alphabets that fonts draw like the letters of the first line, from Unicode's confusables (UTS 39).
 _LATIN = "ABCEHIJKMNOPSTXYZaceijopsxyvudh"
 _LETTERS = {
     "АВСЕНІЈКМ ОРЅТХҮ асеіјорѕхуѵ ԁһ": _LATIN,  # Cyrillic; a space: there is none

@@ -99,11 +99,11 @@ def _occur(keys: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.
 def assign_folds(
     examples: Dataset, folds: int, seed: int, *, groups: npt.NDArray[np.uint64] | None = None
 ) -> npt.NDArray[np.int64]:
-    """Return the fold (n,) of each example: equal texts, and those of a group, have the same, and each label is in all
+    """Return the fold (n,) of each example: equal texts, and texts of a group, have the same, and each label is in all
     as evenly as can be.
 
     Args:
-        groups: (n,) a number for each example, equal in a group; None: those of the examples.
+        groups: (n,) a number for each example, equal in a group; None: the examples' groups.
 
     Raises:
         DataError: there are fewer distinct texts than folds.

@@ -37,7 +37,7 @@ _SENTENCE_END = re.compile(r"(?:<br\s*/?>|\n)+|(?:(?<=[.!?])|(?<=[.!?][\"')\]]))
 _NO_COLUMN = "\0"
 _SAMPLE = 200  # texts whose lengths are compared
 _CANDIDATES = 8  # random texts for each that is chosen as similar
-# Without a limit: of SST-2's sentences, 120,000 teach more than 40,000; of long texts so many would take hours.
+# Without a limit: of SST-2's sentences, 120,000 teach more than 40,000; with long texts that number would take hours.
 _FEWEST, _MOST, _MOST_WORDS = 40_000, 120_000, 2_400_000
 
 
@@ -160,7 +160,7 @@ def most_similar(texts: Sequence[Text], like: Iterable[Text], number: int) -> li
 
 
 def fragments(texts: Iterable[Text], number: int, *, seed: int = 0) -> Iterator[str]:
-    """Yield random spans of at least two words of texts of at least four: so many of each, and each span once."""
+    """Yield random spans of at least two words of texts of at least four: a number of each text, and each span once."""
     yielded: set[str] = set()
     for index, text in enumerate(texts):
         words = text.split() if isinstance(text, str) else []

@@ -48,7 +48,7 @@ def words_problem(words: object, where: str, what: str = "token") -> str:
 
 
 def words_with_blanks(texts: Iterable[object]) -> list[Any] | None:
-    """Return the first of texts that are lists of words, if each of them has a word with blanks; None if one has not.
+    """Return the first of texts that are lists of words, if each of them has a word with blanks; else None.
 
     They are pairs of texts, or parts of a text, but no words.
     """

@@ -39,12 +39,12 @@ class TextClassifier(ClassifierMixin, Estimator):
         pretrained: the folder of a run to start from, such as one of `mixling pretrain`.
         epochs, time_budget (in seconds), batch_size, lr, seed: of the training; None: the default.
         validation_fraction: fraction of the examples set aside to choose the best epoch, if `fit` gets no `validation`.
-        verbose: 0: silent; 1: progress of `fit` on standard error; 2: also what is read and written; None: 1 on a
+        verbose: 0: silent; 1: progress of `fit` on standard error; 2: also files read and written; None: 1 on a
             terminal or in a notebook, but 0 where scikit-learn's cross-validation or joblib calls, and elsewhere.
         config: nested values of `RunConfig` that override all others, such as `{"model": {"text": {"max_len": 128}}}`.
 
     Attributes:
-        classes_: (C,) the labels in the order of `predict_proba`'s columns; those of an indicator matrix's columns.
+        classes_: (C,) the labels in the order of `predict_proba`'s columns; an indicator matrix's column names.
         metrics_: on the validation examples. The exported model is then fitted on those that were set aside as well, so
             that `score` on them is too good; on those that `fit` gets it is not.
     """

@@ -17,7 +17,7 @@ from mixling.text.encoder import Text
 
 
 class TextRegressor(RegressorMixin, Estimator):
-    """Predict a number for texts, pairs of texts or pre-split texts; the parameters are those of `TextClassifier`."""
+    """Predict a number for texts, pairs of texts or pre-split texts; parameters as in `TextClassifier`."""
 
     def fit(
         self,

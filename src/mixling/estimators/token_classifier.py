@@ -15,7 +15,7 @@ from mixling.text.encoder import Text
 
 
 class TokenClassifier(Estimator):
-    """Tag words with IOB tags: slots, entities, any spans; the parameters are those of `TextClassifier`."""
+    """Tag words with IOB tags: slots, entities, any spans; parameters as in `TextClassifier`."""
 
     def fit(
         self,

@@ -58,7 +58,7 @@ def sampled_shapley(game: Game, players: int, *, evaluations: int, seed: int) ->
     Shapley value estimation, JMLR 2022, section 4), and the estimates sum to the difference of the two values exactly.
 
     Args:
-        evaluations: about so many coalitions are evaluated; of many players at least those of 4 orders and their
+        evaluations: about the number of coalitions to evaluate; of many players at least those of 4 orders and their
             reverses.
     """
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ Logits = Callable[[list[Text]], Sequence[npt.NDArray[Any]]]
 LogitsOfKept = Callable[[str, npt.NDArray[np.bool_]], npt.NDArray[Any] | None]
 _Word = tuple[str, int, int, int]  # as in `WordEffect`
 _BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
-_MAX_WORDS = 10_000  # each of which is left out, at the cost of a prediction
+_MAX_WORDS = 10_000  # each is left out in turn, at the cost of a prediction
 
 
 def explain(
@@ -52,7 +52,7 @@ def explain(
 
     Args:
         encode: encodes one text, with offsets.
-        logits: computes those of texts, (C,) each, or (W, C) where answers are for words.
+        logits: computes the logits of texts, (C,) each, or (W, C) where answers are for words.
         logits_of_kept: computes those (M, C) of the texts that keep some of the words of one, by a matrix (M, W); None:
             it cannot, and `logits` has to.
         divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
@@ -92,7 +92,7 @@ def explain(
             kept = np.ones((len(coalitions), len(words)), bool)
             kept[:, players] = coalitions
         found = outputs(kept)
-        if label is None:  # that of the text itself, which every method evaluates among the last
+        if label is None:  # the label of the text itself, which every method evaluates among the last
             whole = next(number for number in range(len(coalitions) - 1, -1, -1) if coalitions[number].all())
             label = int(found[whole].argmax())
         return task.target_scores(found, label)

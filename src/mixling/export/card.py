@@ -93,7 +93,7 @@ The complete configuration is in `run.json`, the metrics of each evaluation in `
 
 ## Intended use and limits
 
-It is meant for texts like those of its training data.
+It is meant for texts like its training data.
 
 {task.card_limits(config["model"]["text"], config["reading"])}
 - It has learned only from its training data: on text of another kind, language or time, predictions can be wrong and
@@ -185,7 +185,7 @@ def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
         fitted = f"by cross-fitting, on the predictions of {folds} pairs of models for examples that they had not seen"
     return f"""
 Beside the network there is a linear model of {ngrams["terms"]:,} n-grams ({about}).
-The logits are {ngrams["mixture_network"]:.2f} times the network's plus those of the linear model. Their weights and
+The logits are {ngrams["mixture_network"]:.2f} times the network's plus the linear model's. Their weights and
 biases were fitted {fitted}.
 The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The linear
 model is in `model.onnx` only: `model.safetensors` holds the network.

@@ -35,7 +35,7 @@ def _abstains(abstention: Mapping[str, Any] | None, out_of_scope: Mapping[str, A
     if abstention is None or abstention["threshold"] is None:
         return ""
     wanted, examples = abstention["wanted"], "validation examples"
-    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of what is answered"
+    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of the answers"
     if wanted is not None and out_of_scope is not None:
         examples += " and out-of-scope texts, answers to which are wrong"
     return f"""
@@ -46,7 +46,7 @@ was chosen {why} on the {examples}: {abstention["coverage"]:.1%} of them are ans
 
 
 def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
-    # One threshold may be enough for several accuracies, of which the highest is shown.
+    # One threshold may be enough for several accuracies; the highest is shown.
     different = {item["threshold"]: item for item in risk_coverage if item["threshold"] is not None}
     rows = [
         f"| {item['wanted']:g} | {item['threshold']:.4f} | {item['coverage']:.1%} | {item['accuracy']:.4f} |"
@@ -57,7 +57,7 @@ def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
     return f"""
 With `--threshold P` it abstains where the top probability is below P. On the validation examples:
 
-| wanted accuracy of what is answered | threshold | answered | accuracy |
+| wanted accuracy of answers | threshold | answered | accuracy |
 |---|---|---|---|
 {chr(10).join(rows)}
 """

@@ -72,7 +72,7 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def _darken(figure: Figure) -> None:
-    """Turn around the brightness of what is gray, except for images and what is written on them."""
+    """Invert gray colors for dark mode, except in images and their labels."""
     from matplotlib.artist import Artist
     from matplotlib.colors import to_rgba
 
@@ -86,7 +86,7 @@ def _darken(figure: Figure) -> None:
         return (gray, gray, gray, alpha)
 
     left: set[Artist] = {text for axes in figure.axes if axes.images for text in axes.texts}
-    left |= {figure, *figure.axes}  # their colors are those of their patches
+    left |= {figure, *figure.axes}  # their colors are their patches'
     for artist in figure.findobj():
         if artist not in left:
             for name in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
@@ -99,7 +99,7 @@ def check_plot(path: str | Path) -> None:
     """Check that a plot can be drawn to a file of this name, before the work for the plot begins.
 
     Raises:
-        ConfigError: the extension is not that of a supported format.
+        ConfigError: the extension names no supported format.
         MissingPackage: matplotlib is not installed.
     """
     if _suffix(path) not in _METADATA:

@@ -70,7 +70,7 @@ class GraphBuilder:
         """Return the GraphProto.
 
         Args:
-            inputs: by name, ONNX's number of the type and the sizes, of which variable ones are names.
+            inputs: by name, ONNX's number of the type and the sizes; variable ones are names.
             outputs: by name, the value and the sizes of a float tensor.
         """
         from onnx import TensorProto, helper, numpy_helper

@@ -163,7 +163,7 @@ def amend(
     """Return a model file, the bytes of `model.onnx`, with something added that was fitted after the export.
 
     Args:
-        content: a file without what is added.
+        content: a file without the additions.
         branch: a linear n-gram branch.
         values: entries of `Metadata`, such as `threshold`.
     """

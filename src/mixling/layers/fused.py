@@ -2,7 +2,7 @@
 
 A small model's step is mostly the overhead of its hundreds of operations. Here a layer is one node of the autograd
 graph, and its hidden layers are computed for a few tokens at a time, within the processor's caches. Under
-autocast to bfloat16, the products of feed-forwards are in it where the processor has it, and those of windows and of
+autocast to bfloat16, the products of feed-forwards are in it where the processor has it, and products of windows and of
 MLPs over tokens where it has a matrix unit, too; all else is in float32.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
@@ -111,7 +111,7 @@ class FeedForwardSublayer(torch.autograd.Function):
         rows = x.reshape(-1, x.shape[-1])
         dim, inner = rows.shape[1], len(expand)
         half = _casts_to_bfloat16()
-        # A matrix unit computes hidden layers again in less time than memory takes to keep those of a whole batch.
+        # A matrix unit computes hidden layers again in less time than memory takes to keep a whole batch's.
         again = half and multiplies_in_tiles()
         hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)

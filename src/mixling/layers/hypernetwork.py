@@ -72,7 +72,7 @@ class HeadLinear(nn.Module):
         self.num_heads = num_heads
         self.weight = nn.Parameter(torch.empty(num_heads * outputs, inputs))
         self.bias = nn.Parameter(torch.zeros(num_heads * outputs)) if bias else None
-        for head in self.weight.detach().chunk(num_heads):  # over all heads the fan would be that of one wide layer
+        for head in self.weight.detach().chunk(num_heads):  # over all heads the fan would be one wide layer's
             nn.init.xavier_uniform_(head)
 
     def by_head(self) -> tuple[Float[Tensor, "K U E"], Float[Tensor, "K U"] | None]:

@@ -53,7 +53,7 @@ def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
 
 
 def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Return x with zeros in padding, whatever is there: a product with zeros would keep what is not finite.
+    """Return x with zeros in padding, whatever is there: a product with zeros would keep values that are not finite.
 
     A batch without padding on a CPU is x itself.
     """

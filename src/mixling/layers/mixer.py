@@ -27,7 +27,7 @@ _NEW, _NEW_NUMBERS = 32, 1 << 16
 class Mixer(nn.Module, ABC):
     """A token mixer: every output position may depend on every real input position.
 
-    The contract, which tests check for every mixer: the shape is kept; what is at padded positions never reaches real
+    The contract, which tests check for every mixer: the shape is kept; values at padded positions never reach real
     ones, and neither do more padding or the other texts of a batch. Padding follows the text; the output there is not
     defined. A mixer built with `causal` sees no later position, and its steps give what `forward` gives. `weights` and
     `filters` are the matrices between positions by which it multiplies the tokens.
@@ -95,7 +95,7 @@ class Mixer(nn.Module, ABC):
     def mixing_weights(
         self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]
     ) -> dict[str, Float[Tensor, "B K N M"]]:
-        """Do the work of `weights`, as `mix` does that of `forward`."""
+        """Do the work of `weights`, as `mix` does for `forward`."""
         return {}
 
     def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "K N N"]]:
@@ -128,7 +128,7 @@ class Mixer(nn.Module, ABC):
         return self.initial_state(like, *self._checked(context, context_mask, name="context"))
 
     def initial_state(self, like: Float[Tensor, "B D"]) -> State:
-        """Do the work of `start`, as `mix` does that of `forward`."""
+        """Do the work of `start`, as `mix` does for `forward`."""
         raise NotImplementedError(f"{type(self).__name__} has no step form")
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:

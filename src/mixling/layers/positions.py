@@ -78,7 +78,7 @@ class Positions(nn.Module):
 class PublishedPositions(nn.Module):
     """sqrt(D) x_i + p_i, p[2k] = sin((i + 1) / 10000^(4k/D)), p[2k+1] = cos((i + 1) / 10000^((4k+2)/D)).
 
-    The positions of HyperMixer's published code (idiap/hypermixing), which differ from those of the paper: x is scaled,
+    The positions of HyperMixer's published code (idiap/hypermixing), which differ from the paper's: x is scaled,
     positions are counted from 1, and the exponent grows twice as fast.
     """
 

@@ -1,8 +1,8 @@
-"""Abstaining from uncertain answers: the threshold of the top probability for a wanted accuracy of what is answered.
+"""Abstaining from uncertain answers: the threshold of the top probability for a wanted accuracy of the answers.
 
 The threshold is the one of largest coverage (the risk-coverage curve: El-Yaniv and Wiener, "On the Foundations of
 Noise-free Selective Classification", JMLR 2010; Geifman and El-Yaniv, NeurIPS 2017). As it is chosen on few examples,
-their accuracy is higher than that of new ones. One wrong answer more than there are is counted against it, as in
+their accuracy is higher than on new ones. One wrong answer more than there are is counted against it, as in
 conformal risk control (Angelopoulos et al., ICLR 2024, section 2): k right answers of n count as k / (n + 1).
 """
 

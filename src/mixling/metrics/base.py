@@ -105,14 +105,14 @@ class ClassificationMetrics(ProbabilityMetrics):
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
         matthews: the correlation of targets and predictions (Gorodkin, "Comparing two K-category assignments by a
-            K-category correlation coefficient", 2004; of two classes that of Matthews): 1 if all are right, 0 for
+            K-category correlation coefficient", 2004; of two classes Matthews'): 1 if all are right, 0 for
             guesses, and for always the same class.
         log_loss: in nats, over the texts whose label the model has.
         coverage: the fraction of texts that are answered, of a model that abstains; else None.
         accuracy_of_answered: the accuracy on these texts; None if there is none.
         set_coverage: the fraction of texts whose conformal set has their label, of a model with such sets; else None.
         set_size: the mean number of labels in a set.
-        roc_auc: with two classes, that of class 1; with more, the mean one-vs-rest area over the classes that some but
+        roc_auc: with two classes, class 1's; with more, the mean one-vs-rest area over the classes that some but
             not all texts have; None without such a class.
         confusion: (C, C) counts; rows are true classes, columns predicted ones.
     """
@@ -229,7 +229,7 @@ def format_table(metrics: Metrics) -> str:
         # The lowest scores are of interest; classes without examples come last.
         order = sorted(range(len(rows)), key=lambda index: (rows[index].support == 0, rows[index].f1, index))
         shown = sorted(order[:TABLE_ROWS])
-        remark = f"({TABLE_ROWS} of {len(rows)} classes: those of lowest F1; {len(rows) - TABLE_ROWS} are left out)"
+        remark = f"({TABLE_ROWS} of {len(rows)} classes, by lowest F1; {len(rows) - TABLE_ROWS} are left out)"
         rows = [rows[index] for index in shown]
     names = [_printable(row.label) for row in rows]
     width = max(len("class"), *(_columns(name) for name in names))

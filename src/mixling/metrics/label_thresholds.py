@@ -23,7 +23,7 @@ class LabelThreshold:
 
     Attributes:
         threshold: probability from which the label is predicted; None: fewer than `MIN_EXAMPLES` examples have it.
-        reached: whether there is a threshold with the wanted precision; otherwise it is that of the highest one.
+        reached: whether there is a threshold with the wanted precision; otherwise it belongs to the highest one.
     """
 
     threshold: float | None

@@ -52,10 +52,10 @@ def compare_quantized(
 
 
 def quantization_check(lost: npt.NDArray[np.integer], *, changed: int, decisions: int) -> QuantizationCheck:
-    """Return the check of `decisions`, of which 8-bit weights changed `changed`.
+    """Return the check of `decisions`; 8-bit weights changed `changed` of them.
 
     Args:
-        lost: (texts,) right decisions of the float model minus those of the 8-bit one.
+        lost: (texts,) right decisions of the float model minus the 8-bit one's.
     """
     return QuantizationCheck(
         agreement=1 - changed / decisions,

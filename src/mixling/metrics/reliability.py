@@ -1,4 +1,4 @@
-"""How far predicted probabilities agree with what is observed.
+"""How far predicted probabilities agree with observed frequencies.
 
 Probabilities are sorted into equal bins; of each bin the mean probability and the observed frequency are compared. The
 expected calibration error is the mean of their distance over all decisions (Naeini et al., "Obtaining Well Calibrated

@@ -1,6 +1,6 @@
 """Metrics from predictions, with NumPy alone, so that a base install can evaluate a saved model.
 
-The results equal those of scikit-learn and seqeval, which the tests compare them with. B is the number of texts, C the
+The results equal scikit-learn's and seqeval's; tests compare them. B is the number of texts, C the
 number of labels.
 """
 

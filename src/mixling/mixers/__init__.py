@@ -33,7 +33,7 @@ MIXER_ENTRY_POINTS = "mixling.mixers"
 
 
 def mixer_types() -> list[str]:
-    """Return the names of all mixers: the files of this package, those registered, and those of other packages."""
+    """Return the names of all mixers: the files of this package, registered ones, and other packages'."""
     return MIXERS.names()
 
 
@@ -123,7 +123,7 @@ def _type_of(config: Any) -> str:
 
 
 def _is_of(name: str, file: str) -> bool:
-    """Return whether a file holds the class of this name: the letters of `token_mlp` are those of TokenMLP."""
+    """Return whether a file holds the class of this name: `token_mlp` has the letters of TokenMLP."""
     return not name.islower() and name.removesuffix("Config").lower() == file.replace("_", "")
 
 

@@ -144,7 +144,7 @@ class Attention(Mixer):
     ) -> tuple[
         Float[Tensor, "B H N E"], Float[Tensor, "B H M E"], Float[Tensor, "B H M E"], Float[Tensor, "#B #H #N M"]
     ]:
-        """Return queries, keys and values, and what is added to their scores."""
+        """Return queries, keys and values, and the bias of their scores."""
         length = x.shape[1]
         self.check_length(length)
         x = real(x, mask)
@@ -194,7 +194,7 @@ class Attention(Mixer):
 
 
 def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "#B #H #N M"]:
-    """Return what is added to the scores: the bias where the key is seen, else half of the lowest number."""
+    """Return the addition to the scores: the bias where the key is seen, else half of the lowest number."""
     return torch.where(seen, bias, torch.finfo(bias.dtype).min / 2)
 
 

@@ -19,7 +19,7 @@ from mixling.layers.masks import as_mask, real
 from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
 from mixling.layers.positions import PositionKind, Positions, PublishedPositions, Size
 
-# Where torch's operations make the hidden layers on a CPU, they do so in parts of at most so many bytes, which stay in
+# Where torch's operations make the hidden layers on a CPU, they do so in parts of limited size, which stay in
 # a core's cache; for a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py).
 HIDDEN_BYTES = 2**21
 # Tokens up to which, without a matrix unit, the fused form in float32 is faster than torch's products in bfloat16.
@@ -43,7 +43,7 @@ class HyperMixing(Mixer):
     both inputs; padded tokens are zero in X and so add nothing; each head's matrices start by Xavier on their own. In
     float16 and its autocast X is mixed in float32: similar tokens sum to more than float16's 65,504.
     The causal form is mixling's: y_t = w2_t gelu(sum_{s<=t} w1_s x_s^T), whose N hidden layers cost O(N D H)
-    activations. Its steps carry the sum, and its last position is that of the full form. The same sum mixes a document
+    activations. Its steps carry the sum, and its last position equals the full form's. The same sum mixes a document
     of any length in two passes with constant memory: `accumulate` all of its parts, then `read` them.
 
     Args:

@@ -29,7 +29,7 @@ class LinearAttention(Mixer):
     before it: O(N * D * (D + E + L)) time and O(N * (D + H * L)) memory, never N matrices S_h. One step is O(D^2), and
     its state H * E * (E + 1) numbers whatever the length.
     Decided beyond the paper: phi(k_j) is zero in padding. Sums are in float32 at least, under autocast too, since
-    float16 overflows at 65,504. Weights start as those of softmax attention do here: Xavier, biases zero.
+    float16 overflows at 65,504. Weights start as in softmax attention here: Xavier, biases zero.
 
     Args:
         dim: D, the width of the tokens, a multiple of num_heads.

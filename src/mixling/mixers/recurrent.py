@@ -166,7 +166,7 @@ class Recurrent(Mixer):
         self.project = None if self.width == dim else nn.Linear(self.width, dim)
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        x = real(x, mask)  # a gradient of zero times what is not finite would not be zero
+        x = real(x, mask)  # a gradient of zero times a value that is not finite would not be zero
         for layer, ahead in enumerate(self.forwards):
             y = ahead(x)
             if self.bidirectional:

@@ -30,7 +30,7 @@ class Remixing(Mixer):
     The block takes the place of T5.1.1's gated feed-forward layer. The inner residual + X' needs E = D:
     - `inner_dim=None`: the equation as printed, E = D;
     - `inner_dim=E`: Y = X_C W3. With E the width of the feed-forward layer that it replaces, the block has exactly
-      max_len^2 more parameters, and those of a. Also without the residual where E happens to be D.
+      max_len^2 more parameters, and a's. Also without the residual where E happens to be D.
 
     Decided beyond the paper:
     - padding and, in the causal form, later tokens are masked before the softmax, so that the rows always sum to one; N

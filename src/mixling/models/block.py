@@ -79,7 +79,7 @@ class BlockConfig(Config):
 
 
 class BlockState(NamedTuple):
-    """The state of a block's mixers between steps; that of `cross` holds the source and the position."""
+    """The state of a block's mixers between steps; `cross` holds the source and the position."""
 
     mixers: tuple[State, ...]
     cross: State

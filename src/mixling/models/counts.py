@@ -21,7 +21,7 @@ class Counts:
         body: parameters of the encoder.
         length: number of tokens.
         flops: of the encoder for one text of `length` tokens; a multiply-add of a matrix product counts as 2, and an
-            FFT of L numbers as 5 L log2 L. The embedding layer of texts has none, since it looks rows up; that of
+            FFT of L numbers as 5 L log2 L. The embedding layer of texts has none, since it looks rows up; the layer of
             images is not counted.
     """
 

@@ -1,4 +1,4 @@
-"""From features to token vectors: the projection bottleneck, of which an embedding table is a special case."""
+"""From features to token vectors: the projection bottleneck; an embedding table is a special case."""
 
 from __future__ import annotations
 

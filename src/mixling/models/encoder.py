@@ -50,7 +50,7 @@ class EncoderConfig(StackConfig):
 class Encoder(nn.Module):
     """Blocks one after another.
 
-    Mixers configured to share positions use those of the first mixer of their type (T5).
+    Mixers configured to share positions use the positions of the first mixer of their type (T5).
 
     Args:
         layers: the configuration of each block.

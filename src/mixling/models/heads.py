@@ -60,7 +60,7 @@ class PoolingHead(nn.Module):
         pools = []
         if self.score is not None:
             scores = self.score(x)
-            # Under autocast the scores and x differ in precision; the minimum must be that of the scores.
+            # Under autocast the scores and x differ in precision; the minimum must be of the scores' type.
             weights = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(dim=1)
             pools.append((weights.mT @ x.masked_fill(~real, 0)).squeeze(1))
         if self.pooling == "class":
@@ -82,7 +82,7 @@ class LMHead(nn.Module):
     """logits_i = E LN(x_i) + b over the subwords or words that a masked token may be.
 
     E is the embedding table if it has a row for each of them (BERT, gMLP), else a matrix of the head. The norm replaces
-    BERT's transform and the norm after the last block, neither of which is in gMLP's parameter counts. Fine-tuning
+    BERT's transform and the norm after the last block, both missing in gMLP's parameter counts. Fine-tuning
     drops the head of a pretrained model.
 
     Args:

@@ -1,6 +1,6 @@
 """Presets: the models of the papers, and mixling's own, by name.
 
-The size of an embedding table is that of the vocabulary, which by default is trained on the user's own text;
+An embedding table is as large as the vocabulary, which by default is trained on the user's own text;
 `Preset.vocabulary` is the size in the paper's parameter counts.
 
 Two widths printed in gMLP contradict its parameter counts: with 3072, the models of Table 3 without a split would have
@@ -280,7 +280,7 @@ DEFAULT_PRESET = "pnlp-mixer-x-small"
 
 
 def preset_values(name: str) -> dict[str, Any]:
-    """Return a preset's defaults for a run; for a TOML file, those of the preset it starts from.
+    """Return a preset's defaults for a run; for a TOML file, the defaults of the preset it starts from.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -315,7 +315,7 @@ def resolve_preset(
 
     Args:
         name: may be "", where the changes are the whole configuration.
-        unknown: returns what is wrong with a name that no preset has.
+        unknown: returns the message for a name that no preset has.
 
     Raises:
         ConfigError: unknown preset, file or key.

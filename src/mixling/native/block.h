@@ -41,7 +41,7 @@ static inline void *block_take(size_t number, size_t size) {
     return block ? block_start(block) : NULL;
 }
 
-/* More of it, of which the first `used` bytes are kept, and the others are not zeroed; NULL without memory: all is as it was. */
+/* A larger block that keeps the first `used` bytes and does not zero the others; NULL without memory: all is as it was. */
 static inline void *block_grow(void *memory, size_t used, size_t size) {
     if (!memory) return block_take(1, size);
     char *old = block_of(memory);

@@ -57,7 +57,7 @@ static int reserve(mixling_worker *worker, size_t n) {
 
 enum { MAX_PARTS = 17, TOKENS = 16 };
 
-/* Words in a row of a text, and the tokens of which each is the sum of parts of the words around it. */
+/* Words in a row of a text, and the tokens; each is the sum of parts of the words around it. */
 typedef struct {
     const uint32_t *rows; /* (n) of the table */
     size_t n, tokens;
@@ -168,7 +168,7 @@ static void contract(mixling_worker *worker, const sublayer *layer, size_t n, in
         n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
 }
 
-/* y += W2[:n] gelu(W1[:, :n] X + b1): so many columns at a time that the hidden layer stays in the first cache. */
+/* y += W2[:n] gelu(W1[:, :n] X + b1): few enough columns at a time for the hidden layer to stay in the first cache. */
 static void mix_tokens(mixling_worker *worker, const sublayer *layer, size_t n, int rough, const float *x, float *y) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
@@ -249,7 +249,7 @@ static void pool(mixling_worker *worker, size_t n) {
     const float *x = worker->tokens;
     float *out = worker->pools;
     float *weighted = out, *mean = weighted + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
-    float top = -FLT_MAX, total = 0, *unread = out + model->output.rows; /* for pools that the model has not */
+    float top = -FLT_MAX, total = 0, *unread = out + model->output.rows; /* for pools that the model lacks */
     for (size_t i = 0; i < n && model->attention; i++) {
         worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
         if (worker->scores[i] > top) top = worker->scores[i];

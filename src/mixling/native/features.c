@@ -232,7 +232,7 @@ static void put_behind(uint32_t *features, size_t number) {
     }
 }
 
-/* The number of a unit that is a text as a whole, or that of [UNK]. */
+/* The number of a unit that is a text as a whole, or the number of [UNK]. */
 static uint32_t whole_unit(const vocabulary *from, const uint8_t *text, size_t size) {
     uint32_t unit = vocabulary_find(from, 0, text, size, fnv(FNV_START, text, size));
     return unit == NO_UNIT ? from->unknown : unit;

@@ -15,7 +15,7 @@ GELU_INLINE __m512 gelu_polynomial(int degree, const float table[][16], __m512i 
     return out;
 }
 
-/* The derivative of gelu, given that of g. */
+/* The derivative of gelu, given the derivative of g. */
 GELU_INLINE __m512 gelu_slope(__m512 x, __m512 of) {
     return _mm512_mask_sub_ps(of, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), _mm512_set1_ps(1.0f), of);
 }
@@ -29,7 +29,7 @@ GELU_INLINE __m512 gelu_by_table(__m512 x, __m512 *slope) {
     return _mm512_sub_ps(_mm512_max_ps(_mm512_setzero_ps(), x), gelu_polynomial(4, GELU_TABLE, interval, at));
 }
 
-/* The same in two thirds of the time, for what is rounded to 8 bits or to bfloat16: off by less than 2.5e-4, the derivative
+/* The same in two thirds of the time, for values rounded to 8 bits or bfloat16: off by less than 2.5e-4, the derivative
    by less than 1e-3. The last bits of |x| and a number whose step is 1/4 are its interval. */
 GELU_INLINE __m512 coarse_gelu(__m512 x, __m512 *slope) {
     __m512 a = _mm512_range_ps(x, _mm512_set1_ps(3.8749f), 10); /* the lesser one, without a sign */

@@ -12,16 +12,16 @@
 
 enum { TOKENS = 512, TEXTS = 1024, KEPT = 1 << 14, POOLED = 64, SHARING_PARTS = 3, NOWHERE = 0x1FFFF, FEW = 64 };
 
-/* Texts whose tokens are known but not computed, and those of which tokens are pooled. */
+/* Texts whose tokens are known but not computed, and texts whose tokens are pooled. */
 typedef struct {
     mixling_worker *worker;
-    size_t n;               /* words; the word n is that of a text without words */
+    size_t n;               /* words; the word n stands for a text without words */
     size_t most, room;      /* tokens at a time; and of all texts */
-    int bits;               /* of the slots of tokens, of which at most half are used */
+    int bits;               /* of the slots of tokens; at most half are used */
     uint64_t *keys;         /* of a slot: the words of its token; 0: free */
-    uint32_t *numbers;      /* of a slot: that of its token */
+    uint32_t *numbers;      /* of the token of each slot */
     uint32_t *places;       /* (most, parts) words of a token */
-    uint32_t *which, *ends; /* (room) tokens of the texts, one after another; (TEXTS) where those of a text end */
+    uint32_t *which, *ends; /* (room) tokens of the texts, one after another; (TEXTS) where a text's tokens end */
     float *weights, *own;   /* of attention: (most), and (n + 1) of a text's tokens, which sum to one */
     float *projected;       /* what tokens add to the logits; grown as needed */
     float *pools, *sums;    /* (POOLED, rows of the output), (POOLED, its columns) */
@@ -70,7 +70,7 @@ static void share_out(sharing *of, const uint32_t *which, size_t n) {
     const float *scores = of->worker->scores;
     float total = 0, top = -INFINITY;
     for (size_t i = 0; i < n; i++) total += of->own[i] = of->weights[which[i]];
-    if (!(total > 1e-20f)) { /* their scores are far below those of other texts */
+    if (!(total > 1e-20f)) { /* their scores are far below other texts' scores */
         for (size_t i = 0; i < n; i++) top = scores[which[i]] > top ? scores[which[i]] : top;
         total = 0;
         for (size_t i = 0; i < n; i++) total += of->own[i] = expf(scores[which[i]] - top);
@@ -94,7 +94,7 @@ static size_t projected_size(const mixling_model *model) {
     return padded(model->num_labels * (size_t)(model->attention + model->mean));
 }
 
-/* Multiply the tokens, of which there are fewer than texts, with the output's matrices of sums; a status. */
+/* Multiply the tokens (fewer than texts) with the output's matrices of sums; a status. */
 static int project(sharing *of) {
     const mixling_worker *worker = of->worker;
     const mixling_model *model = worker->model;
@@ -230,7 +230,7 @@ static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n
     return status;
 }
 
-/* The rows of the words that a text keeps, in order; that of no word at all where it keeps none. Their number. */
+/* The rows of the words that a text keeps, in order; the row of no word where it keeps none. Their number. */
 static size_t kept_rows(const mixling_worker *worker, const uint8_t *kept, size_t n, uint32_t *out) {
     size_t number = 0;
     for (size_t i = 0; i < n; i++) {

@@ -29,7 +29,7 @@ typedef struct {
     /* C (m, n) += A (m, k) B (k, n); n is a multiple of LANES, ld* are the floats from one row to the next. */
     void (*multiply)(
         size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc);
-    /* y (n) += x (k) B (k, n), of which the first columns are used; k and n are multiples of LANES. */
+    /* y (n) += x (k) B (k, n), whose first columns are used; k and n are multiples of LANES. */
     void (*transform)(size_t k, size_t n, size_t used, const float *x, const float *b, float *y);
     /* C (m, n) = gelu(A B + bias), with a bias for each row (by_row) or column; `rough`: gelu may be off by 2.5e-4. */
     void (*expand)(
@@ -93,7 +93,7 @@ typedef struct {
     float largest; /* of the scales */
 } int8_matrix;
 
-/* Whether there may be such kernels: where not, compilers leave out what is for them. */
+/* Whether there may be such kernels: where not, compilers leave out the code for them. */
 #if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__)
 #define HAS_INTEGERS 1
 #else
@@ -112,7 +112,7 @@ typedef struct {
     void (*pack)(size_t k, size_t n, const int8_t *from, void *to); /* has room for 4 rows more */
 } int8_kernels;
 
-/* Products in bfloat16. Operands are pairs of values: what is multiplied with a pair is added up. */
+/* Products in bfloat16. Operands are pairs of values: the products with a pair are added up. */
 typedef struct {
     /* The pairs (ceil(k / 2), n) of rows of x (k, n), with zeros after an odd one; n is a multiple of LANES. */
     void (*pair_rows)(size_t k, size_t n, const float *x, size_t ldx, uint32_t *to);

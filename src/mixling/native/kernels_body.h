@@ -16,7 +16,7 @@ INLINE VECTOR NAME(highest)(VECTOR x, VECTOR y) {
 }
 
 #ifndef GELU_OF
-/* gelu(x) = x (1 + erf(x / sqrt 2)) / 2; erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
+/* gelu(x) = x (1 + erf(x / sqrt 2)) / 2; erf as a quotient of polynomials, off by less than 6e-7 (as in Eigen). */
 INLINE VECTOR NAME(gelu_of)(VECTOR x) {
     VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
     t = NAME(highest)(-most, -NAME(highest)(-most, -t));
@@ -40,7 +40,7 @@ TARGET static void NAME(gelu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i += WIDTH) *(VECTOR *)(x + i) = NAME(gelu_of)(*(const VECTOR *)(x + i));
 }
 
-/* Where there is no faster one for what is rounded to 8 bits, it is the same. */
+/* Without a faster one for values rounded to 8 bits, it is the same. */
 #ifdef GELU8_OF
 INLINE VECTOR NAME(gelu8_of)(VECTOR x) { return (VECTOR)GELU8_OF(x); }
 

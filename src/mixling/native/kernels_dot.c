@@ -25,7 +25,7 @@ static float scale_dot(size_t k, float *x, const int8_matrix *w) {
     return vmaxvq_f32(highest) + 0.0f * vaddvq_f32(sums);
 }
 
-/* Both factors of a dot product are signed: what is rounded has 128 taken away, and the sums get it back. */
+/* Both factors of a dot product are signed: rounded values have 128 taken away, and the sums get it back. */
 static float round_dot(size_t k, const float *x, float highest, const int8_matrix *w, void *to) {
     int8_t *out = to;
     float offset = INT8_LEAST * w->largest, step = (highest + offset) / 255.0f;

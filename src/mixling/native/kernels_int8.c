@@ -2,7 +2,7 @@
 
    What comes out of GELU is at least -0.17, so it is stored as unsigned integers of 8 bits with one step a token: an
    answer does not depend on the texts beside it. The scale of a row of the matrix is multiplied to the input of that
-   row beforehand, so the integers are those of the file. All sets of instructions compute the same integer sums. */
+   row beforehand, so the integers equal the file's. All sets of instructions compute the same integer sums. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -63,7 +63,7 @@ static int find_words(mixling_worker *worker, const mixling_text *text, size_t w
     return MIXLING_OK;
 }
 
-/* Tokens of a window, without those of the other text of a pair, which has up to half of the space. */
+/* Tokens of a window, without the other text of a pair, which has up to half of the space. */
 static size_t space_of(const mixling_model *model, const mixling_text *text, const size_t tokens[2]) {
     size_t space = model->max_len, other = tokens[tokens[1] <= tokens[0]];
     if (!text->second) return space;
@@ -126,7 +126,7 @@ int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size
     return MIXLING_OK;
 }
 
-/* Room for so many words that are tagged; 0, or -1 without memory. */
+/* Room for this many tagged words; 0, or -1 without memory. */
 static int reserve(mixling_worker *worker, size_t n) {
     size_t labels = worker->model->num_labels, room = 2 * n;
     if (n <= worker->num_tagged) return 0;

@@ -35,7 +35,7 @@ def fit_margins(
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
     """Fit a linear support vector machine with squared hinge loss for each label.
 
-    Its margins, scaled, are as good log-odds as those of logistic regression, and with many labels it is ten times as
+    Its margins, scaled, are as good log-odds as logistic regression's, and with many labels it is ten times as
     fast (experiments/ngrams.py). Whether it converged, validation shows. Where the native module is not built,
     scikit-learn's LIBLINEAR computes the same with several times the memory.
 
@@ -47,7 +47,7 @@ def fit_margins(
         ratio_power: each label has features of its own, the given ones times the absolute `log_count_ratios` to this
             power: what distinguishes the label is regularized less (NBSVM: Wang and Manning 2012, "Baselines and
             bigrams", section 2.3, has 1). Decided beyond the paper: the power, and features keep their mean square.
-        duals: (B, K), where the fit begins and, in place, where it ends: zeros, or those of a fit of another strength
+        duals: (B, K), where the fit begins and, in place, where it ends: zeros, or another fit's duals
             or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.
         kept: (K, F), the features that each label has; None: all.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.

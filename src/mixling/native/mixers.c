@@ -41,7 +41,7 @@ static void linear(
     model->kernels->multiply(n, columns, layer->inputs, x, ldx, layer->weight + part * columns, row, out, columns);
 }
 
-/* to (columns, ld) = the transpose of from (n, ldfrom); what is beyond n in a row is zero. */
+/* to (columns, ld) = the transpose of from (n, ldfrom); entries beyond n in a row are zero. */
 static void transpose(size_t n, size_t columns, const float *from, size_t ldfrom, float *to, size_t ld) {
     for (size_t j = 0; j < columns; j++) {
         for (size_t i = 0; i < n; i++) to[j * ld + i] = from[i * ldfrom + j];
@@ -169,7 +169,7 @@ static void apply_gating(
         memcpy(normed, z, floats * sizeof *z);
     }
     kernels->norm(n, mixer->inner, inner, normed, mixer->gate_weight, mixer->gate_bias, normed);
-    /* The rows of a Toeplitz matrix overlap in its values, in reverse order, and so are those of the product. */
+    /* The rows of a Toeplitz matrix overlap in its values, in reverse order, and so do the product's rows. */
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < inner; j++) gate[i * inner + j] = mixer->spatial_bias[mixer->dense ? i : n - 1 - i];
     kernels->multiply(

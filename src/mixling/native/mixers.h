@@ -11,7 +11,7 @@ enum { GATE_SPLIT, GATE_MULTIPLICATIVE, GATE_ADDITIVE, GATE_LINEAR };
 /* Q, K and V of `heads` heads of `dim` values, and what joins their outputs. */
 typedef struct {
     size_t heads, dim; /* 0 heads: there is no attention */
-    float scale;       /* of the scores; of linear attention: what is added to the normalizer */
+    float scale;       /* of the scores; of linear attention: added to the normalizer */
     split_linear query, key, value; /* a query and a key without weights: scores are the biases alone */
     float *out; /* (heads, dim, columns of the output, padded) */
     float *out_bias;

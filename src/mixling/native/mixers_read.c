@@ -39,7 +39,7 @@ static void read_fourier(plan_reader *from, struct mixer *out) {
         }
 }
 
-/* The biases of each head by distance, of which the plan names a matrix (rows, heads), and the row of each distance. */
+/* The biases of each head by distance, as a matrix (rows, heads) named by the plan, and the row of each distance. */
 static float *read_biases(plan_reader *from, uint32_t at, size_t heads) {
     size_t distances = 2 * from->model->max_len - 1;
     if (from->status != MIXLING_OK || at == JSON_NONE || json_null(from->plan, at)) return NULL;
@@ -61,8 +61,8 @@ static float *read_biases(plan_reader *from, uint32_t at, size_t heads) {
     return out;
 }
 
-/* Attention whose projections are three layers, one of three parts, or that of values alone; outputs have `columns` values.
-   The key is that of the number `scale`. */
+/* Attention whose projections are three layers, one of three parts, or the values' alone; outputs have `columns` values.
+   The key names the number `scale`. */
 static void read_attention(plan_reader *from, uint32_t at, size_t columns, const char *key, attention_part *out) {
     mixling_model *model = from->model;
     size_t heads = plan_size(from, "heads", at, 1, MAX_DIM), dim = plan_size(from, "hidden", at, 1, MAX_DIM);

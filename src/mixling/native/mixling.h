@@ -42,13 +42,13 @@ enum {
     MIXLING_EMPTY = 2      /* there was no word */
 };
 
-/* A word of a text: characters from `start` up to `end` of it. `marks` are those of a pair, see docs/format.md. */
+/* A word of a text: characters from `start` up to `end` of it. `marks` are set in pairs, see docs/format.md. */
 typedef struct {
     uint32_t start, end;
     uint32_t marks;
 } mixling_word;
 
-/* The version of this header; `mixling_version` returns that of the compiled library. */
+/* The version of this header; `mixling_version` returns the compiled library's. */
 #define MIXLING_VERSION "0.1.0"
 const char *mixling_version(void);
 
@@ -58,7 +58,7 @@ const char *mixling_version(void);
 int mixling_open(const void *data, size_t size, mixling_model **model, char *error, size_t error_size);
 void mixling_close(mixling_model *model);
 
-/* The number of labels, which is that of a text's logits, and the UTF-8 name of one. */
+/* The number of labels, equal to the number of a text's logits, and the UTF-8 name of one. */
 size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
 /* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */
@@ -88,7 +88,7 @@ void mixling_stop(mixling_worker *worker);
    Tags and answers have functions of their own, below. */
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
-/* The same, but texts of more words or subwords than `mixling_max_len` are read to their end: in windows of so many, whose
+/* The same, but texts of more words or subwords than `mixling_max_len` are read to their end: in windows of that size, whose
    logits are averaged. Of a pair the longer text is divided, and each window has the other one, up to half of it.
    MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many; or the other one is longer. */
 int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
@@ -103,7 +103,7 @@ int mixling_predict_kept(
 
 /* Split a single text into the words that `mixling_predict` reads.
 
-   words: room for `mixling_max_len` of them, of which the first `*n` are filled. */
+   words: room for `mixling_max_len` of them, the first `*n` are filled. */
 int mixling_words(mixling_worker *worker, const mixling_text *text, mixling_word *words, size_t *n, uint8_t *flags);
 
 /* Tag the words of a single text: `*n` words, their logits (n, number of labels), their tags, which are the most probable
@@ -120,7 +120,7 @@ int mixling_tag(
 typedef struct {
     uint32_t start, end;
     int found;          /* 0: the context has no words */
-    double margin;      /* score of "no answer" minus that of the span; a model with a threshold answers up to it */
+    double margin;      /* score of "no answer" minus the span's score; a model with a threshold answers up to it */
     double probability; /* of the span, among all spans and "no answer"; not a number where a logit is none */
     double no_answer;   /* the probability of "no answer" */
 } mixling_span;

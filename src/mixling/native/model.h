@@ -114,7 +114,7 @@ struct mixling_model {
     const bf16_kernels *bf16_kernels; /* NULL: none */
 };
 
-/* A model without any part yet, for `mixling_close`, which may take so many bytes; NULL without memory. */
+/* A model without any part yet, for `mixling_close`, limited to this many bytes; NULL without memory. */
 mixling_model *model_new(size_t budget);
 
 /* Take the keys of the hash family; a status of mixling.h. */
@@ -181,11 +181,11 @@ typedef struct {
     int32_t *sums;
 } word_scratch;
 
-/* Take what is needed to read words of up to `max_word_chars` characters; a status of mixling.h. */
+/* Allocate buffers to read words of up to `max_word_chars` characters; a status of mixling.h. */
 int scratch_open(const mixling_model *model, word_scratch *scratch);
 void scratch_close(word_scratch *scratch);
 
-/* Whether a key is that of [SEP] or [EMPTY], which are hashed whole, or that of a subword: no word has a NUL. */
+/* Whether a key stands for [SEP] or [EMPTY], which are hashed whole, or a subword: no word has a NUL. */
 enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */
 static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
 
@@ -196,7 +196,7 @@ static inline int is_special(const uint8_t *key, size_t size) { return size && k
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
 
-/* Spell a word as the numbers of its units, of which as many are written as `capacity` allows; returns how many there are. */
+/* Spell a word as the numbers of its units, writing as many as `capacity` allows; returns how many there are. */
 size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
              size_t capacity);
 
@@ -253,7 +253,7 @@ struct mixling_worker {
     found_word *words; /* of both texts of a pair, and a separator */
     uint32_t *rows;    /* of the table, one a token */
     uint32_t *starts;  /* the first token of each word, where tokens are subwords */
-    uint32_t *units[2]; /* those of both texts, and the marks of each; where tokens are subwords */
+    uint32_t *units[2]; /* of both texts, and the marks of each; where tokens are subwords */
     uint8_t *unit_marks[2];
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
@@ -331,11 +331,11 @@ int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logi
 int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens);
 /* Free what grows with the tokens of a text. */
 void body_free(mixling_worker *worker);
-/* Weight the logits of `n` tokens, and add those of the linear model. */
+/* Weight the logits of `n` tokens, and add the linear model's. */
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* The term of a pair of words in rows of the table; the number of terms where it is none. */
 size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second);
-/* Weight the logits of a text, and add those of the linear model, whose weights of its terms have these sums (K), modulo
+/* Weight the logits of a text, and add the linear model's, whose weights of its terms have these sums (K), modulo
    2^32; `number` of its words are different. */
 void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits);
 

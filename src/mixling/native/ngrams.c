@@ -219,7 +219,7 @@ void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int speci
     if (model->segments || model->overlap) add_hash(branch, hash_mix(marks + 0x51ED270Bu), out->sums);
 }
 
-/* Whether a number is new since the last `begin`; `bits`: of the slots, of which at most half may get used. */
+/* Whether a number is new since the last `begin`; `bits`: of the slots; at most half may get used. */
 static int is_new(mixling_worker *worker, int bits, uint32_t number) {
     size_t mask = ((size_t)1 << bits) - 1;
     uint64_t spread = number * worker->multiplier; /* nobody can choose words for the same slot */

@@ -80,7 +80,7 @@ matrix plan_matrix(plan_reader *from, uint32_t at, size_t rows, size_t columns, 
 size_t plan_size(plan_reader *from, const char *key, uint32_t object, int64_t least, int64_t most) {
     int64_t out = json_integer(from->plan, json_get(from->plan, object, key), most);
     if (out < least) {
-        plan_fail(from, MIXLING_UNSUPPORTED, "a size in its plan is beyond what is built here");
+        plan_fail(from, MIXLING_UNSUPPORTED, "a size in its plan is larger than this build supports");
         return (size_t)least;
     }
     return (size_t)out;

@@ -135,7 +135,7 @@ int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *s
     return 0;
 }
 
-/* How much of both texts of a pair is read: what is too long loses tokens at the end of the longer text. */
+/* How much of both texts of a pair is read: a pair too long loses tokens at the end of the longer text. */
 static void fit_pair(size_t max_len, size_t *a, size_t *b, uint8_t *flags) {
     size_t space = max_len - 1, rest = space > *a ? space - *a : 0, half = space / 2;
     size_t keep_b = rest > half ? rest : half, keep_a;

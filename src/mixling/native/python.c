@@ -236,7 +236,7 @@ static void free_rows(Rows *self) {
     free_object((PyObject *)self);
 }
 
-/* What makes predictions: objects of a class with the slots `label`, that of the greatest logit; `_make`, which gives the
+/* What makes predictions: objects of a class with the slots `label`, of the greatest logit; `_make`, which gives the
    probabilities for `_row`; `truncated` and `empty`; and two that are None, as Python needs far longer to find that a slot
    has no value than to set it. */
 enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, NUM_SLOTS };
@@ -301,7 +301,7 @@ static PyObject *new_prediction(Decider *self, Rows *rows, Py_ssize_t number, si
 enum { MOST_TEXTS = 4096, SHORT = 512 }; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
 
 /* decider(texts) -> the prediction for a string, or a list of predictions for a list of up to MOST_TEXTS strings; None for
-   anything else, and where a logit is not finite: who calls knows more of what is wrong. */
+   anything else, and where a logit is not finite: the caller knows more about the error. */
 static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) {
     PyObject *given, *kept = NULL, *texts = NULL, *out = NULL;
     mixling_text only, *items = &only;
@@ -418,7 +418,7 @@ static int write_line(
 
 /* lines(texts, to_end, starts, names, ends) -> list of strings, or None where a logit is not finite.
 
-   A line is made of bytes: what it begins with for its label, what is before the probability of each label, and what it
+   A line is made of bytes: a beginning for its label, a prefix of each label's probability, and what it
    ends with for its flags. */
 static PyObject *lines(Model *self, PyObject *arguments) {
     PyObject *texts, *starts, *names, *ends, *logits, *flags, *list;

@@ -48,7 +48,7 @@ static int read_transitions(mixling_model *model, const onnx_file *file, const c
 
 int model_read_tags(mixling_model *model, const onnx_file *file, const char **reason) {
     size_t labels = model->num_labels, number = 0;
-    *reason = "its labels are no IOB tags, of which the first is O";
+    *reason = "its labels are no IOB tags, with O first";
     if (strcmp(model->labels[0], "O")) return MIXLING_DAMAGED;
     *reason = "out of memory";
     begin *begins = model_take(model, labels, sizeof *begins);
@@ -222,7 +222,7 @@ int tag_words(
         words[i] = (mixling_word){word->start, word->end, word->marks};
     }
     status = body_run(worker, worker->rows, tokens, logits);
-    for (size_t i = 0; model->subwords && i < *n; i++) /* of a word those of its first subword */
+    for (size_t i = 0; model->subwords && i < *n; i++) /* a word takes its first subword's */
         memmove(logits + i * labels, logits + worker->starts[i] * labels, labels * sizeof *logits);
     return status;
 }

@@ -12,7 +12,7 @@ enum { CLASS_WORD = 0, CLASS_SPACE = 1, CLASS_SIGN = 2 };
 #define MAX_DECOMPOSED 4 /* code points that the canonical decomposition of one has at most; checked at the start */
 
 typedef struct {
-    uint32_t first, properties; /* of the code points from `first` up to that of the next run */
+    uint32_t first, properties; /* of the code points from `first` up to the next run */
 } unicode_run;
 
 typedef struct {

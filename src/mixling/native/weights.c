@@ -36,7 +36,7 @@ static void read_integers(plan_reader *from, uint32_t at, sublayer *layer) {
     size_t rows = layer->contract.rows, columns = layer->contract.columns, width = model->width;
     size_t padded_rows = padded(rows);
     if (!HAS_INTEGERS || from->status != MIXLING_OK || !model->int8_kernels) return;
-    bytes name = json_plain(from->plan, at + 1); /* `plan_values` has checked what is there */
+    bytes name = json_plain(from->plan, at + 1); /* `plan_values` has checked it */
     const tensor *item = plan_find(from, name, ".int8"), *scale = plan_find(from, name, ".scale");
     if (plan_find(from, name, "") || json_boolean(from->plan, json_item(from->plan, at, 1))) return;
     if (scale->dims[0] != rows || scale->dims[1] != 1) return;
@@ -221,7 +221,7 @@ static void read_head(plan_reader *from) {
         return;
     }
     if (per_token != model->per_token) {
-        plan_fail(from, MIXLING_DAMAGED, "its head is that of another task");
+        plan_fail(from, MIXLING_DAMAGED, "its head belongs to another task");
         return;
     }
     if (per_token && padded(labels) > model->widest) model->widest = padded(labels);

@@ -5,7 +5,7 @@
 #include "model.h"
 
 enum { END = -1 };
-static const uint8_t UNKNOWN[] = {0xEF, 0xBF, 0xBD}; /* U+FFFD, for what is no text */
+static const uint8_t UNKNOWN[] = {0xEF, 0xBF, 0xBD}; /* U+FFFD, for bytes that are no text */
 
 typedef struct {
     size_t byte, chars;

@@ -81,7 +81,7 @@ class Fitted:
     report: dict[str, Any]
 
     def combine(self, network: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]] | None:
-        """Return the logits for the validation examples, given the network's; None: they are those of the file."""
+        """Return the logits for the validation examples, given the network's; None: the file's own."""
         if self.held_out is None:
             return None
         return list((self.metadata.network * np.stack(network) + self.held_out).astype(np.float32))

@@ -29,7 +29,7 @@ from mixling.training.config import NgramConfig, TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
 
-# Networks that are trained on a half show as much as those of three quarters (experiments/README.md), and together they
+# Networks that are trained on a half show as much as on three quarters (experiments/README.md), and together they
 # take as long as one network that is trained on all.
 FOLDS = 2
 # With more examples of each label, or more in all, a tenth of them shows as much; a pair shows less. With 500 of each
@@ -45,7 +45,7 @@ class OutOfFold:
     """Predictions of networks for the examples that they were not trained on.
 
     Attributes:
-        folds: (R,) of the training examples and then, if what is exported is fitted on them, those of validation.
+        folds: (R,) of the training examples and then, if the exported model is fitted on them, of validation.
         logits: (R, C).
     """
 
@@ -66,7 +66,7 @@ def choose_folds(
     """Return the folds (R,) of the examples, where equal texts and groups are in one; None: there is no cross-fitting.
 
     Args:
-        fitted: what the exported model is fitted on: the training examples, and perhaps those of validation.
+        fitted: the exported model's data: the training examples, and perhaps validation's.
         usual: whether nothing else is chosen that cross-fitting was not tried with, such as weights of examples.
         distilled: whether a teacher is distilled.
         world: number of processes that train.

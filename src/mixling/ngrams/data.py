@@ -25,7 +25,7 @@ from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, A
 TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
 MAX_COPIED_WORDS, MAX_COPIED_VALIDATION_WORDS = 500_000, 200_000
-_LABELED_WEIGHT = 5.0  # of an example that people labeled, beside those of a teacher; 3, 10 and 20 were no better
+_LABELED_WEIGHT = 5.0  # of an example that people labeled, beside a teacher's; 3, 10 and 20 were no better
 _MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 

@@ -24,7 +24,7 @@ from mixling.training.memory import release
 
 MAX_NONZEROS = 3 << 24  # features of all texts that are not zero; of more texts a sample is taken
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
-_MANY_TEXTS = 10_000  # of so many, a word or pair of words that only one has is left out as well
+_MANY_TEXTS = 10_000  # with more, a word or pair of words that only one text has is left out as well
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,16 +77,16 @@ class Features:
         )
 
     def sample(self, nonzeros: int) -> Features:
-        """Return the features of evenly spaced texts, about so many that are not zero."""
+        """Return the features of evenly spaced texts, about a given number that are not zero."""
         number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
         rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
         return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
 
 
 def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None) -> Features:
-    """Return the features of texts, given as rows of a word table; of very many, those of a sample.
+    """Return the features of texts, given as rows of a word table; of very many, a sample's.
 
-    With so many `outputs` that a reader could not hold a weight of each term for each, the terms are the weightiest.
+    With more `outputs` than a reader can hold a weight of each term for, the terms are the weightiest.
 
     Args:
         counted: number of first texts that give the terms and their frequencies; None: all do.
@@ -141,7 +141,7 @@ class _Block:
 
 
 def _whole_words(found: Distinct, words: Words, number: int) -> _Block:
-    """Return words and pairs of words, of many texts without those of a single one; the first `number` are counted."""
+    """Return words and pairs of words, of many texts without words of a single one; the first `number` are counted."""
     terms = np.concatenate([words.hashes[found.rows], found.pairs])
     # As np.unique with the inverse, in half the memory: with long texts, no other part of a training takes more.
     order = terms.argsort()
@@ -181,7 +181,7 @@ def _in_text(found: Distinct, rows: int) -> csr_array:
 
 
 def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
-    """Return the n-grams of the distinct words of each text, without those of few texts; `number` are counted.
+    """Return the n-grams of the distinct words of each text, without n-grams of few texts; `number` are counted.
 
     The numbers for all texts are not kept: computing them twice takes less time than so much memory.
     """
@@ -235,7 +235,7 @@ def _join(
 
 
 def _weightiest(features: Features, number: int) -> Features:
-    """Return the features with at most so many terms: those with the largest mean square."""
+    """Return the features with a limited number of terms: those with the largest mean square."""
     if len(features.hashes) <= number:
         return features
     return features.keep(np.sort(np.argsort(-features.spread * features.factors, kind="stable")[:number]))

@@ -26,7 +26,7 @@ def prune(
     ratio_power: float = 0.0,
     duals: Float32 | None = None,
 ) -> Features:
-    """Return the features that a branch of so many bytes has room for, those whose weights in a fit of all matter most.
+    """Return the features that fit into a branch's bytes, chosen by their weights in a fit of all.
 
     Fitted again without the others, they take over what these were needed for (experiments/README.md). The given
     features are no longer of use afterwards, as their memory is used.
@@ -99,12 +99,12 @@ def compress(
 
 
 def _kept(features: Features, table: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
-    """Return which of the weights (F, K) a branch of so many bytes has."""
+    """Return which of the weights (F, K) a branch of this size has."""
     return _choose(np.abs(table) * features.spread[:, None], max_bytes - 8 * table.shape[1] - 200)
 
 
 def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
-    """Return which weights (F, K) to keep in so many bytes: whole terms or single weights, whichever loses less."""
+    """Choose which weights (F, K) to keep within a size: by term or by weight, whichever discards less."""
     outputs = matters.shape[1]
     of_term = np.square(matters).sum(1)
     order = np.argsort(-of_term, kind="stable")

@@ -16,7 +16,7 @@ _OF_OPENBLAS = 64 << 20  # bytes; it takes 32 MB at its first decomposition, wit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """The weights of a network's and a branch's logits in their sum, and what is added to it.
+    """The weights of a network's and a branch's logits in their sum, and the term added to it.
 
     Attributes:
         bias: (K,), added to the branch's scores.
@@ -31,7 +31,7 @@ class Mixture:
     alone: float
 
     def addition(self, task: Task, branch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Return what is added to the weighted logits of the network, given those of the branch (B, C)."""
+        """Return the term added to the network's weighted logits, given the branch's logits (B, C)."""
         return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
 
 

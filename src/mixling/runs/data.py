@@ -105,7 +105,7 @@ def check_split(
 def load_rows(
     config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]
 ) -> tuple[Dataset, Dataset | None]:
-    """Return the rows of the training files and those of the validation files, None without such."""
+    """Return the rows of the training files and of the validation files, None without such."""
     data = config.data
     on_bad_row = OnBadRow(data.on_bad_row)
 

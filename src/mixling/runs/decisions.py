@@ -82,7 +82,7 @@ class Decisions:
 
     @property
     def network_weight(self) -> float:
-        """The weight of the network's logits beside those of the n-gram branch, 1 without one."""
+        """The weight of the network's logits beside the n-gram branch's, 1 without one."""
         return 1.0 if self.branch is None else self.branch.metadata.network
 
     @property
@@ -130,7 +130,7 @@ class Decided:
 
     Attributes:
         network: of the exported model.
-        metrics: of the network's file with all decisions for the validation examples, on none of which it was fitted.
+        metrics: of the network's file with all decisions for the validation examples, which it was not fitted on.
         wanted: the precision of the weights, if 8 bits do not cost too much.
         quantization: what they cost the first model; None: they were not tried.
         reading: how questions are answered; None: the task has none.
@@ -151,7 +151,7 @@ class Decided:
     def of_refit(self, model: Model, validation: Validation, export: Export, log: Log) -> Decided:
         """Return the same decisions for a model that was trained on the validation examples, too.
 
-        The metrics stay those of the first model, to which these examples were new.
+        The metrics still describe the first model, to which these examples were new.
         """
         if self.decisions.calibration is not None:
             self.decisions.calibration.fold(model)
@@ -328,11 +328,11 @@ def _choose_abstention(
 ) -> tuple[tuple[Abstention, ...] | None, Abstention | None, OutOfScope | None]:
     """Choose the threshold to abstain.
 
-    It is chosen for the accuracy of what is answered, where answers to out-of-scope texts are wrong; without a wanted
+    It is chosen for the accuracy of answers, where answers to out-of-scope texts are wrong; without a wanted
     accuracy, by the rates of right answers and of rejected out-of-scope texts.
 
     Args:
-        wanted: the accuracy of what is answered.
+        wanted: the accuracy of answers.
         outputs: the logits for the validation examples of a model that was not fitted on them.
         predictor: the model with its branch; None: there are no out-of-scope texts.
 

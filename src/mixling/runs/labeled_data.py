@@ -1,4 +1,4 @@
-"""The labeled examples of a run as training data: what is held out, what a teacher adds, how texts are encoded."""
+"""The labeled examples of a run as training data: held-out examples, a teacher's additions, encoding of texts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FitFunction = Callable[..., Run[Metrics] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledExamples:
-    """The data of a run; `texts` and `targets` are what is trained on, in distillation with the unlabeled texts."""
+    """The data of a run; `texts` and `targets` are the training data, in distillation with the unlabeled texts."""
 
     task: Task
     train: Dataset

@@ -37,7 +37,7 @@ def pretrained_config(folder: str) -> dict[str, Any]:
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         shapes = weight_shapes(artifact.folder)
         check_shapes(artifact.folder, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
-        # While a run is replaced, its files are elsewhere for a moment; those of the hub are in the cache.
+        # While a run is replaced, its files are elsewhere for a moment; files of the hub are in the cache.
         return config, (artifact.folder if on_hub(folder) else Path(folder)) / artifact.vocabulary().name
 
     config, vocabulary = read_artifact(folder, read, hint=PRETRAINED_HINT, kinds=(TRAINING, PRETRAINING))

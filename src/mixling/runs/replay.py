@@ -1,6 +1,6 @@
 """Learning more with a trained model: its labels stay, because examples that it was trained on are replayed.
 
-The new model begins with all weights of the old one, those of its labels included, and is trained on the new examples
+The new model begins with all weights of the old one, including its labels', and is trained on the new examples
 and a sample of the old ones (experience replay: Robins, "Catastrophic Forgetting, Rehearsal and Pseudorehearsal",
 Connection Science 1995; Rolnick et al., NeurIPS 2019). How many were chosen in experiments/late_labels.py.
 """
@@ -80,7 +80,7 @@ def with_replay(
     seed: int,
     spool_dir: Path | None,
 ) -> Splits:
-    """Return training and validation examples with a sample of those of the run that is continued.
+    """Return training and validation examples with a sample from the continued run.
 
     Args:
         init: names the run.

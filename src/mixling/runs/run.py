@@ -1,6 +1,6 @@
 """A run in its folder: begun, trained, perhaps trained again, saved and finished.
 
-Each kind of run is a function that calls these steps from top to bottom: `mixling.runs.training.fit`, and those of
+Each kind of run is a function that calls these steps from top to bottom: `mixling.runs.training.fit`, and others in
 `mixling.research.pretraining.run` and `mixling.research`.
 """
 
@@ -215,7 +215,7 @@ class RunFolder:
         """Train the model anew on other data, for as many epochs as were best; or continue this training.
 
         Args:
-            data: all labeled examples, including those of validation.
+            data: all labeled examples, including validation's.
             first: what trained it on the training examples; the learning rate is the same in each epoch.
             initial: the initial weights of the model.
 
@@ -228,7 +228,7 @@ class RunFolder:
         # The same epochs, not the same steps: with few examples an epoch more or less matters.
         steps = max(1, round(best / first.steps_per_epoch * per_epoch))
         total_steps = max(steps, round(first.total_steps / first.steps_per_epoch * per_epoch))
-        self.log(f"refit: {len(data):,} examples, including those of validation, {steps / per_epoch:.3g} epochs")
+        self.log(f"refit: {len(data):,} examples, including validation's, {steps / per_epoch:.3g} epochs")
         changes = {"steps": total_steps, "time_budget": None, "patience": None, "track": ()}
         location = self.folder / REFIT_FOLDER
         trainer = Trainer(

@@ -167,7 +167,7 @@ def _log_smoothing(config: RunConfig, model_config: ModelConfig, task: Task, log
 
 
 def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
-    """Whether a second training on all examples can change what is predicted; the main process decides."""
+    """Whether a second training on all examples can change predictions; the main process decides."""
     if decided is None or config.decisions.refit:
         return True
     weight = decided.decisions.network_weight
@@ -182,7 +182,7 @@ def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
 def _write_seen(
     folder: Path, examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
 ) -> None:
-    """Write the hashes of the rows that the model was fitted on, and of those of the model it began with."""
+    """Write the hashes of the rows that the model was fitted on, and of the rows of the model it began with."""
     parts = [examples.texts.text_hashes()]
     if on_validation:
         parts.append(without_unseen(examples.validation, examples.task).text_hashes())

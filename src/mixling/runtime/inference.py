@@ -111,7 +111,7 @@ class Inference:
     def read(
         self, texts: list[Text], number: int, *, batch_size: int = BATCH_SIZE
     ) -> tuple[Sequence[Encoded], Sequence[Float32]]:
-        """Return what was read of checked texts, of which the first has this number, and their logits.
+        """Return checked texts as they were read, numbered from the given number on, and their logits.
 
         Raises:
             TooLong: a text is, and `too_long` is "error".

@@ -57,7 +57,7 @@ class TextInputs:
             yield part
 
     def check(self, texts: Sequence[Text], first: int = 0) -> int:
-        """Return the number of characters of texts, of which the first has this number.
+        """Return the number of characters of texts; the first text has this number.
 
         Raises:
             DataError: an item is not a text, or not of the kind that the model was trained on.

@@ -18,7 +18,7 @@ class PyfuncModel:
         """Return a pandas table with a row for each text, and the keys of `Prediction.to_dict` as columns.
 
         Args:
-            data: a table whose first column has the texts, and its second one those of pairs; or a list of texts.
+            data: a table whose first column has the texts, and its second one a pair's second text; or a list of texts.
         """
         import pandas
 

@@ -169,7 +169,7 @@ class NativeEngine:
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
     """Open the bytes of a model file that was checked before.
 
-    The variable `MIXLING_ENGINE` chooses an engine: "onnx" always that of ONNX Runtime, "native" none but this one.
+    The variable `MIXLING_ENGINE` chooses an engine: "onnx" always ONNX Runtime, "native" always this one.
 
     Returns:
         the engine, or None and why it cannot run the model.

@@ -65,7 +65,7 @@ class Predictor:
             num_threads: threads of one prediction; small models are fastest with one.
             encoder: the `encoder` of another predictor, to encode each text once for both (see `logits`).
             threshold: with one label for each text, the top probability below which predictions abstain; with any
-                number of labels, the probability from which a label is predicted, or that of some labels by name. None:
+                number of labels, the probability from which a label is predicted, or some labels' by name. None:
                 the model's own, or 0.5.
             too_long: how texts are read that are longer than the model's maximum: "windows", to the end, in parts;
                 "truncate", the beginning only; "error", not at all. Contexts of questions are always read to the end.
@@ -226,7 +226,7 @@ class Predictor:
     ) -> Iterator[Prediction]:
         """Return predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
 
-        For `top_k` and what is raised, see `predict`.
+        For `top_k` and errors, see `predict`.
         """
         predictions = itertools.chain.from_iterable(self._batches(texts, batch_size))
         if top_k is None:
@@ -252,7 +252,7 @@ class Predictor:
             number += len(part)
 
     def _predict_batch(self, texts: list[Text], number: int, batch_size: int) -> list[Prediction]:
-        """Return predictions for texts of which the first has this number."""
+        """Return predictions for texts, numbered from the given number on."""
         decided: list[Prediction] | None = self._inference.decide(texts)
         if decided is not None:
             return decided
@@ -316,7 +316,7 @@ class Predictor:
                 orders of the words: exact up to 10 words, sampled beyond), or "auto" (Shapley values up to 64 words,
                 leave-one-out beyond).
             word: tagging: the index of the word whose tag is explained; by default the first that is in a span.
-            evaluations: about so many shortened texts are predicted for sampled Shapley values.
+            evaluations: about the number of shortened texts to predict for sampled Shapley values.
             seed: of the sample.
 
         Raises:

@@ -57,7 +57,7 @@ def refuse_long(read: Read, number: int, max_len: int) -> None:
 
 
 def too_long_for(max_len: int) -> str:
-    """Return what is wrong with a text that was not read completely."""
+    """Return the warning about a text that was not read completely."""
     return f"is longer than the model reads at a time, {max_len:,} words or subwords (or one of its words is too long)"
 
 

@@ -11,7 +11,7 @@ from mixling.storage import write_atomic
 
 
 class SampleSet(NamedTuple):
-    """The files of a set, what is in it, and the arguments of `mixling train` for it."""
+    """The files of a set, its content, and the arguments of `mixling train` for it."""
 
     files: tuple[str, ...]
     about: str

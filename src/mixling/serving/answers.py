@@ -15,7 +15,7 @@ from mixling.text.encoder import Text
 
 
 class WrongAnswer(Exception):
-    """An answer that no server of mixling gives, with what is wrong."""
+    """An answer that no server of mixling gives, with the reason."""
 
 
 def parse_answer(content: bytes) -> Any:
@@ -59,8 +59,8 @@ def read_predictions(
         whole: all labels have a probability.
 
     Raises:
-        WrongAnswer: there are fewer or more predictions, one has not what the task's predictions have, or one names
-            words or characters that are not those of its text.
+        WrongAnswer: there are fewer or more predictions, one lacks a field of the task's predictions, or one names
+            words or characters that are not in its text.
     """
     found = values.get("predictions") if isinstance(values, dict) else None
     if not isinstance(found, list):

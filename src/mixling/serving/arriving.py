@@ -114,7 +114,7 @@ class SteppedProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _feed(self, piece: bytes | memoryview) -> None:
-        self._head_bytes += len(piece)  # less what is found to be content
+        self._head_bytes += len(piece)  # minus bytes that turn out to be content
         try:
             self.parser.feed_data(piece)
             if self._head_bytes > self.max_header:

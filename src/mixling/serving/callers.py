@@ -1,4 +1,4 @@
-"""Who may ask: under which names the server answers, and pages of which origins."""
+"""Who may ask: the names that the server answers under, and the origins of pages."""
 
 from __future__ import annotations
 

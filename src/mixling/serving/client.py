@@ -50,7 +50,7 @@ class RemotePredictor:
         url: of the server, such as http://127.0.0.1:8000; a path before the routes is kept.
         name: of the model.
         key: an API key; None: the server asks for none.
-        threshold: as of `Predictor`; None: that of the model.
+        threshold: as of `Predictor`; None: the model's.
 
     Raises:
         ConfigError: the URL or the key is malformed, or the server has no such model.

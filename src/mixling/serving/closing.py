@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 _LEAST = 64 << 10  # bytes of an answer that a client takes within the time of a request
 _SECONDS, _BYTES = 2.0, 16 << 20  # for a client that is still sending and would miss its answer
-_PACE = 0.01  # seconds between reads of what is dropped, so that others have their time
+_PACE = 0.01  # seconds between reads of dropped bytes, so that others have their time
 
 
 class Unread:
     """Aborts a connection whose client takes too little of its answers.
 
     Args:
-        seconds: in which it takes 64 kB, or what is left.
+        seconds: in which it takes 64 kB, or the rest.
         changed: called when the bytes that wait have changed.
     """
 
@@ -68,7 +68,7 @@ class Lingering:
         self._transport.resume_reading()
 
     def drop(self, size: int) -> None:
-        """Drop so many bytes."""
+        """Drop a number of bytes."""
         self._dropped += size
         if self._dropped > _BYTES:
             self._transport.abort()

@@ -42,7 +42,7 @@ class LoadedGenerator:
     """A model that generates text; see `mixling.serving.models.Loaded`.
 
     Attributes:
-        version: the first 12 hexadecimal digits of the SHA-256 of config.json, which has those of the other files.
+        version: the first 12 hexadecimal digits of the SHA-256 of config.json, which holds the other files' digests.
     """
 
     name: str
@@ -71,7 +71,7 @@ class LoadedGenerator:
         return tuple(name for name in self.requests.model.model_fields if name not in self.inputs)
 
     def description(self) -> dict[str, Any]:
-        """Return what is specific to a model of this kind in its description."""
+        """Return the fields specific to this kind of model in its description."""
         generator = self.generator
         out: dict[str, Any] = {"options": list(self.options)}
         if generator.tasks:

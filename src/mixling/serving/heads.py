@@ -26,7 +26,7 @@ def check_hosts(hosts: Sequence[bytes], *, needed: bool) -> None:
 
 
 def check_encodings(encodings: Sequence[bytes], version: str) -> None:
-    """Check the values of Transfer-Encoding, of which a request has at least one, in lower case.
+    """Check the values of Transfer-Encoding (at least one), in lower case.
 
     Raises:
         Problem: HTTP/1.0 has none (400); chunked is the only one that is accepted (415, 501).

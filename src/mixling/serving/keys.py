@@ -15,7 +15,7 @@ _MAX_BYTES = 1 << 20  # of the file
 
 
 class ApiKeys:
-    """Keys of which each request must bear one as `Authorization: Bearer KEY`.
+    """Keys; each request must bear one as `Authorization: Bearer KEY`.
 
     Only digests are kept. A request is compared with all of them, so the time depends neither on which key it has nor
     on how much of one.

@@ -66,7 +66,7 @@ class ServerMetrics:
         (self._reloads if used else self._failures).labels(model).inc()
 
     def response(self) -> Response:
-        """Return all metrics, those of the other processes included."""
+        """Return all metrics, including the other processes'."""
         self._waiting.set(self._count_waiting())
         registry = self.registry
         if os.environ.get(SHARED):

@@ -56,7 +56,7 @@ class Loaded:
         return self.predictor.engine
 
     def description(self) -> dict[str, Any]:
-        """Return what is specific to a model of this kind in its description."""
+        """Return the fields specific to this kind of model in its description."""
         predictor, metadata = self.predictor, self.predictor.metadata
         out: dict[str, Any] = {"options": list(option_names(predictor))}
         if predictor.task.has_labels:

@@ -132,7 +132,7 @@ def _texts(request: InferRequest, loaded: AnyLoaded, max_texts: int, max_chars: 
     """Return the texts of the inputs.
 
     Raises:
-        Problem: the inputs are not those of the model, or too large (422).
+        Problem: the inputs do not fit the model, or are too large (422).
     """
     names = input_names(loaded)
     given = {tensor.name: tensor for tensor in request.inputs}

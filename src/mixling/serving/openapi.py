@@ -99,7 +99,7 @@ class OpenApiDocument:
                 schema["required"] = [*schema["required"], "parameters"]
                 schema["examples"][0]["parameters"] = {name: values[name] for name in parameters["required"]}
             else:
-                parameters["type"] = ["object", "null"]  # some clients send what they have not
+                parameters["type"] = ["object", "null"]  # some clients send null for absent parameters
         return self._operation(f"Predictions of {loaded.name}, in the Open Inference Protocol", _INFERRED, body=schema)
 
     def _operation(

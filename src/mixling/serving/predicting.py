@@ -60,7 +60,7 @@ def answer(prediction: Prediction, options: Options) -> dict[str, Any]:
 
 
 def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | Mapping[str, float]) -> None:
-    """Leave out what is less probable than the threshold; a single label is marked as abstained."""
+    """Leave out labels less probable than the threshold; a single label is marked as abstained."""
     if isinstance(threshold, Mapping):
         assert prediction.probabilities is not None
         out["labels"] = [label for label, value in prediction.probabilities.items() if value >= threshold[label]]

@@ -16,7 +16,7 @@ class Problem(Exception):
 
     Args:
         status: the HTTP status, 4xx or 5xx.
-        detail: what is wrong and what is allowed.
+        detail: the error, and the allowed values.
         headers: headers of the answer, such as Retry-After.
         members: further members of the JSON object.
     """
@@ -34,7 +34,7 @@ class Problem(Exception):
 
 
 def overloaded(detail: str, seconds: float = 1.0) -> Problem:
-    """Return the problem of a server that has too much to do, and may have less after so many seconds."""
+    """Return the problem of a server that is overloaded, with the seconds to wait before a retry."""
     return Problem(503, detail, headers={"Retry-After": str(max(1, ceil(seconds)))})
 
 

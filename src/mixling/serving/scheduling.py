@@ -117,7 +117,7 @@ class Scheduler:
 
         Args:
             size: number of texts that they are for.
-            kind: what is done with a text, by which its time is estimated.
+            kind: the kind of work, which the estimate of its time is made by.
 
         Raises:
             Problem: too many texts are waiting, or for too long (503), or this took too long (504).
@@ -153,11 +153,11 @@ class Scheduler:
             stopped = True
 
     def close(self) -> None:
-        """Stop the worker thread; what it has not begun is dropped."""
+        """Stop the worker thread; work not yet begun is dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def ends(self, *, within: float) -> bool:
-        """Return whether the worker thread, once stopped, ends within so many seconds."""
+        """Return whether the worker thread, once stopped, ends within the time in seconds."""
         for thread in self._thread._threads:
             thread.join(within)
         return not any(thread.is_alive() for thread in self._thread._threads)
@@ -186,7 +186,7 @@ class Scheduler:
             self._run(predictor, batch, size)
 
     def _run(self, predictor: Predictor, batch: list[tuple[Sequence[Text], _Future]], size: int) -> None:
-        """Predict for several requests together; an error is that of the request alone that has it."""
+        """Predict for several requests together; an error reaches only the request that causes it."""
         self._on_batch(size)
         try:
             if size == 1:

@@ -71,7 +71,7 @@ class RequestType:
     """Checks requests for one model.
 
     Attributes:
-        inputs: keys that hold texts, of which a request has one.
+        inputs: keys that hold texts; a request has one of them.
         model: the pydantic model of a request.
         default: the options of a request that names none.
     """
@@ -147,7 +147,7 @@ def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern
 def request_model(
     keys: Sequence[str], fields: dict[str, Any], needed: Mapping[str, Any] | None = None
 ) -> type[BaseModel]:
-    """Return the pydantic model of requests with these fields, of which exactly one of `keys` is given.
+    """Return the pydantic model of requests with these fields; exactly one of `keys` is required.
 
     Args:
         needed: examples of options that the schema requires; that they are there is not checked.
@@ -192,7 +192,7 @@ def _label_thresholds(task: Task) -> tuple[Any, str]:
     names = {"enum": list(task.labels.names)}
     by_label = {"type": "object", "propertyNames": names, "additionalProperties": probability}
     schema = {"anyOf": [probability, by_label]}
-    meaning = "Predict labels from this probability on: a number for all, or an object with those of some labels."
+    meaning = "Predict labels from this probability on: a number for all, or an object with some labels' numbers."
     return Annotated[Any, PlainValidator(_read_thresholds(task)), WithJsonSchema(schema)], meaning
 
 

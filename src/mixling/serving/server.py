@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
 
     Requests that were sent before the signal may still be in a socket's buffer, and balancers of load go on sending
     until they see /readyz fail. So for a moment all requests are answered, with `Connection: close`; then the server
-    accepts no connections and finishes what is in flight.
+    accepts no connections and finishes requests in flight.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ def _run(
     _Server(config, service, started, at_once=at_once or _BACKLOG, alone=at_once is None).run(sockets=[listener])
     service.scheduler.close()
     if not service.scheduler.ends(within=1.0):
-        _LOG.error("a prediction has not ended; it is dropped")
+        _LOG.error("a prediction did not end; it is dropped")
         sys.stderr.flush()
         os._exit(0)
 

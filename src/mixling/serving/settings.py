@@ -67,7 +67,7 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     """Return names and paths of models given as `PATH` or `NAME=PATH`; paths may be `hf:NAME[@REVISION]`, or
     `demo`, the packaged model.
 
-    Without a name, a model has that of its folder, of its file without `.onnx`, or on the hub.
+    Without a name, a model is named after its folder, its file without `.onnx`, or on the hub.
 
     Raises:
         ConfigError: a name has characters other than letters, digits, `.`, `_` and `-`, or two models have the same.

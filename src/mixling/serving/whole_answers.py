@@ -43,7 +43,7 @@ class WholeAnswers:
             self._head = b""
 
     def close(self) -> None:
-        """Send what is held, and close the connection."""
+        """Send the held answer, and close the connection."""
         self.flush()
         if self._linger():
             self.is_closing = lambda: True

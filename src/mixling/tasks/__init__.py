@@ -44,7 +44,7 @@ _SAMPLE = 1000  # rows that are read to infer the task
 
 
 def task_names() -> list[str]:
-    """Return the names of all tasks: the files of this package, those registered, and those of other packages."""
+    """Return the names of all tasks: the files of this package, registered ones, and other packages'."""
     return TASKS.names()
 
 
@@ -103,7 +103,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
         data: values of a `DataConfig`.
 
     Raises:
-        ConfigError: the options are not those of a `DataConfig`.
+        ConfigError: an option is unknown to `DataConfig`.
         DataError: the file cannot be read.
     """
     from itertools import islice

@@ -79,7 +79,7 @@ class Task(Objective, Presentation, Baselines):
         reader: the class that makes examples from rows.
         own_columns: keys of `ColumnsConfig` that only this task has; naming one selects the task.
         estimator: the class in `mixling.estimators` for its models; "": none.
-        per_word: predictions are per word; logits (W, C) are those of the first tokens.
+        per_word: predictions are per word; logits (W, C) come from the first tokens.
         exclusive: a text, or word, has exactly one label; probabilities sum to 1.
         windows: examples are questions with contexts of any length, read in windows (`mixling.text.windows`).
         has_labels: outputs are labels named by the user, which teachers can predict and losses can weigh.
@@ -161,7 +161,7 @@ class Task(Objective, Presentation, Baselines):
         """
 
     def learnable(self, targets: Any) -> tuple[Any, npt.NDArray[np.float32] | None]:
-        """Return targets that `loss` accepts, given those of a task with more labels (see `with_unknown`).
+        """Return targets that `loss` accepts, given the targets of a task with more labels (see `with_unknown`).
 
         Returns:
             The targets, and weights of the examples (B,): 0 for examples without a loss; None: all 1.
@@ -245,7 +245,7 @@ class Task(Objective, Presentation, Baselines):
         return scores
 
     def word_scores(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return logits (W, C) of words that have nothing to do with each other, given those of a text (W, C)."""
+        """Return logits (W, C) of words that have nothing to do with each other, given a text's (W, C)."""
         return logits
 
     def best_tags(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -254,7 +254,7 @@ class Task(Objective, Presentation, Baselines):
         return ids
 
     def pool_windows(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the logits (C,) of a long text, given those of its windows (windows, C).
+        """Return the logits (C,) of a long text, given its windows' (windows, C).
 
         Their mean has the lowest log-loss on long reviews (experiments/long_texts.py).
         """
@@ -299,7 +299,7 @@ class Task(Objective, Presentation, Baselines):
 
     @abstractmethod
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Compare the decisions of an 8-bit model with those of the float model.
+        """Compare the decisions of an 8-bit model with the float model's.
 
         Args:
             before, after: outputs of the float and the 8-bit model, as in `evaluate`.

@@ -255,7 +255,7 @@ class Classification(Task):
     def _with_absent(
         self, present: npt.NDArray[np.integer], coefficients: npt.NDArray[np.floating], intercepts: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Return the weights (K, F) and biases (K,), given those of the present labels; the others score low."""
+        """Return the weights (K, F) and biases (K,), given the present labels' only; the others score low."""
         if len(present) == 2:  # one score, how much rather it is the second
             coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
             intercepts = np.concatenate([-intercepts / 2, intercepts / 2])

@@ -107,8 +107,8 @@ class Presentation(ABC):
         drop = round(quantization["accuracy_drop"], 2)
         change = f"{abs(drop):.2f} points {'lower' if drop > 0 else 'higher'}" if drop else "the same"
         return (
-            f"With 8-bit weights, {quantization['agreement']:.2%} of the decisions on these examples equal those of "
-            f"the float model;\naccuracy is {change}."
+            f"With 8-bit weights, {quantization['agreement']:.2%} of the decisions on these examples equal "
+            f"the float model's;\naccuracy is {change}."
         )
 
     @classmethod

@@ -89,7 +89,7 @@ class QuestionAnswering(Task):
     """Start and end of an answer: the mean of two cross-entropies over the tokens of a window.
 
     The softmax is over the separator and the context after it; the separator means "no answer here", like BERT's [CLS]
-    on SQuAD 2.0. Targets are those of `EncodedWindows.targets`. Label smoothing is over the same tokens.
+    on SQuAD 2.0. Targets come from `EncodedWindows.targets`. Label smoothing is over the same tokens.
     """
 
     name = "question_answering"
@@ -180,7 +180,7 @@ class QuestionAnswering(Task):
         return answer_report(outputs, targets)
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
-        """Compare answers: agreement is that of whole answers, accuracy is exact match."""
+        """Compare answers: agreement counts whole answers, accuracy is exact match."""
         changed = [(a, b, right) for a, b, right in zip(before, after, targets, strict=True) if a != b]
         lost = [int(score_answer(a, right)[0]) - int(score_answer(b, right)[0]) for a, b, right in changed]
         return quantization_check(np.array(lost, np.int64), changed=len(changed), decisions=len(before))

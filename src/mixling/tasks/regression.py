@@ -111,7 +111,7 @@ class Regression(Task):
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
-        """Recognize many different numbers, of which at least one has a fraction, and which are no codes."""
+        """Recognize many different numbers that are no codes, at least one of them with a fraction."""
         if reason_for_classes(sample.label_counts) != "":
             return None
         different = len(set(map(as_number, sample.label_counts)))

@@ -47,7 +47,7 @@ class FunctionTeacher(Teacher):
 
     Args:
         function: takes a list of texts, and returns a list of predictions.
-        names: the labels in the order of the arrays; by default that of the task's `LabelSet`.
+        names: the labels in the order of the arrays; by default the order of the task's `LabelSet`.
         key: see `Teacher`.
     """
 
@@ -107,7 +107,7 @@ def label_columns(names: Sequence[str], labels: LabelSet, who: str) -> npt.NDArr
         who: the teacher, for error messages.
 
     Raises:
-        DataError: the names are not those of the task.
+        DataError: the names are not the task's.
     """
     if set(names) != set(labels.names):
         missing, extra = (sorted(set(a) - set(b)) for a, b in ((labels.names, names), (names, labels.names)))

@@ -33,7 +33,7 @@ def collect_predictions(
 ) -> list[Probabilities]:
     """Return the teacher's probabilities for each text, (C,) or (words, C), in float16.
 
-    They are read from the folder if it holds those of the same teacher, labels and texts, which the names of its files
+    They are read from the folder if it holds the same teacher, labels and texts, which the names of its files
     are hashes of.
 
     Args:

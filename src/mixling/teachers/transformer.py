@@ -29,7 +29,7 @@ _BATCHES = {"cpu": 32, "cuda": 256}  # texts per pass; a GPU needs more of them 
 class TransformerTeacher(Teacher):
     """A sequence or token classifier; `id2label` in its config.json names the labels.
 
-    It computes on a GPU if there is one. The prediction of a word is that of its first subword. Products are in
+    It computes on a GPU if there is one. The prediction of a word comes from its first subword. Products are in
     bfloat16 where that is faster, which changes probabilities by some thousandths, unless `exact`.
 
     Args:

@@ -18,8 +18,8 @@ def char_ngram_features(
     """Return the features (W, P) of each word, itself and then its n-grams in the order of their hashes, and weights.
 
     Args:
-        min_n, max_n: the lengths of n-grams in characters, those of "<word>".
-        most: features of a word; of more, those of the smallest hashes are kept.
+        min_n, max_n: the lengths of n-grams in characters of "<word>".
+        most: features of a word; of more, the smallest hashes are kept.
 
     Returns:
         indices below `num_features`, and weights (W, P), one over the word's number of features, 0 behind them.

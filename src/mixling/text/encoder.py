@@ -60,7 +60,7 @@ class Encoded:
         return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
 
     def of_words(self, outputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Select the outputs of words (W, ...) from those of tokens (N, ...): the ones of their first subwords."""
+        """Select the outputs of words (W, ...) from the outputs of tokens (N, ...): their first subwords'."""
         return outputs if self.starts is None else outputs[self.starts]
 
 
@@ -173,7 +173,7 @@ class TextEncoder(WordTable, TextSplitter):
         """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set.
 
         Args:
-            changes: applied to the words of each text; to those of a pair, one text after the other.
+            changes: applied to the words of each text; of a pair, one text after the other.
         """
         by_words = self.config.tokens == "words"
         if (
@@ -204,7 +204,7 @@ class TextEncoder(WordTable, TextSplitter):
         ]
 
     def encode_stream(self, chunks: Iterable[Sequence[Text]]) -> Iterator[list[Encoded]]:
-        """Encode chunks of texts, in the processes that `use_workers` allows; the result is that of `encode`.
+        """Encode chunks of texts, in the processes that `use_workers` allows; the result equals `encode`'s.
 
         Raises:
             UserError: a process died.

@@ -3,7 +3,7 @@
 Every projection yields an embedding bag: a word has a few of `num_features` feature indices, each with a weight, so
 features times a matrix is a weighted sum of rows, and the sparse vector of length `num_features` is never built.
 
-Source: pNLP-Mixer, section 3.1 and Table 1; the projection TSP is that of PRADO and pQRNN, Ternary the
+Source: pNLP-Mixer, section 3.1 and Table 1; the projection TSP comes from PRADO and pQRNN, Ternary the
 paper's.
 Decided beyond the paper: the hash family is `HASH_VERSION` below, in 32-bit arithmetic that a browser can reproduce; a
 continuation subword ("##ing") and a subword of up to three characters are hashed as a whole.
@@ -112,7 +112,7 @@ class Tsp(ProjectionConfig):
 
 
 class Ternary(ProjectionConfig):
-    """`Binary` with 2 `num_features` bits, of which each pair makes a feature 0, 1 or -1, as in `Tsp`.
+    """`Binary` with 2 `num_features` bits; each pair makes a feature 0, 1 or -1, as in `Tsp`.
 
     Source: the row TSP of pNLP-Mixer's Table 1, whose ternary feature is made of the binary one; PRADO's is `Tsp`.
     Decided beyond the paper: the bitmap has twice as many bits, so that the bottleneck is as large as with the others.

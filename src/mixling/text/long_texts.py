@@ -25,7 +25,7 @@ class TextWindow(NamedTuple):
     """A part of a text.
 
     Attributes:
-        text: what is read.
+        text: the text.
         offset: characters of the whole text before this part (of a list: of its words joined by spaces).
         first, end: the characters of the whole text whose words belong to this window; 0 for pairs.
         side: of a pair, the text that is divided.
@@ -39,7 +39,7 @@ class TextWindow(NamedTuple):
 
 
 class TextWindows(NamedTuple):
-    """A text in windows; `truncated`: it has more than a million characters, of which the rest is not read."""
+    """A text in windows; `truncated`: it has more than a million characters; the rest is not read."""
 
     windows: list[TextWindow]
     truncated: bool

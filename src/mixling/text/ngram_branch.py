@@ -74,7 +74,7 @@ class NgramBranch:
         return out
 
     def logits(self, texts: Distinct, row_sums: Int32) -> Float32:
-        """Return the logits (B, K) of texts; `row_sums` (R, K) are those of the table's words."""
+        """Return the logits (B, K) of texts; `row_sums` (R, K) belong to the table's words."""
         sums = np.zeros((len(texts.sizes), self.weights.shape[1]), np.int32)
         _add(sums, texts.word_texts, row_sums, texts.rows)
         locations = self._locations(texts.pairs)
@@ -125,7 +125,7 @@ class NgramBranch:
             outputs: K, the outputs that the model needs.
 
         Raises:
-            ModelFileError: the arrays are not those of a branch with so many outputs.
+            ModelFileError: the arrays do not fit a branch with this number of outputs.
         """
         sparse = "counts" in arrays
         types = {"high": "u1", "low": "u1", "scale": "<f4", "bias": "<f4", "weights": "i1"}
@@ -167,7 +167,7 @@ def stored_bytes(terms: int, weights: int, outputs: int) -> int:
 
 
 def term_bytes(number: int) -> int:
-    """Return the bytes that so many hashes take."""
+    """Return the size in bytes of packed hashes."""
     low = _low_bits(number)
     return -(-number * low // 8) + -(-((1 << (32 - low)) + number) // 8)
 
@@ -186,7 +186,7 @@ def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], numbe
     """Return the numbers that `pack_sorted` packed.
 
     Raises:
-        ModelFileError: the bytes are not those of so many numbers.
+        ModelFileError: the bytes do not hold this many numbers.
     """
     bits = _low_bits(number)
     buckets = 1 << (32 - bits)
@@ -207,7 +207,7 @@ def unpack_sorted(high: npt.NDArray[np.uint8], low: npt.NDArray[np.uint8], numbe
 
 
 def _low_bits(number: int) -> int:
-    """Return how many low bits of each of so many hashes are stored as they are."""
+    """Return the number of low bits of each hash that are stored as they are."""
     return 32 - max(number, 1).bit_length() + 1 if number > 1 else 31
 
 

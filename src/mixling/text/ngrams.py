@@ -1,7 +1,7 @@
 """Word 1-2-grams and character n-grams of a text, as 32-bit hashes.
 
 The terms of a text are its distinct words, its distinct pairs of neighboring words, and the character n-grams of each
-distinct word with a space before and after it. They are those of the words as the model's encoder has them: split,
+distinct word with a space before and after it. Words are taken as the model's encoder has them: split,
 cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
 case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
 
@@ -12,7 +12,7 @@ The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprin
     n-gram     mix(fnv(code points) xor mix(4096 n + marks + 1)), where FNV-1a's step takes a whole code point
     marks      mix(marks + 0x51ED270B)
 
-`fnv` and `mix` are those of the projections.
+`fnv` and `mix` are the projections' functions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def gram_hashes(
     """Return the hashes of each word's character n-grams, and of its marks if it is `marked`.
 
     Returns:
-        the hashes (G,) word after word, repeated where a word has an n-gram twice; and where those of each word begin
+        the hashes (G,) word after word, repeated where a word has an n-gram twice; and where each word's begin
         (W + 1,).
     """
     padded = [f" {word} " for word in words]
@@ -81,7 +81,7 @@ class Words:
 
     Attributes:
         hashes: (R,) of the words themselves.
-        grams: (G,) of their character n-grams, word after word; those of row r begin at `starts` (R + 1,)[r].
+        grams: (G,) of their character n-grams, word after word; row r's begin at `starts` (R + 1,)[r].
     """
 
     hashes: UInt32
@@ -113,7 +113,7 @@ class Words:
         return Words(self.hashes[rows], self.grams[np.repeat(self.starts[rows], sizes) + within], starts)
 
     def only(self, terms: UInt32) -> Words:
-        """Return the words with those of their character n-grams that are among the terms."""
+        """Return the words with their character n-grams that are among the terms."""
         kept = np.isin(self.grams, terms)
         return replace(self, grams=self.grams[kept], starts=np.append(0, np.cumsum(kept))[self.starts])
 
@@ -141,12 +141,12 @@ class Distinct:
 
     @classmethod
     def of_texts(cls, texts: Sequence[Int32], hashes: UInt32) -> Distinct:
-        """Return those of texts, given as rows of a word table whose words have the `hashes` (R,)."""
+        """Return the n-grams of texts, given as rows of a word table whose words have the `hashes` (R,)."""
         return cls.join(list(cls.parts(texts, hashes)))
 
     @classmethod
     def parts(cls, texts: Sequence[Int32], hashes: UInt32) -> Iterator[Distinct]:
-        """Yield those of some texts after the other, which takes little memory beside them."""
+        """Yield the n-grams of some texts after the other, which takes little memory beside them."""
         if not len(texts):
             yield cls._of_part(texts, hashes)
         for first, last in parts_of([len(text) for text in texts]):

@@ -1,4 +1,4 @@
-"""Noise like that of people, keyboards and scanners: changes of single words, and of texts at a given rate.
+"""Noise as people, keyboards and scanners make it: changes of single words, and of texts at a given rate.
 
 Words with fewer than three characters or with a digit keep their spelling, because a typo would make another short word
 or number of them. The functions of `NOISES` return the word itself if there is nothing to change.
@@ -211,7 +211,7 @@ class NoiseLevel:
 
 
 def noisy(text: Text, level: NoiseLevel, rng: RandomNumbers) -> Text:
-    """Return a text with each word changed at the rate of the level; what is between words stays the same.
+    """Return a text with each word changed at the rate of the level; the characters between words stay the same.
 
     A text that is already split keeps its number of words.
     """

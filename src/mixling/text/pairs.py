@@ -51,8 +51,8 @@ def join_pairs(
 
     Args:
         index: (T,) the words of all texts, as numbers.
-        lengths: (2 B,) the number of words of each text, those of a pair one after the other.
-        lowered: for each number, that of the word in lower case; equal for equal ones.
+        lengths: (2 B,) the number of words of each text, a pair's one after the other.
+        lowered: for each number, the number of the word in lower case; equal for equal ones.
         config: how texts are read; where tokens are subwords, nothing is dropped.
     """
     sizes = lengths.astype(np.int64).reshape(-1, 2)

@@ -20,7 +20,7 @@ from mixling.text.clean import clean
 from mixling.text.words import split_words
 from mixling.workers import SPAWN, begin_as_worker, num_workers
 
-# Fewer characters are split in this process: starting another one takes as long as splitting about so many.
+# Fewer characters are split in this process: starting another one takes as long as splitting about this many.
 _WORTH = 8 << 20
 _AHEAD = 4  # chunks that are sent to each process before it has finished the first
 

@@ -25,7 +25,7 @@ MARKS = (SECOND | SHARED) + 1  # the number of values that marks have
 PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
 # Fields for the origin of the vocabulary; only its content matters.
 _ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
-_WORDS, _HASHES = 8192, 1 << 22  # limits of what is added at a time
+_WORDS, _HASHES = 8192, 1 << 22  # limits of one addition
 SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
@@ -105,7 +105,7 @@ class WordTable:
         return self._features.shape[1]
 
     def bags(self, rows: npt.NDArray[np.integer]) -> Bags:
-        """Return the bags of rows of the table; that of row 0, padding, is not meaningful."""
+        """Return the bags of rows of the table; row 0, padding, has no meaningful bag."""
         weights = self._weights[rows] if self._weights is not None else None
         return Bags(self._features[rows].astype(np.int32), weights)
 
@@ -133,7 +133,7 @@ class WordTable:
         """
         known = self.table_words()
         if known != list(words[: len(known)]):
-            raise ValueError("the words are those of another encoder")
+            raise ValueError("the words belong to another encoder")
         rest = words[len(known) :]
         for first in range(0, len(rest), _WORDS):
             part = rest[first : first + _WORDS]

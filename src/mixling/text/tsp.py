@@ -3,7 +3,7 @@
 A 128-bit variant of MurmurHash 2 reads the word's UTF-8 bytes, 8 at a time; each pair of bits, low to high, is one
 feature: 0 -> 0, 1 -> 1, 2 -> -1, 3 -> 0. Beyond 64 features, each further round of mixing yields another 128 bits.
 
-Source: Kaliamoorthi et al. 2019 (PRADO), 2020 (pQRNN); the hash is bit for bit that of TensorFlow's seq_flow_lite,
+Source: Kaliamoorthi et al. 2019 (PRADO), 2020 (pQRNN); the hash equals TensorFlow's seq_flow_lite bit for bit,
 including its quirk that bytes from 0x80 on are sign-extended, which sets all higher bits of their 8 bytes. As there, an
 empty word is hashed as `<null>`; the caller is responsible for lower case and for `<BOS>` and `<EOS>`.
 """

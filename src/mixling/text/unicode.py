@@ -124,7 +124,7 @@ def _cased_or_ignored() -> dict[str, int]:
 
 @functools.cache
 def _not_composed() -> re.Pattern[str]:
-    """What a composed text has not, or may not have: Unicode's quick check, with no look at the order of marks."""
+    """Match characters that a composed text lacks, or may lack: Unicode's quick check, blind to the order of marks."""
     known = tables()
     kept = set(known.compositions.values())
     other = {char for char in known.decompositions if char not in kept} | {parts[1] for parts in known.compositions}
@@ -150,7 +150,7 @@ def _decomposed(text: str) -> Iterator[str]:
 
 
 def _ordered(chars: list[str]) -> list[str]:
-    """Sort the marks between two characters of class 0 by their classes; those of one class keep their order."""
+    """Sort the marks between two characters of class 0 by their classes; marks of one class keep their order."""
     classes = tables().classes
     out: list[str] = []
     for _, group in itertools.groupby(chars, classes.__contains__):

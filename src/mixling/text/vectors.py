@@ -37,11 +37,11 @@ _CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
 _ROUNDING = 1e-3  # of the length of a vector
 _LEAST_LENGTH = 1e-6  # of a vector before it is scaled, as a fraction of the longest
-_CHARS, _DOCUMENTS = 1 << 22, 1 << 14  # that are split at a time; what is done for each word is done once
+_CHARS, _DOCUMENTS = 1 << 22, 1 << 14  # split at a time; the work for a word is done once
 
 
 class VectorConfig(Config):
-    """How words are counted; the defaults match mixling's models. `lowercase` must match that of the model."""
+    """How words are counted; the defaults match mixling's models. `lowercase` must match the model's."""
 
     dim: int = Field(128, ge=1, le=1024, description="width of the vectors")
     window: int = Field(5, ge=1, le=100, description="words to each side")
@@ -147,7 +147,7 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
     left, sizes = _largest_singular(associations, config.dim)
     vectors = left * np.sqrt(sizes)
     lengths = np.linalg.norm(vectors, axis=1)
-    # A word without neighbors has none but a zero vector, of which only rounding errors could be scaled.
+    # A word without neighbors has a zero vector; scaling it would only scale rounding errors.
     used = lengths > _LEAST_LENGTH * lengths.max()
     return WordVectors(
         config=config,
@@ -191,7 +191,7 @@ def _read(
     for split in _split(texts, config):
         ids = np.array([numbers.setdefault(word, len(numbers)) for word in split.words], np.int32)
         ends = np.cumsum(split.lengths, dtype=np.int64)
-        read = int(np.searchsorted(num_tokens + ends, config.max_tokens)) + 1  # documents, if there are so many
+        read = int(np.searchsorted(num_tokens + ends, config.max_tokens)) + 1  # documents, if there are enough
         ends = ends[:read]
         owners = np.repeat(np.arange(len(ends)), split.lengths[:read])
         part = np.full(sum(ends[-1:]) + config.window * len(ends), -1, np.int32)
@@ -205,14 +205,14 @@ def _read(
     counts = np.bincount(raw[raw >= 0], minlength=len(numbers))
     order = np.argsort(-counts, kind="stable")[: config.max_words]
     order = order[counts[order] >= config.min_count]
-    ranks = np.full(len(numbers) + 1, -1, np.int32)  # the last entry is that of borders
+    ranks = np.full(len(numbers) + 1, -1, np.int32)  # the last entry is for borders
     ranks[order] = np.arange(len(order))
     names = list(numbers)
     return ranks[raw], tuple(names[i] for i in order), counts[order], num_tokens
 
 
 def _split(texts: Iterable[Text], config: VectorConfig) -> Iterator[SplitTexts]:
-    """Yield the words of documents, of which a pair of texts is two."""
+    """Yield the words of documents; a pair of texts is two."""
     documents = itertools.chain.from_iterable(map(_documents, texts))
     rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
     for _, split in split_in_order(partial(_splitter, rules), _chunks(documents)):

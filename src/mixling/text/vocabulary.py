@@ -81,7 +81,7 @@ class Vocabulary:
         ]
 
     def subword_id(self, subword: str) -> int:
-        """Return the id of a subword; if it is missing, that of the unknown subword, or 0."""
+        """Return the id of a subword; if it is missing, the unknown subword's, or 0."""
         number = self._tokenizer.token_to_id(subword)
         return number if number is not None else self.unknown_id or 0
 

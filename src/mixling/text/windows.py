@@ -39,7 +39,7 @@ class ReadingConfig(Config):
     threshold: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="predict no answer if its score exceeds that of the best answer by more than this; None: chosen on "
+        description="predict no answer if its score exceeds the best answer's by more than this; None: chosen on "
         "validation if some training questions have no answer, otherwise every question is answered",
     )
 
@@ -184,7 +184,7 @@ class WindowEncoder:
         )
 
     def _subwords(self, word: str, count: int) -> list[tuple[int, int]]:
-        """Return the span of each of a word's subwords within it; that of the whole word if it is unknown."""
+        """Return the span of each of a word's subwords within it; an unknown word's span is the whole word."""
         spans = self._inner.get(word)
         if spans is None:
             normal = normalize(word, lowercase=self.encoder.config.lowercase)

@@ -92,7 +92,7 @@ class Augmenter:
     Args:
         encoder: the encoder of the training texts; changed words are not added to its table.
         words: words of the training texts, for pseudo-words.
-        spellings: typos of a kind in a word, some of which may be the same.
+        spellings: typos of a kind in a word; some may be the same.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class ChangedWords:
     Args:
         encoder: whose rows the words get; new ones are added to it.
         kinds: kinds of typos.
-        spellings: typos of a kind in a word, some of which may be the same.
+        spellings: typos of a kind in a word; some may be the same.
         pseudo_words: the number of different pseudo-words.
     """
 

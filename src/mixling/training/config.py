@@ -156,13 +156,13 @@ class TrainConfig(Config):
 
 
 class NgramConfig(Config):
-    """A linear model of word 1-2-grams and character n-grams, whose logits are added to those of the network."""
+    """A linear model of word 1-2-grams and character n-grams, whose logits are added to the network's."""
 
     use: Literal["auto", "always", "never"] = Field(
         "never", description="auto: unless 100 or more validation rows show no gain"
     )
     max_bytes: int | None = Field(
-        None, ge=1000, description="of the model file that it may take; None: what is left of 1 MB, up to 300,000"
+        None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"
     )
     min_n: int = Field(3, ge=1, le=8, description="characters of the shortest n-gram")
     max_n: int = Field(4, ge=1, le=8, description="characters of the longest n-gram")

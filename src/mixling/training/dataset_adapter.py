@@ -28,7 +28,7 @@ from mixling.training.state import gather
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
 MAX_EVALUATED = 5_000
-# Of long texts fewer, with about so many words: all of IMDB's would take as long as training. Most choices of the best
+# Fewer of long texts, within a number of words: all of IMDB's would take as long as training. Most choices of the best
 # weights are the same.
 _EVALUATED_WORDS, _MIN_EVALUATED = 250_000, 1_000
 
@@ -77,7 +77,7 @@ class TrainingData(ABC):
 
     @property
     def num_evaluated(self) -> int:
-        """The number of validation examples of an evaluation; 0 if it cannot be compared with that of the others."""
+        """The number of validation examples of an evaluation; 0 if it cannot be compared with the others."""
         return 0
 
 

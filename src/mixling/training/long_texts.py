@@ -42,11 +42,11 @@ class LongTexts:
         task: Task,
         run: Callable[[TextSet, Indices], list[Float32]],
     ) -> list[Float32]:
-        """Return the logits of texts with those of long texts replaced by what their windows give.
+        """Return the logits of texts, with long texts' logits computed from their windows.
 
         Args:
             logits: of the texts with the indices `chosen`, up to the maximum; None: of all.
-            run: computes those of windows.
+            run: computes the logits of windows.
         """
         if self.windows is None:
             return logits

@@ -51,7 +51,7 @@ class Trainer:
         fingerprint: identifies data and configuration; checkpoints with another fingerprint are not resumed.
         distributed: this process among all; by default the only one.
         callback: called at steps and evaluations.
-        last_step: end after this step, with its weights and without evaluations; the learning rate is that of a
+        last_step: end after this step, with its weights and without evaluations; the learning rate is as in a
             training that continues.
         log: receives messages about trackers that fail, and about a training that ends early.
     """

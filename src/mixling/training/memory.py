@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-# More primitives than one step of a deep model needs; those of other steps are rarely reused.
+# More primitives than one step of a deep model needs; primitives of other steps are rarely reused.
 _ONEDNN_PRIMITIVES = "128"
 # Bytes by which the process may grow before free pages are returned; allocating them again costs 0.1 s.
 _GROWTH = 320 << 20

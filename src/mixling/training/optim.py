@@ -8,7 +8,7 @@ size of the parameters. Differences from the paper:
 - rho_t = min(lr, 1 / sqrt(t)) for step t, where lr is the schedule's rate; the paper has 1e-2 instead of lr.
 - Decoupled weight decay of lr * weight_decay, as in AdamW; the paper has none.
 - The paper adds 1e-30 to squared gradients; torch bounds divisors from below instead. Its default, 1e-7 for the mean
-  square of a gradient, is too large: if gradients are clipped to a norm of 1, those of a model of ten million weights
+  square of a gradient, is too large: if gradients are clipped to a norm of 1, the gradients of ten million weights
   are smaller than that. Here the bound is 1e-15, whose square is 1e-30.
 """
 

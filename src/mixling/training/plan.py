@@ -10,7 +10,7 @@ import numpy as np
 _DEFAULT, _FEWEST = 10, 3  # evaluations
 _FEW_EXAMPLES = 3_000  # evaluated in all evaluations together
 _MEASURED = 24  # steps
-_OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to that of the gradients
+_OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to the gradients' time
 _RESERVED = 0.1  # part of the time for noise
 _EVALUATIONS = 0.2  # part of the time that the evaluations within an epoch may take
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 @contextlib.contextmanager
 def limited_threads(number: int) -> Iterator[None]:
-    """Let torch, BLAS and OpenMP use so many threads in a block; the bits of a trained model depend on them."""
+    """Limit the threads of torch, BLAS and OpenMP in a block; the bits of a trained model depend on them."""
     import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
 
     before = torch.get_num_threads()

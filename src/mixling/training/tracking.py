@@ -104,7 +104,7 @@ class TensorBoard(Tracker):
 
 
 class _WandbLike(Tracker):
-    """A tracker with the interface of wandb; the project is that of WANDB_PROJECT or TRACKIO_PROJECT, or `mixling`."""
+    """A tracker with the interface of wandb; the project is named by WANDB_PROJECT or TRACKIO_PROJECT, or `mixling`."""
 
     def _init(self, module: Any, project: str, identity: str, step: int, config: Mapping[str, Any]) -> Any:
         raise NotImplementedError
@@ -184,7 +184,7 @@ class Guard:
     """Calls functions one after another in a thread, until one raises or does not return in time.
 
     Args:
-        name: what is called, for messages.
+        name: of the called function, for messages.
         log: receives one message about a failure.
     """
 

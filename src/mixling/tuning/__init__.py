@@ -1,4 +1,4 @@
-"""Search over options of training: many runs with different values, of which validation chooses the best."""
+"""Search over options of training: many runs with different values; validation chooses the best."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,7 @@ class ResultCost:
 
     @classmethod
     def of(cls, config: ModelConfig, *, examples: int, trainings: int) -> ResultCost:
-        """Return the cost of a model found by a search with so many trainings."""
+        """Return the cost of a model found by a search with a number of trainings."""
         return cls(flops=count(sized(config)).flops, examples=examples, trainings=trainings)
 
     @property

@@ -58,7 +58,7 @@ class Dimension(Config):
 
 
 def read_space(path: str) -> Space:
-    """Read a space from a TOML file, whose keys are those of the configuration, such as `train.optim.lr`.
+    """Read a space from a TOML file, whose keys are the configuration's, such as `train.optim.lr`.
 
     Raises:
         ConfigError: the file cannot be read, has no keys, or a key has neither a range nor choices.
@@ -90,7 +90,7 @@ def check_space(space: Space, configure: Callable[[Mapping[str, Any]], RunConfig
         configure: returns the configuration with these values, by dotted keys; raises a ConfigError.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: it lacks the key.
     """
     for name, dimension in space.items():
         for value in dimension.extremes():

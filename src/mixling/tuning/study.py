@@ -46,7 +46,7 @@ class Result:
         number: from 0; None is the default configuration, which is no draw from the space.
         value: its validation metric; None unless it is complete.
         loss: on validation, to choose between trials with the same metric.
-        seconds: of training; after an interruption, those of the last part.
+        seconds: of training; after an interruption, of the last part.
         error: why it failed.
     """
 
@@ -164,7 +164,7 @@ class Studies:
         return trial.should_prune()
 
     def complete(self, result: Result, *, value: float, loss: float, seconds: float) -> None:
-        """Store the result of a trial, or that of the default configuration."""
+        """Store the result of a trial, or of the default configuration."""
         study = self._studies[result.model]
         if result.number is None:
             study.set_user_attr("default", {"value": value, "loss": loss, "seconds": seconds})
@@ -228,7 +228,7 @@ class Studies:
     def importances(self, model: str) -> dict[str, float]:
         """Return the importance of each key by PED-ANOVA (Watanabe et al. 2023); they sum to 1.
 
-        It compares the values of the best fifth of the trials with those of all. Empty with fewer than 10 trials, or
+        It compares the values of the best fifth of the trials with all trials. Empty with fewer than 10 trials, or
         if all are equally good.
         """
         values = [result.value for result in self.results(model) if result.value is not None]

@@ -39,7 +39,7 @@ _MOST_FAILED = 3  # first trials that fail, all of them, before the search is gi
 class Plan(Config):
     """What a search does, as recorded in its folder.
 
-    `bases` are the resolved configurations of the models, `spaces` what is changed in them.
+    `bases` are the resolved configurations of the models, `spaces` the changes to them.
     """
 
     bases: dict[str, RunConfig]
@@ -148,7 +148,7 @@ class Search:
     _again: list[Result] = field(default_factory=list)  # those that are still to be trained again
 
     def run(self) -> None:
-        """Train the trials that are still to do, those of a killed search first.
+        """Train the trials that are still to do, a killed search's first.
 
         Raises:
             TrainingError: the first trials all failed, or a worker was interrupted.

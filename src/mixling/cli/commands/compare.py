@@ -77,7 +77,7 @@ class CompareTraining(Duration):
     seeds: Annotated[str, typer.Option("--seeds", metavar="N,N,...", help="Train neural models once per seed.")] = "0"
     few: Annotated[
         str,
-        typer.Option("--few", metavar="N,N,...", help="Also train on so many examples per label, such as 5,10,50."),
+        typer.Option("--few", metavar="N,N,...", help="Also train on N examples per label, such as 5,10,50."),
     ] = ""
     refit: Annotated[
         bool,
@@ -108,7 +108,7 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
 
     files: Annotated[
         list[str], typer.Argument(metavar="FILES...", help="Labeled training data, in any format of `train`.")
-    ] = field()  # required, unlike that of the other commands
+    ] = field()  # required, unlike in the other commands
     validation: Annotated[
         list[str] | None,
         typer.Option("--validation", "--dev", metavar="FILE", help="Data for all choices; may be repeated."),
@@ -132,9 +132,9 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
 def compare_command(options: CompareOptions) -> None:
     """Compare mixling with baselines on your data.
 
-    The model that `mixling train` chooses, and those of --model, are compared with TF-IDF and logistic regression,
+    The model that `mixling train` chooses, and any given by --model, are compared with TF-IDF and logistic regression,
     fastText (if installed), the most frequent label, and what --systems and --encoder name: accuracy, size, time for
-    one text and training time in one table, and a sentence. The rows that they are compared on, those of --test or a
+    one text and training time in one table, and a sentence. The rows that they are compared on, from --test or a
     part that is held out of FILES, are trained on by none.
     """
     started = announce("compare")

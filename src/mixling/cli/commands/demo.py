@@ -26,7 +26,7 @@ TEXTS = (
     "Nach zwei Jahren geht der Wasserkocher nicht mehr. Gibt es Ersatzteile?",
     "hello, are you there?",
 )
-_ACCURACY = 0.9  # of what is answered on validation; else the model abstains
+_ACCURACY = 0.9  # of answers on validation; else the model abstains
 
 
 def demo_command(

@@ -30,7 +30,7 @@ def export_command(
 ) -> None:
     """Write a model as one ONNX file, or as a web page.
 
-    The file includes vocabulary, labels and configuration. Torch is needed only for a precision other than that of the
+    The file includes vocabulary, labels and configuration. Torch is needed only for a precision other than the
     folder's model.onnx, and for the best model so far of an unfinished run.
 
     With --browser, a page is written that computes answers in the browser: one file PAGE.html, which can be opened and

@@ -86,7 +86,7 @@ class Written:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The names of the columns that are kept, of which one with a comma is in double quotes."""
+        """The names of the columns that are kept; a name with a comma is in double quotes."""
         names = [name.strip() for row in csv.reader(self.keep or [], skipinitialspace=True) for name in row]
         if "" in names:
             raise ConfigError(

@@ -84,7 +84,7 @@ def read_header(
 
 
 def _one_column_problem(line: str, name: str) -> str:
-    """Return what is wrong with a header of one column that is several; "" if it is one."""
+    """Return the problem of a header of one column that is several; "" if it is one."""
     if (found := _LONG_DELIMITER.search(name)) is not None:
         sign = found[1]
         return f"{sign!r} separates the fields; allowed: one character: sed 's/{sign}/\\t/g' OLD > NEW.tsv"
@@ -177,7 +177,7 @@ def _is_header(fields: list[str], names: list[str], folded: Collection[str]) -> 
 
 
 def _note(header: Header, path: str, on_bad_row: OnBadRow, kind: str) -> None:
-    """Tell what is not as in most files."""
+    """Describe how this dialect differs from most files."""
     dialect, sign = header.dialect, header.dialect.delimiter
     if sign not in _EXPECTED[kind] and len(header.names) > 1:
         on_bad_row.note(f"{path}: {_SHOWN.get(sign, repr(sign))} separates the fields")

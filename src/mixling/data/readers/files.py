@@ -1,4 +1,4 @@
-"""Open files and pipes, decompress them, and describe what is wrong with their bytes."""
+"""Open files and pipes, decompress them, and describe faulty bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from mixling.data.readers.packed import DamagedError, Unpacked, decompressed
 from mixling.errors import DataError
 
-PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}  # what is decompressed, by extension
+PACKED = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}  # by extension
 _PACKED = "is compressed with {0}; unpack it ({1}), or compress it with gzip"
 _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"\x28\xb5\x2f\xfd": _PACKED.format("zstd", "unzstd FILE"),

@@ -235,7 +235,7 @@ def _is_list(value: Any, length: int) -> bool:
 
 
 def _has_lists(parts: list[Any]) -> bool:
-    """Return whether values are columns: lists of one length, one of which has mostly texts with blanks, not words."""
+    """Return whether values are columns: lists of one length, and one has mostly texts with blanks, not words."""
     if len(parts) < 2 or not all(isinstance(part, list) and len(part) == len(parts[0]) > 1 for part in parts):
         return False
     return any(2 * sum(isinstance(item, str) and " " in item.strip() for item in part) > len(part) for part in parts)

@@ -68,7 +68,7 @@ def _objects(text: str, path: str, first: int) -> list[dict[str, Any]] | None:
 
 
 def _keys(text: str) -> int | None:
-    """Return the number of keys in JSON, those of inner objects included; None if it is written in another way."""
+    """Return the number of keys in JSON, inner objects included; None if it is written in another way."""
     if '\\\\":' in text or _BLANK_BEFORE_COLON.search(text):
         return None
     return text.count('":') - text.count('\\":')

@@ -61,7 +61,7 @@ def read_line_blocks(
 ) -> Iterator[tuple[int, str]]:
     """Yield consecutive texts of whole lines, decoded strictly, each with the number of its first line.
 
-    Lines end at line feeds, as in editors and `sed -n 17p`. A text is what is available, so that the lines of a pipe
+    Lines end at line feeds, as in editors and `sed -n 17p`. A text is the part available, so that the lines of a pipe
     are yielded as they arrive.
 
     Args:

@@ -25,13 +25,13 @@ class Unpacked(io.RawIOBase):
     """Bytes that a function decompresses; whatever error its library raises becomes a `DamagedError`.
 
     Args:
-        read: returns up to so many bytes; none at the end.
+        read: returns up to the given number of bytes; none at the end.
         kind: of the file, for messages.
     """
 
     def __init__(self, read: Callable[[int], bytes], kind: str) -> None:
         self._read, self._kind = read, kind
-        self._error: DamagedError | None = None  # what is read after it would be wrong
+        self._error: DamagedError | None = None  # bytes read after it would be wrong
 
     def readable(self) -> bool:
         return True
@@ -53,7 +53,7 @@ def decompressed(file: Any, magic: bytes, path: Path | str, stack: ExitStack) ->
     """Return the decompressed bytes of a file that begins with `magic`; None if it is none of these.
 
     Raises:
-        DataError: a zip archive has not exactly one file, or cannot be read.
+        DataError: a zip archive does not have exactly one file, or cannot be read.
     """
     if magic.startswith(b"BZh"):
         import bz2

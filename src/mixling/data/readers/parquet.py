@@ -73,7 +73,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
 
 
 def read_batches(file: Any, rows: int, **arguments: Any) -> Iterator[Any]:
-    """Yield record batches of up to so many rows, and of little more than `MAX_BATCH` bytes.
+    """Yield record batches of a limited number of rows, and of little more than `MAX_BATCH` bytes.
 
     Args:
         file: a `pyarrow.parquet.ParquetFile`.

@@ -5,7 +5,7 @@
    always 1, and is regularized. Several labels are fitted together: their problems are independent, but a text's
    features are read once for all, and the weights of a feature for all labels are next to each other.
 
-   With a scale, each label has features of its own: those of the texts times the root of the scale. The weights are those
+   With a scale, each label has features of its own: the texts' times the root of the scale. The weights are those
    of the texts' features, though, so that only what moves them is multiplied. */
 
 #define Py_LIMITED_API 0x030B0000
@@ -77,7 +77,7 @@ INLINE void move(const Problem *p, size_t row, const float *restrict changes, co
     for (size_t k = 0; k < labels; k++) p->weights[p->features * labels + k] += changes[k];
 }
 
-/* The squared norms of a row's features, with that of the bias: one, or one for each label. */
+/* The squared norms of a row's features, the bias included: one, or one for each label. */
 INLINE void measure(const Problem *p, size_t row, double *norms, const size_t labels, const int scaled) {
     for (size_t k = 0; k < (scaled ? labels : 1); k++) norms[k] = 1;
     for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) {
@@ -174,7 +174,7 @@ static int fit(const Problem *p) {
     return done;
 }
 
-/* Whether arrays, of so many bytes, are the compressed rows of a sparse matrix. */
+/* Whether arrays, of this many bytes, are the compressed rows of a sparse matrix. */
 static int is_matrix(size_t rows, size_t features, const int32_t *starts, size_t starts_bytes, const int32_t *columns,
                      size_t columns_bytes) {
     if (rows > INT32_MAX - 1 || starts_bytes != (rows + 1) * sizeof(int32_t) || starts[0] != 0) return 0;

@@ -15,7 +15,7 @@ enum { MAX_FEATURES = 1 << 24, MAX_HASHES = 1 << 16, MAX_CHARS = 1 << 20, VOCABU
 
 typedef struct {
     PyObject_HEAD
-    mixling_model *model; /* of which only the vocabulary and the projection are set */
+    mixling_model *model; /* only its vocabulary and projection are set */
     word_scratch scratch;
 } Hasher;
 

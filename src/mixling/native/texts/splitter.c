@@ -15,7 +15,7 @@ enum { MOST_WORDS = INT32_MAX, MOST_READ = 1 << 20 };
 
 typedef struct {
     PyObject_HEAD
-    mixling_model *rules; /* of which only the rules for words are set */
+    mixling_model *rules; /* only its rules for words are set */
     size_t max_chars, max_words, max_word_chars;
 } Splitter;
 
@@ -220,7 +220,7 @@ static PyMethodDef METHODS[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot SLOTS[] = {
-    {Py_tp_doc, "Splits strings into words; max_words are read of a text, and those of more characters count as cut."},
+    {Py_tp_doc, "Splits strings into words; max_words are read of a text, and words of more characters count as cut."},
     {Py_tp_new, new_splitter},
     {Py_tp_dealloc, free_splitter},
     {Py_tp_methods, METHODS},

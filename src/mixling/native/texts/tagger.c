@@ -17,7 +17,7 @@ enum { MAX_LABELS = 1 << 14, COPIES = 32 };
 
 typedef struct {
     PyObject_HEAD
-    mixling_model *model; /* of which only the tags are set */
+    mixling_model *model; /* only its tags are set */
     mixling_worker *worker;
 } Tagger;
 
@@ -113,7 +113,7 @@ static PyMethodDef METHODS[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot SLOTS[] = {
-    {Py_tp_doc, "Finds sequences of IOB tags, of which the first is O, by logits and by scores of tags after others."},
+    {Py_tp_doc, "Finds sequences of IOB tags, the first one O, by logits and by scores of tags after others."},
     {Py_tp_new, new_tagger},
     {Py_tp_dealloc, free_tagger},
     {Py_tp_methods, METHODS},

@@ -19,7 +19,7 @@ typedef struct {
 /* What the characters of a word are replaced by. */
 typedef struct {
     string neighbors[LETTERS]; /* of each letter on the keyboard */
-    string parts[MAX_PARTS];   /* what is mistaken for others, each with the tuple of these */
+    string parts[MAX_PARTS];   /* characters, each with the tuple of those it is mistaken for */
     PyObject *others[MAX_PARTS];
     size_t number;
 } tables;
@@ -186,7 +186,7 @@ static PyObject *misspelled(PyObject *word, uint32_t number, int kind, const tab
 /* misspell(words, numbers, kinds, neighbors, lookalikes) -> list of words.
 
    numbers: of the typo of each word, bytes of uint32. kinds: bytes, 0 to 4 in the order of the enumeration above.
-   neighbors: of the letters a to z on the keyboard, as bytes. lookalikes: tuples of what is mistaken and of the tuple of
+   neighbors: of the letters a to z on the keyboard, as bytes. lookalikes: tuples of mistaken characters and of the tuple of
    what for, as bytes. */
 PyObject *misspell(PyObject *module, PyObject *arguments) {
     PyObject *words, *neighbors, *lookalikes, *out = NULL;

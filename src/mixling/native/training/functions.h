@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* e^x for x <= 0: 2^n times the series of what is left of x. */
+/* e^x for x <= 0: 2^n times the series of the rest of x. */
 static inline double exp_of(double x) {
     if (!(x > -700)) return x == x ? 0 : x;
     if (x > 0) x = 0;
@@ -20,7 +20,7 @@ static inline double exp_of(double x) {
     return sum * power;
 }
 
-/* The natural logarithm of a normal number: the series of artanh for what is left of a power of 2. */
+/* The natural logarithm of a normal number: the series of artanh for the rest beside a power of 2. */
 static inline double log_of(double x) {
     if (!(x > 0) || x > 1.7e308) return x == 0 ? -INFINITY : x > 0 ? x : NAN;
     uint64_t bits;

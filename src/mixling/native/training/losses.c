@@ -22,7 +22,7 @@ static double softmax_loss(size_t n, const float *x, const double *p, double wei
     return loss;
 }
 
-/* Cross-entropies of rows, with smoothed targets or those of a teacher. */
+/* Cross-entropies of rows, with smoothed targets or a teacher's. */
 static int softmax_losses(
     const objective *by, size_t first, size_t texts, size_t length, size_t outputs, const float *logits,
     float *of_logits, double *loss, double *weight) {

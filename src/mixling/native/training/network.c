@@ -9,7 +9,7 @@ enum { MOST = 1 << 28, MOST_WIDE = 1 << 16 };
 
 static int is_width(int64_t n) { return n > 0 && n < MOST_WIDE && n % 16 == 0; }
 
-/* Whether so many parameters are behind the table; NULL ones only if they may be. */
+/* Whether this number of parameters is behind the table; NULL ones only if they may be. */
 static int is_inside(const network *of, int64_t at, int64_t number, int may_be_none) {
     if (at == -1) return may_be_none;
     return number >= 0 && at >= of->rows * of->width && at <= of->parameters - number;

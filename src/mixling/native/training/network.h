@@ -1,5 +1,5 @@
 /* Steps of training a whole network in one call. mixling/training/backends/network.py describes the network, by its
-   configuration; the fields of `network` and `sublayer` are those of the plan there, in the same order.
+   configuration; the fields of `network` and `sublayer` are the fields of the plan there, in the same order.
 
    A batch is divided into parts that depend on nothing but the batch, each with gradients of its own, which are added up in
    the order of the parts. So the number of threads changes no bit. */
@@ -26,7 +26,7 @@ typedef struct {
     sublayer sublayers[];
 } network;
 
-/* Whether all sizes and places of a plan of so many numbers are sound. */
+/* Whether all sizes and offsets of a plan of this many numbers are sound. */
 int is_network(const int64_t *plan, size_t numbers);
 
 static inline size_t table_size(const network *of) { return (size_t)(of->rows * of->width); }
@@ -69,7 +69,7 @@ typedef struct {
 } computation;
 
 typedef struct {
-    float *parameters, *gradients, *first, *second; /* those of the table begin and end as zeros in an update */
+    float *parameters, *gradients, *first, *second; /* the table's are zeros before and after an update */
     int updates;                                    /* or leaves the gradients, divided by the weight */
     double number, clip_norm, beta1, beta2, eps;    /* of the step, from 1 on; a clip_norm of 0 is none */
     const parameter_group *groups;
@@ -81,7 +81,7 @@ typedef struct {
 int evaluate_network(const computation *, float *logits);
 int train_network(const computation *, const objective *, update *);
 
-/* A part of a batch: texts, whose longest has `length` tokens, and what is computed of it (network.c). */
+/* A part of a batch: texts, whose longest has `length` tokens, and the values computed from it (network.c). */
 typedef struct {
     size_t first, texts, length;
     const float *rows; /* of the words, (words, (2 window + 1) dim) */
@@ -90,13 +90,13 @@ typedef struct {
     double loss, weight;
 } part;
 
-/* Floats that `compute_part` needs for its scratch of so many texts and tokens. */
+/* Floats that `compute_part` needs for its scratch with this many texts and tokens. */
 size_t part_scratch(const computation *, size_t texts, size_t tokens);
 
 /* The logits of a part; without an objective that is all, else its loss and gradients, too. */
 int compute_part(const computation *, const objective *, part *, float *scratch, float *logits);
 
-/* The loss and weight of rows of logits, and the gradient of their sum (losses.c). The targets are those of texts from
+/* The loss and weight of rows of logits, and the gradient of their sum (losses.c). The targets belong to texts from
    `first` on, with `length` rows each. */
 int compute_losses(
     const computation *, const objective *, size_t first, size_t texts, size_t length, const float *logits,

@@ -1,5 +1,5 @@
 /* Included by steps_body.h: the loss of sequences of tags, the longest first, and for all of them one word after another.
-   Sums over sequences are scaled to 1 at each word, and what is below 1e-30 of them is 0. */
+   Sums over sequences are scaled to 1 at each word, and any below 1e-30 of them is 0. */
 
 /* What the values of x (n), with zeros behind them, are above their peak, as factors (wide); the peak. */
 INLINE float NAME(factors)(size_t n, size_t wide, const float *x, float *to) {

@@ -155,7 +155,7 @@ static int compute(void *context, size_t slot, size_t number) {
 /* Find the occurrences of each word, in the order of the texts. */
 static void find_words(step *s) {
     const batch *on = s->by->on;
-    for (size_t i = 0; i < on->texts * on->length; i++) /* those of padding are 0 */
+    for (size_t i = 0; i < on->texts * on->length; i++) /* padding has 0 */
         if (on->index[i] && on->mask[i]) s->starts[on->index[i] + 1]++;
     for (size_t word = 0; word < on->words; word++) s->starts[word + 2] += s->starts[word + 1];
     for (size_t i = 0; i < s->num_parts; i++) {

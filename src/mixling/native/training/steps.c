@@ -2,7 +2,7 @@
    stable ABI of 3.11. mixling/layers/fused.py has what each of them computes, and is the only one to call them; whole
    steps are called by mixling/training/backends/native.py.
 
-   Arrays are C-contiguous buffers of floats, of int64 for indices of words, int32 for those of features, and bytes for
+   Arrays are C-contiguous buffers of floats, of int64 for indices of words, int32 for indices of features, and bytes for
    masks; sizes are checked here. */
 
 #include "arguments.h"

@@ -96,7 +96,7 @@ typedef struct {
     int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
     void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
     int (*sequence_losses)(const sequences_task *), (*sequence_losses_backward)(const sequences_task *);
-    /* The norms of tokens are `inner`; backward their gradients are, and `out` is that of x with `of_out` added. */
+    /* The norms of tokens are `inner`; backward their gradients are, and `out` is the gradient of x plus `of_out`. */
     void (*norms)(const feed_forward_task *), (*norms_backward)(const feed_forward_task *);
     int (*linear)(const linear_task *), (*linear_backward)(const linear_task *);
     void (*spread)(const spread_task *);

@@ -6,7 +6,7 @@ typedef int32_t NAME(integers) __attribute__((vector_size(4 * WIDTH), aligned(4)
 #define AT(p) (*(VECTOR *)(p))
 #define FROM(p) (*(const VECTOR *)(p))
 #define INLINE static inline __attribute__((always_inline)) TARGET
-/* Columns of a panel of B, of which a tile of C has as many: with 6 rows its sums fill the registers. */
+/* Columns of a panel of B and of a tile of C: with 6 rows its sums fill the registers. */
 #define PANEL ((WIDTH == 16 ? 4 : 2) * (size_t)WIDTH)
 
 /* The values of x where the mask has all bits, of y where it has none. */
@@ -104,7 +104,7 @@ static void NAME(pack)(size_t k, size_t n, const float *b, size_t row, size_t ne
 
 static size_t NAME(packed)(size_t k, size_t n) { return k * ((n + PANEL - 1) / PANEL * PANEL); }
 
-/* erf as a quotient of polynomials, off by less than 6e-7 (that of Eigen). */
+/* erf as a quotient of polynomials, off by less than 6e-7 (as in Eigen). */
 INLINE VECTOR NAME(normal_cdf)(VECTOR x) {
     VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
     t = NAME(choose)(t > most, most, t);
@@ -122,7 +122,7 @@ INLINE VECTOR NAME(normal_cdf)(VECTOR x) {
     return 0.5f + 0.5f * t * p / q;
 }
 
-/* e^x for x <= 0, and e^-87 below -87: 2^n times a polynomial of what is left of x. */
+/* e^x for x <= 0, and e^-87 below -87: 2^n times a polynomial of the rest of x. */
 INLINE VECTOR NAME(exponential)(VECTOR x) {
     VECTOR least = (VECTOR){0} - 87.0f;
     x = NAME(choose)(x < least, least, x);
@@ -226,7 +226,7 @@ INLINE void NAME(begin_backward)(
     }
 }
 
-/* The gradients of the tokens and of the norm's parameters, from those of the norms. */
+/* The gradients of the tokens and of the norm's parameters, from the gradients of the norms. */
 INLINE void NAME(end_backward)(
     const feed_forward_task *t, size_t first, size_t rows, const float *means, const float *scales,
     const float *of_normed) {
@@ -313,7 +313,7 @@ TARGET static int NAME(token_mlp)(const token_mlp_task *t) {
 }
 
 /* The gradients, for half as many channels at a time as there are tokens, or CHANNELS. Hidden units (channels, H) are
-   computed again, which takes less time than reading those of a whole batch from memory. */
+   computed again, which takes less time than reading a whole batch's from memory. */
 TARGET static int NAME(token_mlp_backward)(const token_mlp_task *t) {
     size_t D = t->dim, H = t->hidden, L = t->length, most = sixteens(L), far = most + 16;
     size_t block = larger(CHANNELS, L / 2), wide = sixteens(H), apart = wide + 16; /* `spaced`: no powers of two */

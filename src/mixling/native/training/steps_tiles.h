@@ -57,7 +57,7 @@ TILES static void turn(size_t tiles, const uint32_t *a, size_t next, uint32_t *t
 }
 
 /* A part of C, of 16 `rows` by 16 `columns` (1 or 2), = A B, or += if it `adds`. The rows of A are `row` pairs apart, its
-   sixteens of rows `apart`, and those of pairs `along`. */
+   sixteens of rows `apart`, and pairs `along`. */
 static inline __attribute__((always_inline)) TILES void product(
     const int rows, const int columns, int adds, size_t tiles, const uint32_t *a, size_t row, size_t apart, size_t along,
     const uint32_t *b, size_t ldb, float *c, size_t ldc) {
@@ -101,7 +101,7 @@ TILES static void begin_tiles(void) {
 
 TILES static void end_tiles(void) { _tile_release(); }
 
-/* multiply_bf16, in tiles but for what is left of rows and pairs; A is in rows (next = 1), or in columns (row = 1). */
+/* multiply_bf16, in tiles, except for the remaining rows and pairs; A is in rows (next = 1), or in columns (row = 1). */
 TILES static void multiply_tiles(
     int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
     size_t step, float *c, size_t ldc) {

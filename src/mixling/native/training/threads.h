@@ -1,4 +1,4 @@
-/* Threads that share a number of parts, none of which depends on who computes it. */
+/* Threads that share a number of parts; no part depends on the thread that computes it. */
 
 #ifndef MIXLING_THREADS_H
 #define MIXLING_THREADS_H

@@ -1,7 +1,7 @@
-/* An MLP over tokens with products in the matrix unit, after that of steps_body.h. Here hidden units are the rows, so that
-   the products along the tokens, of which a text has few, need no more of them than the next multiple of 32. */
+/* An MLP over tokens with products in the matrix unit, after the one in steps_body.h. Here hidden units are the rows, so that
+   the products along the (few) tokens of a text need no more of them than the next multiple of 32. */
 
-enum { TILED_UNITS = 128 }; /* hidden units at a time: what is written is not read at once, which a tile would wait for */
+enum { TILED_UNITS = 128 }; /* hidden units at a time, so that no tile waits for values just written */
 
 static size_t thirty_twos(size_t n) { return (n + 31) / 32 * 32; }
 

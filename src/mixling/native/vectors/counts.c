@@ -28,7 +28,7 @@ static void index_words(const text *t, size_t *starts, uint32_t *places) {
     for (size_t i = 0; i < t->words; i++) starts[i + 1] += starts[i];
     for (size_t i = 0; i < t->size; i++)
         if (t->tokens[i] >= 0) places[starts[t->tokens[i]]++] = (uint32_t)i;
-    memmove(starts + 1, starts, t->words * sizeof *starts); /* each had moved to that of the next word */
+    memmove(starts + 1, starts, t->words * sizeof *starts); /* each had moved to the start of the next word */
     starts[0] = 0;
 }
 
@@ -49,7 +49,7 @@ static inline void count_contexts(const text *t, size_t first, size_t end, const
 }
 
 /* Count the contexts of the word at the places from `begin` up to `last`; `size` of them are of all words. They are far
-   from each other, so that the processor fetches what is to come. */
+   from each other, so that the processor fetches the next ones. */
 static void count_word(const text *t, const uint32_t *places, size_t begin, size_t last, size_t size, const tally *to) {
     for (size_t i = begin; i < last; i++) {
         if (i + AHEAD < size) FETCH(t->tokens + places[i + AHEAD]);

@@ -134,7 +134,7 @@ def _generate(
 def _file_items(
     generator: TextGenerator, sources: Sequence[str], task: PairTaskConfig, *, source: str | None, skip: bool
 ) -> Iterator[Item]:
-    """Yield the sources in files: the lines of plain text, else those of the task's template and columns.
+    """Yield the sources in files: the lines of plain text, else made by the task's template and columns.
 
     The id of an item is its file and line, for error messages.
     """

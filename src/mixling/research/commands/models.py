@@ -19,8 +19,8 @@ def models_command(
 ) -> None:
     """List all models by name, with size, cost, and use or paper.
 
-    Parameters are those of embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
-    FLOPs are those of the encoder for one text of the maximum length; a multiply-add of a matrix product counts as
+    Parameters are counted in embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
+    FLOPs are counted in the encoder for one text of the maximum length; a multiply-add of a matrix product counts as
     2, an FFT of L numbers as 5 L log2 L. The tokens of image models are patches. For text-to-text models all parameters
     are counted, with tables of as many subwords as stated beside the source.
     """

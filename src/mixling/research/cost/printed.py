@@ -1,6 +1,6 @@
 """The parameters and operations that papers print, beside ours.
 
-Conventions that reproduce the printed numbers: models for slots have MTOP's 151 IOB tags, those of Table 7 two classes,
+Conventions that reproduce the printed numbers: models for slots have MTOP's 151 IOB tags, Table 7's two classes,
 image models 1,000; a masked language model's output is its table. gMLP's FLOPs are 2 for each multiply-add of all
 matrix products, with W as a dense matrix, and the product with the table for the 15% of the tokens that are hidden.
 """
@@ -35,7 +35,7 @@ class Printed:
         gflops: operations of one input, in billions.
         max_len: tokens of the input, where they differ from the preset's.
         outputs: number of labels; None: the output is the table of subwords.
-        tokens: the labels are those of words, not of texts.
+        tokens: the labels belong to words, not to texts.
         note: why ours differs.
     """
 
@@ -134,7 +134,7 @@ def compare_counts(printed: Printed) -> Compared:
         return Compared(printed=printed, parameters=size, gflops=None)
     if name in IMAGE_PRESETS:
         return _compare_image(printed)
-    # gMLP's Table 5 has 512 tokens, which BERT base's preset, that of Table 3, has not.
+    # gMLP's Table 5 has 512 tokens, which BERT base's preset (Table 3) lacks.
     length = printed.max_len or (512 if printed.gflops is not None else None)
     config = sized(model_config(name), vocabulary=PRESETS[name].vocabulary, max_len=length)
     size = count(config).parameters + (_head(config, printed) if printed.outputs is not None else 0)

@@ -58,7 +58,7 @@ def time_model(
 
     Args:
         batch: texts in a batch.
-        repeats: forward passes of each model, of which the median is reported.
+        repeats: forward passes of each model; their median is reported.
         mixing_only: measure the token mixing alone, without feed-forwards (HyperMixer, Figure 2).
     """
     if mixing_only:

@@ -11,7 +11,7 @@ from mixling.tasks.objective import NO_TARGET, TokenObjective
 
 
 class MaskedLMConfig(Config):
-    """Which tokens are hidden, and what is predicted."""
+    """Which tokens are hidden, and which are predicted."""
 
     fraction: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be predicted")
     masked: float = Field(0.8, ge=0, le=1, description="fraction of these that [MASK] replaces")

@@ -117,7 +117,7 @@ def _read(config: PretrainConfig, run: RunFolder) -> tuple[TextEncoder, Prepared
 
 
 def _masked_text(config: PretrainConfig, encoder: TextEncoder, prepared: Prepared, text: TextConfig) -> MaskedText:
-    """Return the text to train on; what is masked are subwords, or words where the embeddings are of hashed words."""
+    """Return the text to train on; masked are subwords, or words where the embeddings are of hashed words."""
     if text.projection.trained_rows:
         targets = subword_targets(encoder)
     else:

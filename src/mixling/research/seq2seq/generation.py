@@ -66,7 +66,7 @@ def generate(
     them, or at `max_len`. Finished hypotheses compete by score. This, and the length penalty, is as in `transformers`
     (whose `early_stopping` is True, or "never" for False here), not GNMT's ((5 + length) / 6)^alpha.
     Without `early_stopping`, a search ends when no continuation of an unfinished hypothesis can have a better score,
-    because log-probabilities only decrease; the result is that of a search to `max_len`. Sources whose search has ended
+    because log-probabilities only decrease; the result equals a search to `max_len`. Sources whose search has ended
     leave the batch. The cost is one `step` per subword and beam.
 
     Args:
@@ -136,7 +136,7 @@ def _beam_search(
     most, alpha, device, size = config.num_beams, config.length_penalty, last.device, len(last)
     best: list[Hypothesis | None] = [None] * size
     finished = [0] * size
-    open_ = torch.arange(size)  # the sources whose search has not ended
+    open_ = torch.arange(size)  # the sources still searched for
     # S sources with W beams each; W is 1 at first, and then as many as there are, up to `most`.
     sums = torch.zeros(size, 1, dtype=model.table.weight.dtype, device=device)
     subwords = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)

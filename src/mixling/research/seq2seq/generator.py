@@ -111,7 +111,7 @@ class TextGenerator:
         """Generate a text for each source, which includes the task's prefix; see `source`.
 
         Args:
-            config: by default that of the run.
+            config: by default the run's.
             batch_size: texts in a batch.
 
         Raises:

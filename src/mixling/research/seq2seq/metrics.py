@@ -1,6 +1,6 @@
 """Metrics of generated text: exact match, the metrics of GLUE and SuperGLUE, corpus BLEU and chrF.
 
-Texts are compared exactly, except for outer white space. The metrics are those of Wang et al. (GLUE, 2019; SuperGLUE,
+Texts are compared exactly, except for outer white space. The metrics follow Wang et al. (GLUE, 2019; SuperGLUE,
 2019). They do not define how generations that are not labels count; here it is mostly as in T5:
 
 - In accuracy and in MultiRC's exact match they are wrong.
@@ -86,7 +86,7 @@ def text_report(
     """Return the metrics of generated texts for pairs with targets.
 
     Args:
-        pairs: those of a template must have been read with `training=False`.
+        pairs: a template's must have been read with `training=False`.
         template: the name of a template, whose metrics are computed as well.
         bleu: also compute sacreBLEU and chrF.
 

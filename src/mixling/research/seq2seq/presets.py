@@ -36,7 +36,7 @@ class Shape(Config):
     Attributes:
         dropout: as in T5, on embeddings, on the output of every sublayer and stack, on the feed-forward's hidden layer
             and on mixing weights.
-        mixing_dropout: dropout on the Remixer's softmax(H), of which the paper tries 0, 0.1 and 0.2; None: `dropout`.
+        mixing_dropout: dropout on the Remixer's softmax(H) (0, 0.1 and 0.2 in the paper); None: `dropout`.
         biases: initialization of attention's relative biases. T5's are (about) zero, and training from scratch then
             needs thousands of steps to learn to attend to neighbors.
         source_positions: position embeddings of the source; T5 has none, so that its encoder knows distances only.

@@ -91,7 +91,7 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
 def _read(
     config: PairRunConfig, tasks: Sequence[TaskRows], run: RunFolder
 ) -> tuple[SubwordTokenizer, list[Part], list[TaskRows], Prepared | None]:
-    """Return the tokenizer, what is trained on, the pairs of each task that the model can read, and unlabeled text."""
+    """Return the tokenizer, the training data, the pairs of each task that the model can read, and unlabeled text."""
     stored = run.first if run.resume or not run.is_main else None
     coder = _coder(config, tasks, stored)
     parts, rows = _pair_parts(config, tasks, coder, run.log)

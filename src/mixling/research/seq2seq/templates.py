@@ -62,7 +62,7 @@ class Template:
         labels: the names of labels, in the order of their ids; empty if targets are not labels.
         metrics: the metrics of the benchmark for this task (see `mixling.research.seq2seq.metrics`).
         flatten: yields the flat examples of a row.
-        columns: the columns that a row must have, if they are not those of the fields and the label.
+        columns: the columns that a row must have, if they differ from the fields and the label.
         parse_label: returns the correct targets for a label, or an error message.
     """
 

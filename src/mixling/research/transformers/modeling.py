@@ -133,7 +133,7 @@ class MixlingModel(MixlingPreTrainedModel):
             feature_weights: (B, N, P) of the features; None: all are 1.
 
         Raises:
-            ConfigError: the ids are not those of the model, or a mask has another shape.
+            ConfigError: the ids do not fit the model, or a mask has another shape.
         """
         attention_mask = self.mask(input_ids, attention_mask)
         if input_ids.ndim == 2:
@@ -149,7 +149,7 @@ class MixlingModel(MixlingPreTrainedModel):
         return self.embedding
 
     def mask(self, ids: Tensor, given: Tensor | None) -> Tensor | None:
-        """Return the given mask, or that of the tokens (B, N) that are not padding; None: all are real."""
+        """Return the given mask, or a mask of the tokens (B, N) that are not padding; None: all are real."""
         pad = self.config.pad_token_id
         return ids != pad if given is None and ids.ndim == 2 and pad is not None else given
 
@@ -170,7 +170,7 @@ class _MixlingClassifier(MixlingPreTrainedModel):
     """A model with a head, whose class and output a subclass names.
 
     Attributes:
-        logits_argument: that of the library's loss.
+        logits_argument: the argument of the library's loss.
     """
 
     head_class: ClassVar[type[PoolingHead | TokenHead]]

@@ -177,7 +177,7 @@ class Augmentation:
         """Return images mixed with their partners, and the fraction of their own targets that remains.
 
         Mixup returns the weighted mean; CutMix pastes a box of the partner whose center is uniform, and the fraction is
-        that of the pixels outside of it.
+        the mean of the pixels outside of it.
         """
         if not self.way:
             return images, 1.0

@@ -199,5 +199,5 @@ of each evaluation in `metrics.jsonl`.
 ## Limits
 
 - It always gives one of its labels, also for images of something else.
-- Images that differ from those of the training in light, background or viewpoint may be misread.
+- Images that differ from the training images in light, background or viewpoint may be misread.
 """

@@ -120,7 +120,7 @@ def first_shape(source: str) -> ImageShape | None:
 
 
 def is_idx(source: str) -> bool:
-    """Return whether a name is that of an IDX file of images."""
+    """Return whether a name belongs to an IDX file of images."""
     return _IDX_IMAGES.fullmatch(Path(source).name) is not None
 
 
@@ -213,7 +213,7 @@ def _read_folder(folder: Path, shape: ImageShape, on_bad_row: str) -> LabeledIma
         files.append((str(path), 0))
     if not images:
         raise DataError(
-            f"{folder}: holds no images; put those of each label into a folder with its name, such as "
+            f"{folder}: holds no images; put each label's into a folder with its name, such as "
             f"{folder / 'cat' / 'one.png'} ({', '.join(SUFFIXES)})"
         )
     return LabeledImages(pixels=np.stack(images), labels=tuple(labels), files=tuple(files), skipped=tuple(skipped))

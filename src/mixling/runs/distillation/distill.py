@@ -95,7 +95,7 @@ def make_distillation_data(
     quality = _log_quality(of_validation, validation, task, log)
     hashes = read_seen(config.teacher)
     seen = 0 if hashes is None else count_seen(hashes, validation)
-    whose = "its metrics, and those of the student,"
+    whose = "its metrics, and the student's,"
     if line := describe_seen(seen, len(validation), what="validation examples", whose=whose):
         log(f"teacher: {line}")
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
@@ -104,7 +104,7 @@ def make_distillation_data(
     # The sample does not depend on the run's seed, so that students of all seeds share the stored probabilities.
     choose = functools.partial(choose_texts, limit=config.limit, choice=config.choice, log=log)
     chosen, left_out = choose(texts, train, evaluated, split=config.split)
-    if isinstance(teacher, FileTeacher):  # its probabilities are those of whole texts
+    if isinstance(teacher, FileTeacher):  # its probabilities describe whole texts
         more, out = choose(teacher.texts(), train, evaluated, split="documents")
         chosen, left_out = [*chosen, *more], left_out + out
     elif config.fragments and not (task.per_word or train.schema.pairs):

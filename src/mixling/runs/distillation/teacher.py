@@ -44,7 +44,7 @@ class DistillConfig(Config):
         "probabilities are averaged; None: 4 of 'self', or 1 that is fine-tuned",
     )
     seed: int | None = Field(
-        None, ge=0, lt=2**32, description="seed of a teacher that is trained or fine-tuned; None: that of the run"
+        None, ge=0, lt=2**32, description="seed of a teacher that is trained or fine-tuned; None: the run's"
     )
     fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
     tuning: FineTuneConfig = FineTuneConfig()

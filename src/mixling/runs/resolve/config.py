@@ -84,7 +84,7 @@ class DecisionsConfig(Config):
         None,
         gt=0,
         lt=1,
-        description="accuracy of what is answered: less certain predictions abstain (one label a text)",
+        description="wanted accuracy of answers: less certain predictions abstain (one label a text)",
     )
     out_of_scope: tuple[str, ...] = Field(
         (), description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)"
@@ -117,7 +117,7 @@ class RunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
     task: Annotated[str, AfterValidator(_known_task)] = Field(
-        DEFAULT_TASK, description="what is predicted; a name of `mixling.tasks`"
+        DEFAULT_TASK, description="the task; a name of `mixling.tasks`"
     )
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
@@ -127,12 +127,12 @@ class RunConfig(Config):
     ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
     distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
     decisions: DecisionsConfig = Field(
-        DecisionsConfig(), description="what is decided on validation data after the training"
+        DecisionsConfig(), description="decisions made on validation data after the training"
     )
 
     @property
     def fits_validation(self) -> bool:
-        """Whether what is exported is fitted on the validation examples, too, after they chose everything.
+        """Whether the exported model is fitted on the validation examples, too, after they chose everything.
 
         By default it is if they were split off the training files. Those that the user names, or gives to `fit`, stay
         unseen.
@@ -153,7 +153,7 @@ class RunConfig(Config):
     def _augmentation_has_a_task(self) -> RunConfig:
         if self.train.augmentation is not None and self.train.augmentation.rate and task_type(self.task).windows:
             raise ValueError(
-                f"train.augmentation: the words of {self.task} are those of the answers and stay as they are; leave it "
+                f"train.augmentation: the words of {self.task} are the answers' words and stay as they are; leave it "
                 "out"
             )
         return self

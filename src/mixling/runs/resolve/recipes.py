@@ -38,7 +38,7 @@ class Recipe:
         augment: values of the table `augment`, of images.
         dropout: rate on hidden units and attention probabilities; None: as the model has it.
         grid: for keys of the configuration, the values that the paper chooses from on validation.
-        open: what the paper does not state, and what is taken instead.
+        open: values missing from the paper, with their substitutes.
     """
 
     source: str
@@ -51,7 +51,7 @@ class Recipe:
     open: str = ""
 
     def remark(self, name: str) -> str:
-        """Return a line for the user: the source, and what is left to choose."""
+        """Return a line for the user: the source, and the open choices."""
         grid = "; ".join(f"{key} of {', '.join(f'{value:g}' for value in grid)}" for key, grid in self.grid.items())
         notes = [f"the paper chooses {grid} on validation"] * bool(grid) + [f"not in the paper: {self.open}"] * bool(
             self.open

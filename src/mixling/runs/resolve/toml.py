@@ -39,7 +39,7 @@ class Key:
 
 
 def describe_keys(kind: type[Config]) -> Iterator[Key]:
-    """Yield the keys of a class of configurations; those of tables have the first sentence of their class."""
+    """Yield the keys of a class of configurations; keys of tables have the first sentence of their class."""
     for name, field in kind.model_fields.items():
         tables = tuple(_configs(field.annotation))
         default = None if tables else _default(field)
@@ -56,7 +56,7 @@ def default_toml(spec: Spec[Any], model: str | None = None) -> str:
     """Return the complete default configuration of a kind of run, as TOML for `--config`.
 
     Args:
-        model: the name of a preset, or a TOML file; by default that of the kind of run.
+        model: the name of a preset, or a TOML file; by default the preset of the kind of run.
 
     Raises:
         ConfigError: the model does not exist.
@@ -70,7 +70,7 @@ def as_toml(config: Config) -> str:
 
 
 def _table(kind: type[Config], config: Config | None, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table, followed by those of its subtables; with config None, the defaults of `kind`."""
+    """Yield the lines of a table, followed by its subtables'; with config None, the defaults of `kind`."""
     below: list[tuple[str, FieldInfo, Any]] = []
     for name, field in kind.model_fields.items():
         value = _default(field) if config is None else getattr(config, name)

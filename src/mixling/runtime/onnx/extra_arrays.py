@@ -1,4 +1,4 @@
-"""Arrays of a model file that its graph does not read: those of the n-gram branch, and the transitions between tags.
+"""Arrays of a model file that its graph does not read: the n-gram branch's, and the transitions between tags.
 
 They are removed from the graph's weights, so that a node that reads one is refused like any unknown name.
 """

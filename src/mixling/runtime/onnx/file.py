@@ -131,7 +131,7 @@ class _Parser:
             elif number == 15:
                 raise ValueError("has sparse weights, which a mixling model never has")
             elif number not in (2, 10, 16):  # name, notes
-                raise ValueError(f"its graph has the field {number}, which that of a mixling model never has")
+                raise ValueError(f"its graph has the field {number}, which a mixling model's never has")
         return graph
 
     def node(self, span: ByteSpan) -> Node:
@@ -154,7 +154,7 @@ class _Parser:
             elif number == 7:
                 self.domain(value)
             elif number not in (3, 6, 9):  # name, notes
-                raise ValueError(f"a node has the field {number}, which that of a mixling model never has")
+                raise ValueError(f"a node has the field {number}, which a mixling model's never has")
         return Node(operator, tuple(inputs), tuple(outputs), attributes)
 
     def attribute(self, span: ByteSpan) -> tuple[str, Any]:
@@ -171,7 +171,7 @@ class _Parser:
             elif number in (2, 3, 4, 5, 7, 8):
                 values.setdefault(number, []).append(value)
             elif number != 13:  # notes
-                raise ValueError(f"an attribute has the field {number}, which that of a mixling model never has")
+                raise ValueError(f"an attribute has the field {number}, which a mixling model's never has")
         field = {1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8}.get(kind)
         if field is None or not values.keys() <= {field}:
             raise ValueError(f"the attribute {name[:80]!r} is of type {kind} or of two types")
@@ -232,7 +232,7 @@ class _Parser:
         return self.text(entry.get(1)), (_number(tensor.get(1, 0)), tuple(sizes))
 
     def single(self, span: ByteSpan) -> dict[int, int | ByteSpan]:
-        """Return the fields of a message, none of which may be repeated."""
+        """Return the fields of a message; none may be repeated."""
         message: dict[int, int | ByteSpan] = {}
         for number, value in self.fields(span):
             if number in message:
@@ -261,7 +261,7 @@ class _Parser:
     def domain(self, value: int | ByteSpan | None) -> None:
         name = self.text(value)
         if name not in ("", "ai.onnx"):
-            raise ValueError(f"uses operators of {name[:80]!r}; a mixling model uses only those of the ONNX standard")
+            raise ValueError(f"uses operators of {name[:80]!r}; a mixling model uses only the ONNX standard's")
 
     def text(self, value: int | ByteSpan | None) -> str:
         if value is None:

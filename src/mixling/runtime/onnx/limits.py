@@ -31,7 +31,7 @@ class GraphLimits:
         row_dim: R, values of a word's row.
 
     Raises:
-        ValueError: the graph cannot be that of a model; the message states why.
+        ValueError: the graph cannot belong to a model; the message states why.
     """
 
     def __init__(self, graph: Graph, row_dim: int) -> None:

@@ -76,7 +76,7 @@ class OpenModel:
         row_dim: R, values of a word's summed row.
         has_weights: whether the words' bags have weights.
         native: computes the logits of whole texts if it can; otherwise `no_native` is the reason.
-        branch: the linear model of n-grams, whose logits are added to those of the graph.
+        branch: the linear model of n-grams, whose logits are added to the graph's.
     """
 
     name: str
@@ -267,7 +267,7 @@ def _vocabulary(entries: dict[str, str]) -> Vocabulary:
 
 
 def _check_signature(graph: Graph, *, has_weights: bool) -> int:
-    """Return R, the values of a word's row; reject a graph whose inputs and outputs are not those of a model."""
+    """Return R, the values of a word's row; reject a graph whose inputs and outputs differ from a model's."""
     expected = {"cached": (FLOAT, 2), "positions": (INT32, 2), "index": (INT32, 2)}
     if has_weights:
         expected["weights"] = (FLOAT, 2)
@@ -284,7 +284,7 @@ def _check_signature(graph: Graph, *, has_weights: bool) -> int:
     for name, (_, sizes) in [*graph.inputs.items(), *graph.outputs.items()]:
         free = sizes if name in ("positions", "weights", "index") else sizes[:-1]
         if any(size is not None for size in free):  # ONNX Runtime would compute with it on opening the file
-            raise ModelFileError(f"the graph has {name} of fixed sizes {sizes}; those of a model are variable")
+            raise ModelFileError(f"the graph has {name} of fixed sizes {sizes}; a model's are variable")
     return width
 
 

@@ -1,6 +1,6 @@
 """Infer the shapes of results before anything is computed; here for operators that move values without changing them.
 
-A handler receives a node's attributes and what is known of its inputs (None for an omitted one), and returns what is
+A handler receives a node's attributes and the knowledge of its inputs (None for an omitted one), and returns what is
 known of its outputs. The values of small integer tensors are tracked as well, because shapes are made from them. An
 exception of a handler (`TypeError`, `ValueError`, `LookupError`, ...) means that the node cannot be computed, or its
 result is not known beforehand. Names and rules follow https://onnx.ai/onnx/operators/.

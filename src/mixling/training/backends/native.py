@@ -61,11 +61,11 @@ class StepSums:
 
 
 class NativeNetwork:
-    """A network's parameters and their moments, and what is computed with them.
+    """A network's parameters and their moments, and computations with them.
 
     Args:
         plan: where the parameters are.
-        optim: AdamW, whose learning rate is that of each step.
+        optim: AdamW; each step has its own learning rate.
         loss: the terms of the loss.
         half: compute feed-forwards in bfloat16 where the processor has it.
         threads: number of threads; results do not depend on it.
@@ -85,7 +85,7 @@ class NativeNetwork:
         )
 
     def parameters(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Return the parameters by name; what is written to them counts in the next step."""
+        """Return the parameters by name; values written to them count in the next step."""
         return self.plan.views(self._parameters)
 
     def step(self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float) -> StepSums:
@@ -95,7 +95,7 @@ class NativeNetwork:
             batch: the inputs.
             targets: ids, or probabilities or numbers, as the task stacks them.
             weights: (B,) of the examples; None: all are 1.
-            rate: the learning rate, of which the table has a fraction.
+            rate: the learning rate; the table has a fraction of it.
         """
         found = self._train(batch, targets, weights, rate, updates=True)
         if np.isfinite([found.loss, found.norm]).all():

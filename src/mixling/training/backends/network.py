@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mixling.models.model import ModelConfig, Output
 
 TABLE = "embedding.weight"
-_WIDE = 16  # floats of which widths are multiples, and at which parameters begin
+_WIDE = 16  # floats: widths are multiples, and parameters begin at multiples
 _TOKEN_MLP, _FEED_FORWARD = 1, 2
 _POOLINGS = {"attention": 1, "mean": 2, "max": 3, "all": 4}
 _ABSENT = -1
