@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     import numpy as np
     import numpy.typing as npt

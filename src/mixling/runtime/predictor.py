@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any
 
 from mixling.errors import ConfigError, DataError, shown
 from mixling.lazy import TYPE_CHECKING
