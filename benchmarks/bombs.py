@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixling.provenance import provenance
+
 ADDRESSES = 2 << 30
 SECONDS = 60  # of CPU
 LARGE = 2_300_000_000  # bytes of what has no end
@@ -327,13 +329,14 @@ def main() -> int:
     """Write the files one after another, run the commands, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--only", default="", help="a part of the names")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the names")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "bombs.json")
     options = parser.parse_args()
+    made = provenance(seed=0)
     ends: collections.Counter[str] = collections.Counter()
     faults = []
     for bomb in bombs():
-        if options.only not in bomb.name:
+        if not any(part in bomb.name for part in options.only):
             continue
         with tempfile.TemporaryDirectory() as folder:
             end, seconds, message = explode(bomb, Path(folder), options.model)
@@ -341,17 +344,15 @@ def main() -> int:
         print(f"{end:9} {seconds:5.1f} s  {bomb.name}: {message[-300:]!r}", flush=True)
         if end not in ("refused", "done"):
             faults.append({"name": bomb.name, "end": end, "message": message[-2000:]})
-    from mixling.cost import provenance
-
     result = {
-        "provenance": provenance(seed=0),
+        "provenance": made,
+        "only": options.only,
         "address_space": ADDRESSES,
         "files": ends.total(),
         **ends,
         "faults": faults,
     }
-    if not options.only:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
     return int(bool(faults))
 
 
