@@ -207,18 +207,22 @@ def test_workers_share_metrics_and_are_replaced(paths: dict[str, Path]) -> None:
     with serving(paths["intents"], "--workers", 2) as served:
         for _ in range(20):
             assert served.ask()[0] == 200
-        connection = http.client.HTTPConnection("127.0.0.1", served.port)
-        with contextlib.closing(connection):
-            connection.request("GET", "/metrics")
-            text = connection.getresponse().read().decode()
-        assert 'mixling_texts_total{model="m"} 20.0' in text
+        assert 'mixling_texts_total{model="m"} 20.0' in metrics_of(served)
         workers = workers_of(served)
         os.kill(workers[0], signal.SIGKILL)
         end = time.monotonic() + 20
         while not set(workers_of(served)) - set(workers):
             assert time.monotonic() < end
             time.sleep(0.05)
+        assert 'mixling_texts_total{model="m"} 20.0' in metrics_of(served)  # what the dead one counted stays
         assert served.ask()[0] == 200
+
+
+def metrics_of(served: Served) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port)
+    with contextlib.closing(connection):
+        connection.request("GET", "/metrics")
+        return connection.getresponse().read().decode()
 
 
 def test_a_worker_that_dies_while_a_file_is_damaged_stops_no_other(paths: dict[str, Path], tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import struct
 from collections.abc import Callable
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.responses import Response
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes serve: the folder of their metrics
@@ -72,4 +76,29 @@ class ServerMetrics:
         if os.environ.get(SHARED):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+        try:
+            text = generate_latest(registry)
+        except FileNotFoundError:  # a worker has just ended
+            text = generate_latest(registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def keep_counts(process: int) -> None:
+    """Add the counts of a process that has ended to those of the ones before it, and remove its files.
+
+    With a file for each of them, metrics would take longer with every worker that ends.
+
+    Args:
+        process: its id; its metrics are in the folder that all share.
+    """
+    mark_process_dead(process)
+    for kind in ("counter", "histogram"):
+        path = Path(os.environ[SHARED], f"{kind}_{process}.db")
+        if not path.exists():
+            continue
+        counts = MmapedDict(str(path.with_name(f"{kind}_ended.db")))
+        with contextlib.suppress(RuntimeError, ValueError, struct.error):  # it was killed while it wrote a new count
+            for name, value, stamp, _ in MmapedDict.read_all_values_from_file(str(path)):
+                counts.write_value(name, counts.read_value(name)[0] + value, stamp)
+        counts.close()
+        path.unlink()

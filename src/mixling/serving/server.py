@@ -22,13 +22,12 @@ from types import FrameType
 from typing import Any, cast
 
 import uvicorn
-from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import Config
 
 from mixling.errors import ConfigError, UserError
 from mixling.serving.accepting import Acceptor
 from mixling.serving.app import Service
-from mixling.serving.metrics import SHARED
+from mixling.serving.metrics import SHARED, keep_counts
 from mixling.serving.protocol import LimitedProtocol
 from mixling.serving.settings import ServerSettings
 from mixling.workers import SPAWN, end_with_parent
@@ -268,7 +267,8 @@ class _Workers:
                     seconds = _RETRY_SECONDS if worker.exitcode == _FAILED else _RESTART_SECONDS
                     ended = f"worker {worker.pid} ended with exit code {worker.exitcode}"
                     _LOG.error("%s; starting another in %g s", ended, seconds)
-                    mark_process_dead(worker.pid)
+                    assert worker.pid is not None
+                    keep_counts(worker.pid)
                     due[index] = time.monotonic() + seconds
                 elif time.monotonic() >= due[index]:
                     del due[index]
