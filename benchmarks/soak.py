@@ -195,8 +195,12 @@ class Soak:
             await asyncio.sleep(self.options.kill_every)
             before = self.workers()
             self.killed_at = time.monotonic()
-            os.kill(next(worker for worker in before if worker != self.first), signal.SIGKILL)
+            killed = next(worker for worker in before if worker != self.first)
+            os.kill(killed, signal.SIGKILL)
             self.counts["killed"] += 1
+            while killed in self.workers():  # on a busy machine it takes seconds to end, and its connections are open
+                self.killed_at = time.monotonic()
+                await asyncio.sleep(0.05)
             while not set(self.workers()) - set(before):
                 if time.monotonic() - self.killed_at > RETURN:
                     self.fault("not replaced")
