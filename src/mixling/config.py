@@ -33,11 +33,13 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        """Reject absurd integers, such as a width of 1e30, before anything is computed with them."""
+        """Reject absurd integers, such as a width of 1e30, and texts that no file can have as its name."""
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, int) and abs(value) >= _LIMIT:
                 raise ValueError(f"{name}: got {shown(value)}; allowed: integers below 2**{_LIMIT.bit_length() - 1}")
+            if _has_nul(value):
+                raise ValueError(f"{name}: got {shown(value)}; allowed: a text without NUL")
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,16 +68,31 @@ def parse(kind: type[_C], values: Mapping[str, Any], *, where: str) -> _C:
 
 
 def refuse_other_types(kind: type[Config], values: Mapping[str, Any], *, where: str) -> None:
-    """Refuse lists, tables and numbers as values of keys that hold texts, in an incomplete configuration.
+    """Refuse lists, tables, numbers and NULs as values of keys that hold texts, in an incomplete configuration.
 
     Raises:
         ConfigError: there is one; as of `parse`.
     """
+    tables = [("", values)]  # a file may have more in one another than Python calls functions
+    while tables:
+        prefix, table = tables.pop()
+        for name, value in table.items():
+            if isinstance(value, Mapping):
+                tables.append((f"{prefix}{name}.", value))
+            elif _has_nul(value):
+                raise ConfigError(f"{where}: {prefix}{name}: got {shown(value)}; allowed: a text without NUL")
     try:
         kind.model_validate(values)
     except ValidationError as error:
         if lines := _explain(kind, error, only=("string_type", "path_type")):
             raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+def _has_nul(value: object) -> bool:
+    """Return whether a text, or one of a list, has a NUL, which no name of a file has."""
+    return any(
+        isinstance(item, str) and "\0" in item for item in (value if isinstance(value, list | tuple) else (value,))
+    )
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

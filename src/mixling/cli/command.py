@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -17,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mixling.cli.examples import EXAMPLES, FIRST
 from mixling.cli.limits import OF_NUMPY, require_memory
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, shown
 
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in order; arguments and options without a group come first."""
@@ -61,7 +62,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         require_memory(OF_NUMPY)
         values.pop(_HELP_ALL.name, None)
         for parameter in parameters:
-            _refuse_infinite(parameter, values.get(parameter.name))
+            _refuse_unusable(parameter, values.get(parameter.name))
         for name, kind in records.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         function(**values)
@@ -88,8 +89,8 @@ def _written(parameter: inspect.Parameter) -> str:
     return options[0] if options else str(info.metavar).removesuffix("...")
 
 
-def _refuse_infinite(parameter: inspect.Parameter, value: Any) -> None:
-    """Refuse numbers that are not finite, whatever they are for.
+def _refuse_unusable(parameter: inspect.Parameter, value: Any) -> None:
+    """Refuse numbers that are not finite and texts with a NUL, whatever they are for.
 
     Raises:
         ConfigError: the value is, or has, one.
@@ -97,6 +98,8 @@ def _refuse_infinite(parameter: inspect.Parameter, value: Any) -> None:
     for item in value if isinstance(value, list | tuple) else (value,):
         if isinstance(item, float) and not -float("inf") < item < float("inf"):
             raise ConfigError(f"{_written(parameter)}: got {item}; allowed: a finite number")
+        if isinstance(item, str | Path) and "\0" in str(item):
+            raise ConfigError(f"{_written(parameter)}: got {shown(str(item))}; allowed: a text without NUL")
 
 
 def _parameters(record: type) -> Iterator[inspect.Parameter]:

@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[Spec[Any], dict[str, Any]]] = {
     "images": (IMAGE_RUNS, {}),
 }
 NUMBERS = ["inf", "-inf", "nan", "1e400", "1_000", "0x10", "-1", "0", "1.5", "9" * 30, "9" * 5000, "10%", "5s", "1,5"]
+NULS = ['"\\u0000"', '["a\\u0000b"]']
 OTHERS = ["true", "''", "[]", "[1]", '["a", "a"]', "[[]]", "[{}]", "{}", "{a = 1}", "{a.b = inf}", "none", "[" * 5000]
 DATES = ["2026-01-01", "2026-01-01T00:00:00Z", "07:32:00", "[2026-01-01]"]
 
@@ -36,7 +37,7 @@ def keys(value: Any, path: str = "") -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("values", [NUMBERS, OTHERS, DATES], ids=["numbers", "others", "dates"])
+@pytest.mark.parametrize("values", [NUMBERS, OTHERS, DATES, NULS], ids=["numbers", "others", "dates", "nuls"])
 def test_every_key_has_one_error_or_a_value_that_is_json(kind: str, values: list[str]) -> None:
     spec, given = KINDS[kind]
     names = list(keys(resolve(given, spec=spec).config.model_dump(mode="json")))
@@ -49,12 +50,12 @@ def test_every_key_has_one_error_or_a_value_that_is_json(kind: str, values: list
                 continue
             except Exception as error:
                 pytest.fail(f"{name}={value[:20]}: {type(error).__name__}: {error}")
-            json.dumps(config.to_dict(), allow_nan=False)
+            assert "\\u0000" not in json.dumps(config.to_dict(), allow_nan=False)
 
 
 def test_a_file_has_one_error_as_well(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
-    for value in [*NUMBERS[:10], *OTHERS[:10], *DATES]:
+    for value in [*NUMBERS[:10], *OTHERS[:10], *DATES, *NULS]:
         for text in (f"task = {value}", f"seed = {value}", f"train = {value}", f"[train.optim]\nclip_norm = {value}"):
             path.write_text(text)
             try:
@@ -69,3 +70,12 @@ def test_a_file_that_is_deep_or_long_is_one_error(tmp_path: Path, content: str) 
     (tmp_path / "run.toml").write_text(content)
     with pytest.raises(ConfigError, match=r"run.toml: "):
         resolve({}, spec=LABELS, toml=str(tmp_path / "run.toml"))
+
+
+@pytest.mark.parametrize(
+    "text", ['model = "a\\u0000"', '[init]\npretrained = "\\u0000"', '[data]\nfiles = ["\\u0000"]']
+)
+def test_a_nul_in_a_file_is_an_error_that_names_the_key(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"(model|run\.toml: init\.pretrained|run\.toml: data\.files): .*\\x00"):
+        resolve({"task": "classification"}, spec=LABELS, toml=str(tmp_path / "run.toml"))
