@@ -53,7 +53,7 @@ from mixling.artifacts import NEXT, RUN_FILE, is_finished, read_folder
 from mixling.cli.main import build_app, run
 from mixling.provenance import provenance
 from mixling.runtime import ONNX_FILE
-from mixling.training import Trainer
+from mixling.training.backends import TorchBackend
 
 SMALL = (
     *("--model", "pnlp-mixer-x-small", "--set", "model.dim=16", "--set", "model.text.projection.num_features=256"),
@@ -339,12 +339,12 @@ def replace_runs(
 
 def diverge(step: int) -> None:
     """Give the gradient of a step a norm that is not finite."""
-    scale, calls = Trainer._scale, iter(range(10**9))
+    scale, calls = TorchBackend._scale, iter(range(10**9))
 
-    def not_finite(self: Trainer, factor: float) -> float:
+    def not_finite(self: TorchBackend, factor: float) -> float:
         return float("nan") if next(calls) == step else scale(self, factor)
 
-    Trainer._scale = not_finite  # type: ignore[method-assign]
+    TorchBackend._scale = not_finite  # type: ignore[method-assign]
 
 
 def counted(each: list[dict[str, Any]], *keys: str) -> dict[str, int]:

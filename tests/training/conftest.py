@@ -24,14 +24,16 @@ LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]
 
 
-def model_config(*, dropout: float = 0.1, mixer: MixerConfig | None = None, num_layers: int = 1) -> ModelConfig:
+def model_config(
+    *, dropout: float = 0.1, mixer: MixerConfig | None = None, num_layers: int = 1, dim: int = 8
+) -> ModelConfig:
     """A pNLP-Mixer of a few hundred weights, or one with another mixer."""
     mixer = mixer or TokenMLPConfig(hidden_dim=8)
-    block = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=8), dropout=dropout)
+    block = BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=dim), dropout=dropout)
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=64, num_hashes=8), max_len=12, vocabulary_size=200),
         embedding=EmbeddingConfig(window=1),
-        dim=8,
+        dim=dim,
         layers=(block,),
         num_layers=num_layers,
         head=HeadConfig(dropout=dropout),
@@ -72,6 +74,7 @@ def trainer(
     mixer: MixerConfig | None = None,
     dropout: float = 0.1,
     num_layers: int = 1,
+    dim: int = 8,
     keep: bool = True,
     train: Dataset | None = None,
     weights: npt.NDArray[np.float32] | None = None,
@@ -84,7 +87,7 @@ def trainer(
     kind: type[Task] = Tagging if tagged else Classification
     counts = train.label_counts()
     task = kind(labels, config.loss, np.array([counts.get(name, 0) for name in labels.names]))
-    shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers)
+    shape = model_config(dropout=dropout, mixer=mixer, num_layers=num_layers, dim=dim)
     encoder = TextEncoder(shape.text, train_vocabulary(train.sample_texts(1 << 20, 0), shape.text))
     changes = config.augmentation
     augmenter = None if changes is None else Augmenter.of_texts(changes, encoder, train.sample_texts(1 << 20, 0))

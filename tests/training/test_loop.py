@@ -36,6 +36,7 @@ from mixling.training import (
     learning_rate,
     loop,
 )
+from mixling.training.backends import TorchBackend
 from mixling.training.config import Initialization
 
 MakeTrainer = Callable[..., Trainer]
@@ -335,7 +336,7 @@ def test_the_rate_of_every_step_is_the_schedule_s(trainer: MakeTrainer) -> None:
     config = TrainConfig(**QUICK)
     made = trainer(config)
     rates: list[float] = []
-    made.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    made.backend.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
     history = made.fit()
     assert rates == [learning_rate(config.optim, step, 28) for step in range(28)]
     assert [record["learning_rate"] for record in history] == [rates[record["step"] - 1] for record in history]
@@ -432,7 +433,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_spoilt(train
 
 def test_logits_of_validation_that_are_not_finite_are_a_training_s_error(trainer: MakeTrainer) -> None:
     made = trainer(TrainConfig(**QUICK))
-    made.optimizer.register_step_post_hook(
+    made.backend.optimizer.register_step_post_hook(
         lambda *_: made.model.head.output.bias.data.fill_(math.inf)  # type: ignore[union-attr]
     )
     with pytest.raises(TrainingError, match="step"):
@@ -450,7 +451,7 @@ class Clock:
     ) -> None:
         self.now = 0.0
         monkeypatch.setattr(loop.time, "monotonic", lambda: self.now)
-        backward, predict, evaluate = Trainer._backward, dataset_adapter.predict_logits, Classification.evaluate
+        backward, predict, evaluate = TorchBackend._backward, dataset_adapter.predict_logits, Classification.evaluate
 
         def slow_backward(*arguments: Any, **options: Any) -> Tensor:
             self.now += step
@@ -465,7 +466,7 @@ class Clock:
             return evaluate(*arguments, **options)
 
         monkeypatch.setattr(Classification, "evaluate", slow_evaluate)
-        monkeypatch.setattr(Trainer, "_backward", slow_backward)
+        monkeypatch.setattr(TorchBackend, "_backward", slow_backward)
         monkeypatch.setattr(dataset_adapter, "predict_logits", slow_predict)
 
 

@@ -71,6 +71,9 @@ class TrainConfig(Config):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 if the device supports it natively"
     )
+    backend: Literal["torch", "native", "auto"] = Field(
+        "torch", description="what computes the steps; auto: native steps for the models that they know"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: a GPU if there is one")
     track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(
         (), description="also send metrics to these, one or several"

@@ -11,6 +11,7 @@ import json
 import math
 import signal
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from torch import Tensor, nn
 from mixling.config import dotted
 from mixling.data.batches import Indices, Inputs, shard
 from mixling.errors import Interrupted, TrainingError, command_line
-from mixling.layers.precision import has_bfloat16
 from mixling.storage import append, write_atomic
+from mixling.training.backends.base import StepPart
+from mixling.training.backends.choose import choose_backend
 from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.config import TrainConfig
@@ -32,10 +34,10 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
-from mixling.training.optim import build_optimizer, learning_rate
+from mixling.training.optim import learning_rate
 from mixling.training.plan import affordable, default_evaluations
 from mixling.training.prefetch import Prefetcher
-from mixling.training.state import TrainingState, gather, pack, restore_weights, unpack, weights_of
+from mixling.training.state import TrainingState, restore_weights
 from mixling.training.tracking import remove_tracking, tracking
 
 
@@ -80,12 +82,8 @@ class Trainer:
         if config.track and folder is not None and self.distributed.is_main:
             trackers = tracking(config.track, folder, config=dotted(config.to_dict()), log=log)
             self._callbacks = CallbackList(self.callback, trackers)
-        cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
-        self.device = torch.device("cuda" if cuda else "cpu")
-        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16(self.device))
         self.model = model
-        self._trained, self._parallel = self.distributed.wrap(model, self.device, config.parallel)
-        self.optimizer = build_optimizer(self._trained, config.optim)
+        self.backend = choose_backend(model, data, config, self.distributed)
         self._best: dict[str, Tensor] = {}
         self._batches: list[Indices] = []
         self._epoch = -1
@@ -151,7 +149,7 @@ class Trainer:
             if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self._save(state)
         if self.last_step is not None:
-            self._best = weights_of(self._trained)
+            self._best = self.backend.weights()
         self._save(state)
         if interrupts.received:  # since the last step
             raise self._interrupted(state, interrupts.received)
@@ -161,35 +159,25 @@ class Trainer:
         config = self.config
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["fraction"]
-        sums = self._backward(indices, state.step, signum=interrupts.received)
-        loss = float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
-        norm = self._scale(self.distributed.world / max(float(sums[1]), 1e-12))
-        if not math.isfinite(loss) or not math.isfinite(norm):
-            raise TrainingError(self._not_finite(state, indices, loss, norm))
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        seed = self._seed_of(state.step)
+        sums = self.backend.step(self._parts(indices, state.step), rate=rate, seed=seed, signum=interrupts.received)
+        if not math.isfinite(sums.mean) or not math.isfinite(sums.norm):
+            raise TrainingError(self._not_finite(state, indices, sums.mean, sums.norm))
         self._prefetcher.wait()
         state.step += 1
-        state.loss_sum += float(sums[0])
-        state.loss_weight += float(sums[1])
+        state.loss_sum += sums.loss
+        state.loss_weight += sums.weight
         # All processes must stop at the same step, hence the sum; a signal to another process is torchrun's SIGTERM.
-        signal_received = (interrupts.received or signal.SIGTERM) if sums[2] > 0 else 0
-        return Step(number=state.step, loss=loss, learning_rate=rate, tokens=int(sums[3])), signal_received
+        signal_received = (interrupts.received or signal.SIGTERM) if sums.signum > 0 else 0
+        return Step(number=state.step, loss=sums.mean, learning_rate=rate, tokens=sums.tokens), signal_received
 
-    def _backward(self, indices: Indices, step: int, *, signum: int = 0) -> Tensor:
-        """Compute the gradients of the summed loss over the global batch, divided by the number of processes.
+    def _seed_of(self, step: int) -> int:
+        return (self.config.seed * 1_000_003 + step * 1_009 + self.distributed.rank) % 2**63
 
-        Returns:
-            The sums over all processes of losses, weights, signals and tokens, (4,).
-        """
+    def _parts(self, indices: Indices, step: int) -> Iterator[StepPart]:
+        """Yield the parts of a step that this process computes; the next batch begins to be made with the last one."""
         config, ranks = self.config, self.distributed
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
-        self._reseed((config.seed * 1_000_003 + step * 1_009 + ranks.rank) % 2**63)
-        if not self._trained.training:
-            self._parallel.train()
-        sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         parts = np.array_split(mine, config.gradient_accumulation_steps)
         for number, part in enumerate(parts, 1):
             idle = len(part) == 0  # fewer examples than processes: use one with weight zero
@@ -200,14 +188,8 @@ class Trainer:
                 self._start_batch(step + 1)
             if idle:
                 weights = torch.zeros(1)
-            with ranks.gathering(self._parallel, last=number == len(parts)):
-                logits = self._forward(batch).float()
-                weights = None if weights is None else weights.to(self.device)
-                loss, weight = self.data.objective.loss(logits, targets.to(self.device), weights)
-                loss.backward()
-            sums[:2] += torch.stack([loss.detach(), weight.detach()])
-            sums[3] += 0 if idle else batch.num_tokens
-        return ranks.sum(sums)
+            tokens = 0 if idle else batch.num_tokens
+            yield StepPart(batch, targets, weights, tokens, last=number == len(parts))
 
     def _start_batch(self, step: int) -> None:
         """Begin to make the batch of the next step, if the same epoch has one."""
@@ -218,31 +200,6 @@ class Trainer:
         if len(mine):
             make = partial(self.data.batch, indices, mine, seed=self.config.seed, step=step)
             self._prefetcher.start(step, make)
-
-    def _reseed(self, seed: int) -> None:
-        # torch.manual_seed formats the stack for each kind of accelerator that is not in use, a twentieth of a step.
-        torch.default_generator.manual_seed(seed)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
-
-    def _forward(self, batch: Inputs) -> Tensor:
-        """Return the model's outputs, computed with the precision of the training."""
-        batch = batch.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            logits: Tensor = self._parallel(*batch.arguments)
-            return logits
-
-    def _scale(self, factor: float) -> float:
-        """Multiply the gradients by a factor and limit their norm, which is returned as it was before."""
-        grads = [
-            item.grad for group in self.optimizer.param_groups for item in group["params"] if item.grad is not None
-        ]
-        norm = factor * float(gather(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))))
-        limit = self.config.optim.clip_norm
-        if limit is not None and norm > limit:
-            factor *= limit / norm
-        torch._foreach_mul_(grads, factor)
-        return norm
 
     def _batch(self, step: int) -> Indices:
         epoch, number = divmod(step, self.steps_per_epoch)
@@ -269,7 +226,7 @@ class Trainer:
         better = (metric, -val_loss) > (state.best_metric, -state.best_loss)
         if better or not self._best or not config.load_best_at_end:
             state.best_metric, state.best_loss, state.best_step, state.stale = metric, val_loss, state.step, 0
-            self._best = weights_of(self._trained)
+            self._best = self.backend.weights()
         else:
             state.stale = 0 if lower else state.stale + 1
         state.stopped = config.patience is not None and state.stale >= config.patience
@@ -281,10 +238,9 @@ class Trainer:
 
     def _metrics(self, step: int) -> tuple[dict[str, float], float]:
         """Return the metrics and the loss on the validation data."""
-        self._trained.eval()
         self._heap.make_room()
         try:
-            values, loss = self.data.evaluate(self._trained, self._forward)
+            values, loss = self.backend.evaluate(self.data)
         except TrainingError as error:
             raise TrainingError(f"step {step}: {error}; {self._advice()}") from None
         # Use the main process's numbers: processes that differ in the last bit must agree on the best evaluation.
@@ -308,16 +264,14 @@ class Trainer:
             self._metrics(0)
 
         def step(number: int) -> None:
-            self._backward(self._batch(number), number)
+            self.backend.differentiate(self._parts(self._batch(number), number), seed=self._seed_of(number))
 
-        found = affordable(seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=evaluations)
-        self.optimizer.zero_grad(set_to_none=True)
-        return found
+        return affordable(seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=evaluations)
 
     def _save(self, state: TrainingState) -> None:
         if self.folder is None:
             return
-        tensors = pack(self._trained, self._best, self.optimizer)  # in every process, since tensors may be sharded
+        tensors = self.backend.state(self._best)  # in every process, since tensors may be sharded
         if self.distributed.is_main:
             values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._callbacks.state_dict()}
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
@@ -332,7 +286,7 @@ class Trainer:
                 "give the files and options of the interrupted run, or start over without --resume"
             )
         self._callbacks.load_state_dict(values.pop("callbacks"))
-        self._best = unpack(tensors, self._trained, self.optimizer)
+        self._best = self.backend.load(tensors)
         return TrainingState.from_values(values)
 
     def _write_history(self, state: TrainingState) -> None:

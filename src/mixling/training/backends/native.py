@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.tasks.objective import LossKind, LossTerms
+from mixling.training.backends.base import StepSums
 from mixling.training.backends.network import NetworkPlan
 
 if TYPE_CHECKING:
@@ -43,21 +44,6 @@ class NativeBatch:
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of the native functions: sizes and arrays."""
         return *self.features.shape, *self.index.shape, self.features, self.factors, self.index, self.mask
-
-
-@dataclass(frozen=True)
-class StepSums:
-    """What a step found.
-
-    Attributes:
-        loss: the sum of weighted losses.
-        weight: the sum of weights.
-        norm: of the gradient of their quotient, before it is clipped. If it or the loss is not finite, nothing changed.
-    """
-
-    loss: float
-    weight: float
-    norm: float
 
 
 class NativeNetwork:
@@ -159,4 +145,5 @@ class NativeNetwork:
         sums = np.zeros(3)
         arrays = self._gradients, self._first, self._second, groups, sums
         _native.train(*self._common(batch), *to, *by, *arrays)
-        return StepSums(*sums.tolist())
+        loss_sum, weight, norm = sums.tolist()
+        return StepSums(loss=loss_sum, weight=weight, norm=norm)

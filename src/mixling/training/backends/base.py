@@ -1,0 +1,96 @@
+"""What a training loop asks of the backend that computes its steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixling.data.batches import Inputs
+    from mixling.training.dataset_adapter import TrainingData
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """Examples whose gradients are computed together: all examples of a step, or some.
+
+    Attributes:
+        batch: the inputs of the model.
+        targets: as the objective stacks them.
+        weights: (B,) of the examples; None: all are 1.
+        tokens: number of tokens that count.
+        last: whether no other part of the step follows.
+    """
+
+    batch: Inputs
+    targets: Tensor
+    weights: Tensor | None
+    tokens: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSums:
+    """Sums over the examples of a step, of all processes.
+
+    Attributes:
+        loss: of the weighted losses.
+        weight: of the weights.
+        norm: of the gradient of their quotient, before it is limited.
+        signum: of the signals that processes have received.
+        tokens: of the tokens.
+    """
+
+    loss: float
+    weight: float
+    norm: float
+    signum: float = 0.0
+    tokens: int = 0
+
+    @property
+    def mean(self) -> float:
+        """The mean loss; 0 without weight."""
+        return self.loss / self.weight if self.weight > 0 else 0.0
+
+
+class Backend(ABC):
+    """A model's parameters with their optimizer: it makes steps and evaluations."""
+
+    @abstractmethod
+    def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
+        """Make an optimizer step; one whose loss or gradient is not finite changes nothing.
+
+        Args:
+            parts: all examples of this process.
+            rate: the learning rate.
+            seed: of the model's random numbers.
+            signum: the signal that this process has received, or 0.
+        """
+
+    @abstractmethod
+    def differentiate(self, parts: Iterable[StepPart], *, seed: int) -> None:
+        """Compute the gradients of a step and forget them, to measure how long it takes."""
+
+    @abstractmethod
+    def evaluate(self, data: TrainingData) -> tuple[dict[str, float], float]:
+        """Return the metrics and the loss on the validation data.
+
+        Raises:
+            TrainingError: an output is not finite.
+        """
+
+    @abstractmethod
+    def weights(self) -> dict[str, Tensor]:
+        """Return a copy of the model's weights."""
+
+    @abstractmethod
+    def state(self, best: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of a checkpoint: of the model, of its best evaluation, of the optimizer."""
+
+    @abstractmethod
+    def load(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Continue from the tensors of a checkpoint; return the weights of the best evaluation."""
