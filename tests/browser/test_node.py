@@ -207,8 +207,12 @@ def test_thresholds_and_sets_of_labels_are_those_of_python(tmp_path: Path) -> No
         "topics": {"label_thresholds": {"a": 0.51, "c": 0.53}},
         "intents": {"threshold": 0.4, "conformal": {"method": "aps", "coverage": 0.9, "quantile": 0.4}},
     }
-    for method, quantile in (("aps", 0.4), ("lac", 0.68)):
+    number = len(Predictor(MODELS / "intents.onnx").labels)
+    costs = np.random.default_rng(0).uniform(0, 2, (number, number)).tolist()
+    rules = {"offsets": [0.3 * (i % 3) for i in range(number)], "costs": []}, {"offsets": [], "costs": costs}
+    for method, quantile, rule in (("aps", 0.4, rules[0]), ("lac", 0.68, rules[1])):
         values["intents"]["conformal"] |= {"method": method, "quantile": quantile}
+        values["intents"]["rule"] = rule
         for name, changes in values.items():
             content = amend((MODELS / f"{name}.onnx").read_bytes(), **changes)
             (tmp_path / "model.onnx").write_bytes(content)

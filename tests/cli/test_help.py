@@ -39,7 +39,7 @@ FLAGS = {
         "--group-by", "--template",
         "--prefix", "--group", "--refit", "--abstain-at", "--label-thresholds", "--recipe",
         "--out-of-scope", "--conformal", "--workers", "--baseline", "--verbose", "--help-all",
-        "--test", "--test-fraction",
+        "--test", "--test-fraction", "--metric", "--costs",
     },
     "help": {"name"},
     "pretrain": {
@@ -99,14 +99,14 @@ FLAGS = {
         "files", "--validation", "--dev", "--validation-fraction", "--text", "--text-pair", "--label", "--tokens",
         *LABELED, "--group", "--task", "--on-bad-row", "--model", "--init-embeddings", "--unlabeled", "--trials",
         "--time-budget", "--space", "--sampler", "--hyperband", "--jobs", "--seed", "--config", "--set", "--out", "-o",
-        "--resume", "--help-all",
+        "--resume", "--help-all", "--metric", "--costs",
     },
     "compare": {
         "files", "--validation", "--dev", "--validation-fraction", "--test", "--text", "--text-pair", "--label",
         "--tokens", *LABELED,
         "--task", "--model", "--init-embeddings", "--unlabeled", "--epochs", "--time-budget", "--seeds", "--on-bad-row",
         "--keep", "--out", "-o", "--markdown", "--group", "--noise", "--noise-rates", "--few", "--refit", "--encoder",
-        "--systems", "--verbose",
+        "--systems", "--verbose", "--metric", "--costs",
         "--help-all",
     },
     "audit": {

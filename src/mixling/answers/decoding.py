@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from mixling.answers.conformal import ConformalSets
+    from mixling.answers.decision import DecisionRule
     from mixling.answers.predictions import Read
 
 
@@ -34,6 +35,7 @@ class LabelDecoder:
         names: of the labels (C,).
         threshold: the top probability below which predictions abstain; None: they never do.
         conformal: makes sets of labels; None: predictions have none.
+        rule: which label is the answer; None: the most probable one.
     """
 
     per_word = False
@@ -41,9 +43,17 @@ class LabelDecoder:
     json_of_texts = True
 
     def __init__(
-        self, names: Sequence[str], *, threshold: float | None = None, conformal: ConformalSets | None = None
+        self,
+        names: Sequence[str],
+        *,
+        threshold: float | None = None,
+        conformal: ConformalSets | None = None,
+        rule: DecisionRule | None = None,
     ) -> None:
-        self.names, self.threshold, self.conformal = names, threshold, conformal
+        self.names = names
+        self.threshold = threshold
+        self.conformal = conformal
+        self.rule = rule
 
     def probabilities(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the probabilities (..., C) of logits (..., C).
@@ -68,10 +78,12 @@ class LabelDecoder:
         if not math.isfinite(sum(values)):
             raise _not_finite()
         top = max(values)
+        best = values.index(top) if self.rule is None else self.rule.answer(values)
         abstained = None
         if self.threshold is not None:
-            abstained = 1 / sum(math.exp(value - top) for value in values) < self.threshold
-        return prediction_of_label(self.names[values.index(top)], self._normalized_by_name, values, read, abstained)
+            total = sum(math.exp(value - top) for value in values)
+            abstained = math.exp(values[best] - top) / total < self.threshold
+        return prediction_of_label(self.names[best], self._normalized_by_name, values, read, abstained)
 
     def decode_many(
         self, logits: Sequence[npt.NDArray[Any]], read: Sequence[Read], texts: object = None
@@ -83,12 +95,18 @@ class LabelDecoder:
 
         stacked, names, make = np.asarray(logits), self.names, self._by_name
         rows = self.probabilities(stacked)
+        best = self.best(stacked)
+        abstained = self._abstained(rows, best)
         return [
-            prediction_of_label(names[index], make, row, item, abstained, label_set)
-            for index, row, item, abstained, label_set in zip(
-                stacked.argmax(-1).tolist(), rows, read, self._abstained(rows), self._label_sets(rows), strict=True
+            prediction_of_label(names[index], make, row, item, abstains, label_set)
+            for index, row, item, abstains, label_set in zip(
+                best.tolist(), rows, read, abstained, self._label_sets(rows), strict=True
             )
         ]
+
+    def best(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return the ids (B,) of the labels that logits (B, C) are answered with."""
+        return logits.argmax(-1) if self.rule is None else self.rule.answers(logits)
 
     def _label_sets(self, probabilities: npt.NDArray[np.float64]) -> Sequence[tuple[str, ...] | None]:
         if self.conformal is None:
@@ -99,10 +117,12 @@ class LabelDecoder:
         order = np.argsort(-probabilities, axis=1, kind="stable").tolist()
         return [tuple(self.names[i] for i in row if of[i]) for row, of in zip(order, members, strict=True)]
 
-    def _abstained(self, probabilities: npt.NDArray[np.float64]) -> Sequence[bool | None]:
+    def _abstained(self, probabilities: npt.NDArray[np.float64], best: npt.NDArray[np.int64]) -> Sequence[bool | None]:
         if self.threshold is None:
             return [None] * len(probabilities)
-        uncertain: Sequence[bool | None] = (probabilities.max(-1) < self.threshold).tolist()
+        import numpy as np
+
+        uncertain: Sequence[bool | None] = (probabilities[np.arange(len(best)), best] < self.threshold).tolist()
         return uncertain
 
     def json_lines(self, logits: npt.NDArray[Any], read: Sequence[Read]) -> list[str]:
@@ -114,7 +134,7 @@ class LabelDecoder:
         ends = _json_ends()
         templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
-        best, probabilities = logits.argmax(-1).tolist(), self.probabilities(logits)
+        best, probabilities = self.best(logits), self.probabilities(logits)
         sets = [
             "" if found is None else f'"label_set": {json.dumps(found, ensure_ascii=False)}, '
             for found in self._label_sets(probabilities)
@@ -122,7 +142,7 @@ class LabelDecoder:
         return [
             templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], sets[number], *row)
             for number, (index, row, item, abstained) in enumerate(
-                zip(best, probabilities.tolist(), read, self._abstained(probabilities), strict=True)
+                zip(best.tolist(), probabilities.tolist(), read, self._abstained(probabilities, best), strict=True)
             )
         ]
 

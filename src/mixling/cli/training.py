@@ -132,7 +132,7 @@ def train_labels(
             if opened is None:
                 return
             config, terminal = opened.config, opened.terminal
-            terminal.metric = task_type(config.task).metric
+            terminal.metric = config.metric_key
             # Large data sets are spooled to the run's disk; its folder is created only if the data can be used.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
             train, validation, test = read_splits(config, spool_dir=disk, log=terminal.log)

@@ -226,6 +226,34 @@ class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions:
+    """What a model is made for."""
+
+    panel: ClassVar[str] = TRAINING
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Choose the best epoch and the answers by this metric: macro-f1, balanced-accuracy, mcc, f1:LABEL, "
+            "..., by task [accuracy].",
+        ),
+    ] = None
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE.csv",
+            help="Costs of errors, a row for each label and a column for each answer; answer with the least.",
+        ),
+    ] = None
+
+    def aims(self) -> dict[str, Any]:
+        """Return the options in the layout of `DecisionsConfig`."""
+        return {"metric": self.metric, "costs": self.costs}
+
+
 def read_seconds(text: str) -> float:
     """Return the seconds of "90s", "3m" or "1h".
 

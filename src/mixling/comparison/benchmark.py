@@ -18,6 +18,7 @@ from mixling.comparison.speed import Answerer
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, TrainingError, near_miss
+from mixling.metrics.base import LESS_IS_BETTER
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved
 from mixling.runs.run import Run
@@ -162,10 +163,12 @@ def train_all(
     field = candidates(
         config, chosen, models, matched=MATCHED in names
     )  # report mistakes in them before hours of training
-    task = task_type(config.task)
+    kind = task_type(config.task)
+    task = kind(kind.label_set(train))
+    task.aim_at(config.decisions.aim)
     rivals = _baselines(
         [name for name in names if name != MATCHED],
-        task(task.label_set(train)),
+        task,
         LabeledRows.of(train),
         LabeledRows.of(validation),
         encoder,
@@ -263,6 +266,8 @@ def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log
     """
     kind = task_type(config.task)
     task, failures = kind(kind.label_set(train)), Failures(log)
+    if config.decisions.costs is None:  # no baseline knows the costs of errors
+        task.aim_at(config.decisions.metric)
     rows = LabeledRows.of(train), LabeledRows.of(validation)
     baseline = BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):
@@ -285,8 +290,8 @@ def _train(
     callback: Callable[[], Callback],
 ) -> TrainedSystem:
     """Train one of our models with every seed; among several rates, validation chooses with the first seed."""
-    task = task_type(candidate.config.task)
-    better = min if task.less_is_better else max
+    metric = candidate.config.metric_key
+    better = min if metric in LESS_IS_BETTER else max
     best_rate, tried = candidate.rates[0], []
     finished: list[Run[Any]] = []
     seconds = []
@@ -304,10 +309,10 @@ def _train(
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
-                value = run.metrics.numbers()[task.metric]
+                value = run.metrics.numbers()[metric]
                 spent_here = time.perf_counter() - run_begin + shared.saved - run_saved
                 tried.append(Tried({"lr": lr}, value, spent_here))
-        best_rate = better(made, key=lambda rate: made[rate].metrics.numbers()[task.metric])
+        best_rate = better(made, key=lambda rate: made[rate].metrics.numbers()[metric])
         finished.append(made[best_rate])
         seconds.append(time.perf_counter() - begin + shared.saved - saved)  # as if each were trained alone
     seconds[0] += spent
@@ -321,7 +326,7 @@ def _train(
         about=candidate.about,
         options=options,
         tried=tuple(tried),
-        validation=tuple(run.metrics.numbers()[task.metric] for run in finished),
+        validation=tuple(run.metrics.numbers()[metric] for run in finished),
         parameters=finished[0].parameters,
         file_bytes=(finished[0].folder / ONNX_FILE).stat().st_size,
         seconds=tuple(seconds),

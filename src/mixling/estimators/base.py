@@ -115,7 +115,7 @@ class Estimator(BaseEstimator, ABC):
         with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
             verbose = _is_watched() if self.verbose is None else self.verbose
             progress = TrainingProgress(silent=not verbose, verbose=verbose > 1)
-            progress.metric = task_type(task).metric
+            progress.metric = config.metric_key
             run = fit(
                 config, train, validation,
                 folder=Path(folder), weights=weights, teacher=teacher, unlabeled=more,

@@ -100,13 +100,17 @@ class TextClassifier(ClassifierMixin, Estimator):
         return self
 
     def predict(self, X: Iterable[Text]) -> Any:
-        """Return the most probable labels (n,); for multi-label a list of tuples, or a matrix if `fit` got one."""
+        """Return the labels (n,) of the answers; for multi-label a list of tuples, or a matrix if `fit` got one."""
         if not self.predictor_.task.exclusive:
             check_no_pairs(X)
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
             return sets if self._indicators is None else self._indicators.matrix(sets)
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        check_no_pairs(X)
+        rule = self.predictor_.task.rule
+        probabilities = self.predictor_.predict_proba(X)
+        best = probabilities.argmax(1) if rule is None else rule.answers_of(probabilities)
+        return self.classes_[np.argsort(self._columns)[best]]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
         """Return probabilities (n, C), columns as in `classes_`; 0 for a label without examples in training."""

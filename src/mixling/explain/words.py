@@ -94,7 +94,7 @@ def explain(
         found = outputs(kept)
         if label is None:  # the label of the text itself, which every method evaluates among the last
             whole = next(number for number in range(len(coalitions) - 1, -1, -1) if coalitions[number].all())
-            label = int(found[whole].argmax())
+            label = task.best(found[whole])
         return task.target_scores(found, label)
 
     used, values = _method(method, len(players), evaluations, seed)

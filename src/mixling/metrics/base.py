@@ -55,6 +55,7 @@ class Metrics(ABC):
         """Return one line for a terminal."""
 
 
+LESS_IS_BETTER = frozenset({"mse", "mae", "rmse", "mean_cost"})
 _TITLES = {
     "answerable_f1": "answerable F1",
     "f1": "F1",
@@ -104,9 +105,12 @@ class ClassificationMetrics(ProbabilityMetrics):
 
     Attributes:
         macro_f1: the mean F1 of the classes that occur among the targets or the predictions.
+        balanced_accuracy: the mean recall of the classes that occur among the targets.
         matthews: the correlation of targets and predictions (Gorodkin, "Comparing two K-category assignments by a
             K-category correlation coefficient", 2004; of two classes Matthews'): 1 if all are right, 0 for
             guesses, and for always the same class.
+        label_f1: of the label that the metric of the model names; else None.
+        mean_cost: of the answers, of a model with costs of errors; else None.
         log_loss: in nats, over the texts whose label the model has.
         coverage: the fraction of texts that are answered, of a model that abstains; else None.
         accuracy_of_answered: the accuracy on these texts; None if there is none.
@@ -119,7 +123,10 @@ class ClassificationMetrics(ProbabilityMetrics):
 
     accuracy: float
     macro_f1: float
+    balanced_accuracy: float
     matthews: float
+    label_f1: float | None
+    mean_cost: float | None
     log_loss: float
     coverage: float | None
     accuracy_of_answered: float | None
@@ -156,12 +163,14 @@ class MultiLabelMetrics(ProbabilityMetrics):
         subset_accuracy: the fraction of texts whose whole set of labels is right.
         micro_f1: over all (text, label) decisions.
         macro_f1: the mean F1 of the labels that occur among the targets or the predictions.
+        sample_f1: the mean F1 of the sets of labels of the texts; 1 for a text without labels that gets none.
         roc_auc: the mean over the labels that some but not all texts have; None without such a label.
     """
 
     subset_accuracy: float
     micro_f1: float
     macro_f1: float
+    sample_f1: float
     roc_auc: float | None
 
     def summary(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixling.answers.conformal import ConformalSets
+from mixling.answers.decision import DecisionRule
 from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
@@ -27,6 +28,8 @@ def classification_report(
     unseen: int = 0,
     threshold: float | None = None,
     conformal: ConformalSets | None = None,
+    rule: DecisionRule | None = None,
+    aimed: int | None = None,
     tables: bool = True,
 ) -> ClassificationMetrics:
     """Score probabilities (B, C) against target ids (B,).
@@ -35,6 +38,8 @@ def classification_report(
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
         threshold: top probability below which texts are not answered; None: all are.
         conformal: makes sets of labels; None: there are none.
+        rule: which label is the answer; None: the most probable one.
+        aimed: the id of a label whose F1 is reported; None: none.
         tables: compute the scores of each class and the (C, C) confusion matrix.
 
     Raises:
@@ -45,7 +50,7 @@ def classification_report(
     assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
     probabilities = probabilities.astype(np.float64)
     probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
-    predictions = probabilities.argmax(1)
+    predictions = probabilities.argmax(1) if rule is None else rule.answers_of(probabilities)
     right = targets == predictions
     hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
     scores = _scores(hits, predicted, true)
@@ -53,9 +58,10 @@ def classification_report(
     if tables:
         np.add.at(confusion, (targets, predictions), 1)
     met = predicted + true > 0
+    answer = probabilities[np.arange(len(targets)), predictions]
     is_class = targets[:, None] == classes
     bins = reliability(right, probabilities.max(1))
-    answered = probabilities.max(1) >= (threshold or 0)
+    answered = answer >= (threshold or 0)
     sets = None if conformal is None else conformal.members(probabilities)
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
@@ -69,7 +75,10 @@ def classification_report(
         set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
         set_size=None if sets is None else float(sets.sum(1).mean()),
         macro_f1=float(scores[met, 2].mean()),
+        balanced_accuracy=float(scores[true > 0, 1].mean()),
         matthews=_matthews(hits, predicted, true),
+        label_f1=None if aimed is None else float(scores[aimed, 2]),
+        mean_cost=None if rule is None or not rule.costs else float(np.array(rule.costs)[targets, predictions].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
         if len(labels) == 2
@@ -117,11 +126,19 @@ def multilabel_report(
         subset_accuracy=float((truth == predictions).all(1).mean()),
         micro_f1=float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
         macro_f1=float(scores[met, 2].mean()) if met.any() else 0.0,
+        sample_f1=_sample_f1(truth, predictions),
         roc_auc=_roc_auc(truth, probabilities),
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores) if tables else (),
     )
+
+
+def _sample_f1(truth: np.ndarray, predictions: np.ndarray) -> float:
+    """Return the mean F1 of the sets (B, C) of texts."""
+    sizes = truth.sum(1) + predictions.sum(1)
+    shared = 2 * (truth & predictions).sum(1)
+    return float(np.where(sizes > 0, shared / np.maximum(sizes, 1), 1.0).mean())
 
 
 def tagging_report(

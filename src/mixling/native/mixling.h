@@ -63,8 +63,8 @@ size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
 /* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */
 int mixling_pairs(const mixling_model *model);
-/* 1 for a model whose metadata have a `threshold` below which it abstains, or `conformal` sets of labels, which are not
-   applied here; else 0. */
+/* 1 for a model whose metadata have a `threshold` below which it abstains, `conformal` sets of labels, or a `rule` by
+   which another label than the most probable one can be the answer; they are not applied here. Else 0. */
 int mixling_abstains(const mixling_model *model);
 /* "classification", "multi_label", "regression"; "tagging", see `mixling_tag`; "question_answering", see
    `mixling_answer`. */

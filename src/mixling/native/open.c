@@ -99,9 +99,12 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
         model->contractions < 0 || model->segments < 0 || model->overlap < 0)
         return MIXLING_DAMAGED;
     model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
-    uint32_t threshold = json_get(metadata, 0, "threshold"), conformal = json_get(metadata, 0, "conformal");
-    model->abstains = (threshold != JSON_NONE && !json_null(metadata, threshold)) ||
-                      (conformal != JSON_NONE && !json_null(metadata, conformal));
+    static const char *const decisions[] = {"threshold", "conformal", "rule"};
+    model->abstains = 0;
+    for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++) {
+        uint32_t value = json_get(metadata, 0, decisions[i]);
+        model->abstains |= value != JSON_NONE && !json_null(metadata, value);
+    }
     model->max_len = (size_t)max_len;
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;

@@ -15,10 +15,11 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import read_blocks, read_examples
 from mixling.data.label_remarks import conflict_line, label_remarks
 from mixling.data.near_duplicates import MIN_WORDS, count_near_duplicates
-from mixling.data.readers import OnBadRow
+from mixling.data.number_codes import as_number
+from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
 from mixling.data.unlabeled import read_unlabeled
-from mixling.data.values import words_with_blanks
+from mixling.data.values import row_error, words_with_blanks
 from mixling.errors import ConfigError, DataError, shown
 from mixling.runs.replay import with_replay
 from mixling.runs.resolve.config import RunConfig
@@ -184,6 +185,35 @@ def read_out_of_scope(config: RunConfig) -> list[Text]:
     if not texts:
         raise DataError("has no texts; out-of-scope texts are needed", path=files[0])
     return texts
+
+
+def read_costs(path: str, labels: Sequence[str]) -> tuple[tuple[float, ...], ...]:
+    """Return the costs (C, C) of answers (columns) for texts of each label (rows), in the order of the labels.
+
+    Args:
+        path: a table whose first column has the labels of texts, and whose other columns are named as the answers.
+
+    Raises:
+        DataError: the file cannot be read, or a cost is missing or no number.
+    """
+    costs: dict[tuple[str, str], float] = {}
+    rows = list(read_rows(path, on_bad_row=OnBadRow()))
+    for row in rows:
+        cells = list(row.values.items())
+        truth = str(cells[0][1]).strip() if cells else ""
+        for answer, value in cells[1:]:
+            number = as_number(value)
+            if number is None or not math.isfinite(number):
+                raise row_error(row, f"column {answer!r}: got {shown(value)}; a cost is a number")
+            costs[truth, answer.strip()] = number
+    for truth in labels:
+        for answer in labels:
+            if (truth, answer) not in costs:
+                known = {key for key, _ in costs} | {key for _, key in costs}
+                missing = truth if truth not in known else answer if answer not in known else f"{truth} as {answer}"
+                got = f"has no cost of {missing!r}; a table needs a row and a column for each label, such as"
+                raise DataError(f"{got} {', '.join(labels[:3])}", path=path)
+    return tuple(tuple(costs[truth, answer] for answer in labels) for truth in labels)
 
 
 def check_abstention_data(config: RunConfig, validation: Dataset) -> None:

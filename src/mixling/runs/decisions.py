@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mixling.answers.conformal import ConformalSets, Method, fit_conformal
+from mixling.answers.decision import DecisionRule
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.export.onnx import amend
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.abstention import Abstention, choose_abstention, risk_coverage
-from mixling.metrics.base import Metrics
+from mixling.metrics.base import Metrics, metric_title
 from mixling.metrics.label_thresholds import MIN_EXAMPLES, LabelThreshold, choose_label_threshold
 from mixling.metrics.out_of_scope import OutOfScope, choose_rejection, out_of_scope_report
 from mixling.metrics.quantization import QuantizationCheck
@@ -30,6 +32,7 @@ from mixling.models.model import Model
 from mixling.ngrams.choose import Fitted, budget, fit_ngrams
 from mixling.ngrams.data import LinearData
 from mixling.runs.resolve.config import DecisionsConfig
+from mixling.runs.rule import choose_rule
 from mixling.runs.validation import Outputs, Validation
 from mixling.runtime.onnx.session import Precision
 from mixling.runtime.predictor import Predictor
@@ -40,6 +43,8 @@ from mixling.training.calibration import Calibration, CalibrationReport, fit_cal
 from mixling.training.callbacks import Detail, Log
 from mixling.training.config import NgramConfig
 from mixling.training.memory import release
+
+_THRESHOLDS = tuple(round(0.05 * number, 2) for number in range(1, 20))
 
 Export = Callable[..., bytes]  # takes a model, `precision` and `reading`, as `mixling.export.onnx.export_onnx`
 
@@ -73,6 +78,7 @@ class Decisions:
     calibration: Calibration | None
     calibration_report: CalibrationReport | None
     branch: Fitted | None
+    rule: DecisionRule | None
     risk_coverage: tuple[Abstention, ...] | None
     abstention: Abstention | None
     out_of_scope: OutOfScope | None
@@ -93,7 +99,7 @@ class Decisions:
 
     def add_to(self, content: bytes) -> bytes:
         """Return the file of a calibrated network with all decisions in it."""
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {} if self.rule is None else {"rule": self.rule.to_dict()}
         if self.abstention is not None and self.abstention.threshold is not None:
             values["threshold"] = self.abstention.threshold
         if self.label_thresholds is not None:
@@ -104,6 +110,8 @@ class Decisions:
 
     def apply_to(self, task: Task) -> None:
         """Let a task decide in this way, as a model that has these decisions does."""
+        if self.rule is not None:
+            task.rule = self.rule.with_unknown(task.unseen)
         if self.abstention is not None:
             task.threshold = self.abstention.threshold
         if self.label_thresholds is not None:
@@ -115,6 +123,7 @@ class Decisions:
         thresholds = self.label_thresholds
         return {
             "calibration": _entry(self.calibration_report),
+            "rule": None if self.rule is None else self.rule.to_dict(),
             "abstention": _entry(self.abstention),
             "risk_coverage": None if self.risk_coverage is None else [asdict(item) for item in self.risk_coverage],
             "label_thresholds": None if thresholds is None else {name: asdict(one) for name, one in thresholds.items()},
@@ -187,6 +196,7 @@ def decide(
     *,
     export: Export,
     linear: Callable[[ExportedNetwork, Calibration | None], LinearData],
+    counts: npt.NDArray[np.int64],
     outside: Sequence[Text],
     held_out: Dataset | None,
     log: Log,
@@ -196,6 +206,7 @@ def decide(
     Args:
         model: with the weights of the best evaluation, into whose last layer the calibration is folded.
         linear: makes what an n-gram branch is fitted on.
+        counts: (C,) training examples of each label.
         outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
         held_out: examples that choose nothing, for conformal sets; None: there are none.
     """
@@ -203,11 +214,18 @@ def decide(
     calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
     network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
+    rule = choose_rule(task, config.metric, outputs, validation.targets, counts, log)
+    if rule is not None:
+        task.rule = rule.with_unknown(task.unseen)
     predictor = None
     if outside or held_out is not None:
         predictor = Predictor(_with_branch(network.content, branch, {}))
-    risks, abstention, report = _choose_abstention(config.abstain_at, validation, outputs, outside, predictor, log)
+    risks, abstention, report = _choose_abstention(
+        config.abstain_at, validation, outputs, outside, predictor, rule, log
+    )
     thresholds = None
+    if task.has_label_thresholds and config.metric is not None:
+        thresholds = _choose_threshold(validation, outputs, log)
     if config.label_thresholds is not None:
         thresholds = _choose_label_thresholds(config.label_thresholds, validation, outputs, log)
     sets = None
@@ -220,6 +238,7 @@ def decide(
         calibration=calibration,
         calibration_report=calibration_report,
         branch=branch,
+        rule=rule,
         risk_coverage=risks,
         abstention=abstention,
         out_of_scope=report,
@@ -324,6 +343,7 @@ def _choose_abstention(
     outputs: Outputs,
     outside: Sequence[Text],
     predictor: Predictor | None,
+    rule: DecisionRule | None,
     log: Log,
 ) -> tuple[tuple[Abstention, ...] | None, Abstention | None, OutOfScope | None]:
     """Choose the threshold to abstain.
@@ -343,12 +363,15 @@ def _choose_abstention(
     if not task.abstains:
         return None, None, None
     probabilities = task.probabilities(np.stack(outputs))
-    right = probabilities.argmax(1) == np.asarray(validation.targets)
-    inside = probabilities.max(1)
+    answers = probabilities.argmax(1) if task.rule is None else task.rule.answers_of(probabilities)
+    right = answers == np.asarray(validation.targets)
+    inside = probabilities[np.arange(len(answers)), answers]
     risks = risk_coverage(right, inside)
     if wanted is None and not outside:
         return risks, None, None
-    rejectable = np.zeros(0) if predictor is None or not outside else predictor.predict_proba(outside).max(1)
+    rejectable: npt.NDArray[np.floating] = np.zeros(0)
+    if predictor is not None and outside:
+        rejectable = _certainty(predictor.predict_proba(outside), rule)
     if wanted is None:
         lowest = choose_rejection(right, inside, rejectable)
         answered = inside >= lowest
@@ -368,6 +391,31 @@ def _choose_abstention(
     report = out_of_scope_report(inside, rejectable, threshold=chosen.threshold)
     log(report.summary())
     return risks, chosen, report
+
+
+def _certainty(probabilities: npt.NDArray[np.floating], rule: DecisionRule | None) -> npt.NDArray[np.floating]:
+    """Return the probabilities (B,) of the answers."""
+    answers = probabilities.argmax(1) if rule is None else rule.answers_of(probabilities)
+    return np.asarray(probabilities[np.arange(len(probabilities)), answers])
+
+
+def _choose_threshold(validation: Validation, outputs: Outputs, log: Log) -> dict[str, LabelThreshold]:
+    """Choose one threshold for all labels by the metric of the task."""
+    task = validation.task
+    names = _known(task)
+    values: dict[float, float] = {}
+    for threshold in _THRESHOLDS:
+        task.label_thresholds = dict.fromkeys(names, threshold)
+        values[threshold] = task.evaluate(outputs, validation.targets, tables=False).numbers()[task.metric]
+    best = max(values, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
+    title = metric_title(task.metric)
+    log(f"labels are predicted from a probability of {best:g}: {title} {values[best]:.4f} ({values[0.5]:.4f} from 0.5)")
+    predicted = task.probabilities(np.stack(outputs)) >= best
+    truth = np.asarray(validation.targets) > 0
+    hits = (predicted & truth).sum(0)
+    precision = hits / np.maximum(predicted.sum(0), 1)
+    recall = hits / np.maximum(truth.sum(0), 1)
+    return {name: LabelThreshold(best, float(precision[i]), float(recall[i])) for i, name in enumerate(names)}
 
 
 def _fit_sets(predictor: Predictor, task: Task, held_out: Dataset, *, coverage: float, method: Method) -> ConformalSets:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.decision import DecisionRule
 from mixling.answers.labels import Targets
 from mixling.artifacts.files import TEACHER_FOLDER
 from mixling.artifacts.replacement import link_folder
@@ -16,7 +17,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.metrics.base import Metrics
 from mixling.ngrams.cross_fitting import choose_folds
-from mixling.runs.data import check_abstention_data, hold_out, log_truncated
+from mixling.runs.data import check_abstention_data, hold_out, log_truncated, read_costs
 from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.distillation.teacher import SELF, check_distill
 from mixling.runs.initial_model import make_vectors
@@ -52,6 +53,12 @@ class LabeledExamples:
     held_out: Dataset | None
     folds: npt.NDArray[np.int64] | None
     distilled: bool
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """The number of training examples (C,) of each label, at least 1."""
+        counts = self.train.label_counts() if self.task.has_labels else {}
+        return np.array([max(counts.get(name, 0), 1) for name in self.task.labels.names])
 
     @property
     def pairs(self) -> bool:
@@ -91,6 +98,9 @@ def prepare_examples(
     counts, labels = train.label_counts(), task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)
+    task.aim_at(config.decisions.aim)
+    if config.decisions.costs is not None:
+        task.rule = DecisionRule(costs=read_costs(config.decisions.costs, labels.names))
     texts, targets = train, task.targets(train.targets)
     if config.distill is not None:
         if teacher is None:

@@ -119,7 +119,7 @@ def fit(
                 untrained=untrained, export=export, log=run.log,
             )  # fmt: skip
             decided = decide(
-                config.decisions, config.ngrams, model, measured, export=export, linear=linear,
+                config.decisions, config.ngrams, model, measured, export=export, linear=linear, counts=examples.counts,
                 outside=read_out_of_scope(config), held_out=examples.held_out, log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}

@@ -19,8 +19,8 @@ from mixling.answers.labels import LabelSet, Targets, not_finite
 from mixling.answers.predictions import Prediction
 from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, Target, names_of
-from mixling.errors import ConfigError
-from mixling.metrics.base import Metrics
+from mixling.errors import ConfigError, near_miss
+from mixling.metrics.base import LESS_IS_BETTER, Metrics
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.tasks.baselines import Baselines
 from mixling.tasks.objective import LossConfig, Objective
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.answers.conformal import ConformalSets
+    from mixling.answers.decision import DecisionRule
     from mixling.tasks.sample import Sample
 
 _Floats = npt.NDArray[np.floating]
@@ -71,6 +72,9 @@ class Task(Objective, Presentation, Baselines):
             model abstains (default: never), of others the probability from which a label is predicted (default: 0.5).
         label_thresholds: of labels that have a threshold of their own, instead of `threshold`.
         conformal: makes the sets of labels of predictions; None: they have none.
+        rule: which label is the answer, of exclusive labels of texts; None: the most probable one.
+        aims: the metrics that a model can be made for, by the names of --metric; the values are keys of
+            `Metrics.numbers`.
         transitions: (C, C), the score of each tag after each other one; None: the model did not learn them.
         unseen: number of labels at the end that models do not have; see `with_unknown`.
         name: the name in configurations and model files, and of the file.
@@ -109,6 +113,8 @@ class Task(Objective, Presentation, Baselines):
     abstains: ClassVar[bool] = False
     has_threshold: ClassVar[bool] = False
     has_label_thresholds: ClassVar[bool] = False
+    aims: ClassVar[Mapping[str, str]] = {}
+    aimed_label: str | None = None  # whose F1 is the metric
 
     def __init__(
         self, labels: LabelSet, loss: LossConfig | None = None, counts: npt.NDArray[np.int64] | None = None
@@ -120,12 +126,43 @@ class Task(Objective, Presentation, Baselines):
         self.threshold: float | None = None
         self.label_thresholds: Mapping[str, float] = {}
         self.conformal: ConformalSets | None = None
+        self.rule: DecisionRule | None = None
         self.check()
         if not self.has_labels and (got := self.loss_config.class_weights) != "none":
             raise ConfigError(f"train.loss.class_weights: got {got!r}; {self.name} has no classes: none is allowed")
         self.class_weights: npt.NDArray[np.float32] | None = None
         if self.loss_config.class_weights == "balanced" and counts is not None:
             self.class_weights = self._balance(counts).astype(np.float32)
+
+    @classmethod
+    def metric_key(cls, aim: str | None) -> str:
+        """Return the key of `Metrics.numbers` for a name of --metric; None: that of the task.
+
+        Raises:
+            ConfigError: the task has no such metric.
+        """
+        if aim is None:
+            return cls.metric
+        name = aim.partition(":")[0] + ":" * (":" in aim)
+        if name not in cls.aims or name == aim == "f1:":
+            allowed = (*(f"{known}LABEL" if known.endswith(":") else known for known in cls.aims),)
+            raise ConfigError(f"decisions.metric: got {aim!r}; {cls.name} has {', '.join(allowed) or 'no choice'}")
+        return cls.aims[name]
+
+    def aim_at(self, aim: str | None) -> None:
+        """Let a metric choose the best evaluation; raises as `metric_key`, and where it names an unknown label."""
+        key = self.metric_key(aim)
+        if aim is not None and (label := aim.partition(":")[2]):
+            if label not in self.labels.names:
+                raise ConfigError(f"decisions.metric: no label {label!r}; {near_miss(label, self.labels.names)}")
+            self.aimed_label = label
+        self.less_is_better = key in LESS_IS_BETTER
+        self.metric = key
+
+    @property
+    def aimed_id(self) -> int | None:
+        """The id of the label whose F1 is the metric; None: it is another metric."""
+        return None if self.aimed_label is None else self.labels.names.index(self.aimed_label)
 
     # Examples and labels
 
@@ -225,6 +262,10 @@ class Task(Objective, Presentation, Baselines):
         """Return logits with these probabilities, raised to at least `least`."""
         logs = np.log(np.clip(probabilities, least, 1))
         return logs if self.exclusive else logs - np.log(np.clip(1 - np.exp(logs), least, 1))
+
+    def best(self, logits: npt.NDArray[Any]) -> int:
+        """Return the id of the label that logits (C,) are answered with."""
+        return int(logits.argmax() if self.rule is None else self.rule.answers(logits))
 
     def target_scores(self, logits: npt.NDArray[Any], label: int) -> npt.NDArray[np.float64]:
         """Return what explanations divide among the words: the log-odds (B,) of a label, given logits (B, C).
@@ -329,6 +370,9 @@ class Task(Objective, Presentation, Baselines):
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
         task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
         task.conformal, task.transitions = self.conformal, self.transitions
+        task.metric, task.less_is_better = self.metric, self.less_is_better
+        task.aimed_label = self.aimed_label
+        task.rule = None if self.rule is None else self.rule.with_unknown(len(new))
         return task
 
 

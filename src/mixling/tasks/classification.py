@@ -85,6 +85,14 @@ class Classification(Task):
     has_scores = True
     calibrates = True
     abstains = has_threshold = True
+    aims: ClassVar[Mapping[str, str]] = {
+        "accuracy": "accuracy",
+        "macro-f1": "macro_f1",
+        "balanced-accuracy": "balanced_accuracy",
+        "mcc": "matthews",
+        "f1:": "label_f1",
+        "cost": "mean_cost",
+    }
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:
@@ -125,7 +133,7 @@ class Classification(Task):
 
     @property
     def _decoder(self) -> LabelDecoder:
-        return LabelDecoder(self.labels.names, threshold=self.threshold, conformal=self.conformal)
+        return LabelDecoder(self.labels.names, threshold=self.threshold, conformal=self.conformal, rule=self.rule)
 
     def decode(self, logits: npt.NDArray[Any], encoded: Encoded, text: Text) -> Prediction:
         return self._decoder.decode(logits, encoded)
@@ -146,6 +154,8 @@ class Classification(Task):
             unseen=self.unseen,
             threshold=self.threshold,
             conformal=self.conformal,
+            rule=self.rule,
+            aimed=self.aimed_id,
             tables=tables,
         )
 
@@ -184,9 +194,12 @@ class Classification(Task):
         task = self.with_unknown(targets, answers)
         truth, given = task.targets(targets), task.targets(answers)
         certain = np.eye(len(task.labels))[given]  # the metrics used here depend on the answers only
-        found = classification_report(task.labels, np.asarray(truth), certain, tables=False).numbers()
+        found = classification_report(
+            task.labels, np.asarray(truth), certain, aimed=task.aimed_id, tables=False
+        ).numbers()
         hits = np.asarray(truth == given, np.float64)
-        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
+        numbers = {name: found[name] for name in (self.headline, *self.aside, self.metric)}
+        return Score(numbers, hits, np.ones(len(hits)))
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:

@@ -131,6 +131,12 @@ class MultiLabel(Task):
     has_scores = True
     calibrates = True
     has_threshold = has_label_thresholds = True
+    aims: ClassVar[Mapping[str, str]] = {
+        "micro-f1": "micro_f1",
+        "macro-f1": "macro_f1",
+        "sample-f1": "sample_f1",
+        "subset-accuracy": "subset_accuracy",
+    }
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:

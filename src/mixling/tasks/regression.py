@@ -108,6 +108,13 @@ class Regression(Task):
     resamples = "the rows"
     linear = ("ridge", "ridge regression")
     has_scores = True
+    aims: ClassVar[Mapping[str, str]] = {
+        "mse": "mse",
+        "rmse": "mse",
+        "mae": "mae",
+        "pearson": "pearson",
+        "spearman": "spearman",
+    }
 
     @classmethod
     def recognize(cls, sample: Sample) -> str | None:

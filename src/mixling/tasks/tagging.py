@@ -65,6 +65,7 @@ class Tagging(Task):
     headline = "word_accuracy"
     aside = ("span_f1", "sentence_accuracy")
     csv_columns = ("tokens", "tags", "spans")
+    aims: ClassVar[Mapping[str, str]] = {"word-accuracy": "word_accuracy", "span-f1": "span_f1"}
     resamples = "the sentences, since the words of a sentence are not independent"
 
     @classmethod

@@ -17,7 +17,7 @@ from mixling.artifacts.files import RUN_FILE, folder_to_resume
 from mixling.config import Config, nested, parse
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError, StorageError, TrainingError
-from mixling.metrics.base import Metrics
+from mixling.metrics.base import LESS_IS_BETTER, Metrics
 from mixling.runs.resolve.config import RunConfig, resumed_config
 from mixling.runs.run import Run
 from mixling.runs.training import fit
@@ -60,7 +60,12 @@ class Plan(Config):
     @property
     def less_is_better(self) -> bool:
         """Whether a lower validation metric is better."""
-        return task_type(self.task).less_is_better
+        return self.metric_key in LESS_IS_BETTER
+
+    @property
+    def metric_key(self) -> str:
+        """The key of `Metrics.numbers` that is searched for, the same for all models."""
+        return next(iter(self.bases.values())).metric_key
 
     @property
     def independent(self) -> bool:

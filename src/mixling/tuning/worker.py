@@ -138,11 +138,10 @@ def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tup
     from mixling.artifacts.files import RUN_FILE, read_metrics
     from mixling.runs.resolve.config import RunConfig, resumed_config
     from mixling.runs.training import fit
-    from mixling.tasks import task_type
     from mixling.training.files import CHECKPOINT
 
     config, resume = parse(RunConfig, job.config, where=str(job.folder)), False
-    metric = task_type(config.task).metric
+    metric = config.metric_key
     if (job.folder / RUN_FILE).exists():
         config, finished = resumed_config(job.folder)
         resume = not finished and (job.folder / CHECKPOINT).exists()

@@ -1,7 +1,7 @@
 // The effect of each word on an answer, found by leaving it out: `Predictor.explain(method="leave_one_out")` in Python.
 
 import { ConfigError } from "./errors.js";
-import { argmax, finite, numberOf, sigmoid } from "./predictions.js";
+import { answerOf, finite, numberOf, sigmoid } from "./predictions.js";
 
 /** The score that is divided among the words: the log-odds of a label, or the predicted number. */
 function scoreOf(task, logits, label, metadata) {
@@ -42,7 +42,7 @@ export function explain(engine, input, metadata, target) {
     return engine.predict(joined(0), input.second === undefined ? undefined : joined(1), false).logits;
   };
   const all = logitsWithout(() => true);
-  const label = target === undefined ? argmax(all) : labels.indexOf(target);
+  const label = target === undefined ? answerOf(all, metadata.rule) : labels.indexOf(target);
   const score = scoreOf(task, all, label, metadata);
   const without = (left) => scoreOf(task, logitsWithout(left), label, metadata);
   const effects = words.map((_, i) => score - without((j) => j !== i));

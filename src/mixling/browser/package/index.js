@@ -191,11 +191,16 @@ function checked(engine, name) {
   };
   const optional = (value) => (value === null || value === undefined ? null : number(value));
   try {
-    const { threshold, label_thresholds, conformal, reading, labels } = JSON.parse(engine.metadata);
+    const { threshold, label_thresholds, conformal, rule, reading, labels } = JSON.parse(engine.metadata);
     if (new Set(engine.labels).size < engine.labels.length) throw wrong;
     const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
     for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
     if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
+    if (rule) {
+      out.rule = { offsets: (rule.offsets ?? []).map(number), costs: (rule.costs ?? []).map((row) => row.map(number)) };
+      const sizes = [out.rule.offsets.length || out.rule.costs.length, ...out.rule.costs.map((row) => row.length)];
+      if (sizes.some((size) => size !== engine.labels.length)) throw wrong;
+    }
     if (engine.task === "question_answering") out.reading = { threshold: optional(reading.threshold) };
     if (engine.task === "regression") {
       out.numbers = { mean: number(labels.numbers.mean), deviation: number(labels.numbers.deviation) };

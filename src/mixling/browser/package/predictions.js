@@ -6,10 +6,10 @@ const THRESHOLD = 0.5; // of the probability of each of several labels
 
 /** The decoders by task: of a model, what was typed, and its metadata, to the fields of a prediction. */
 export const DECODERS = {
-  classification(engine, { first, second }, { threshold, conformal }) {
+  classification(engine, { first, second }, { threshold, conformal, rule }) {
     const { logits, ...flags } = engine.predict(first, second);
     const probabilities = softmax(logits);
-    const best = argmax(logits);
+    const best = answerOf(logits, rule);
     const fields = { label: engine.labels[best] };
     if (threshold !== null) fields.abstained = probabilities[best] < threshold;
     if (conformal !== null) fields.label_set = labelSet(probabilities, conformal).map((i) => engine.labels[i]);
@@ -77,6 +77,14 @@ export function argmax(values) {
   let best = 0;
   for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
   return best;
+}
+
+/** The label that logits are answered with: the most probable one, unless a rule has offsets or costs of errors. */
+export function answerOf(logits, rule) {
+  if (!rule) return argmax(logits);
+  if (rule.offsets.length) return argmax(Array.from(logits, (value, i) => value + rule.offsets[i]));
+  const probabilities = softmax(logits);
+  return argmax(rule.costs.map((_, j) => -probabilities.reduce((sum, p, i) => sum + p * rule.costs[i][j], 0)));
 }
 
 function softmax(logits) {

@@ -17,7 +17,7 @@ from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.output import announce, put
-from mixling.cli.training_options import Duration, LabeledDataOptions, VectorOptions
+from mixling.cli.training_options import Duration, LabeledDataOptions, MetricOptions, VectorOptions
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
@@ -103,7 +103,7 @@ class CompareReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOptions, CompareReport):
+class CompareOptions(MetricOptions, LabeledDataOptions, CompareModels, CompareTraining, NoiseOptions, CompareReport):
     """Options of `mixling compare`."""
 
     files: Annotated[
@@ -126,7 +126,7 @@ class CompareOptions(LabeledDataOptions, CompareModels, CompareTraining, NoiseOp
         """Return the options in the layout of `RunConfig`, without the additional models."""
         init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
         values = {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
-        return {**values, "decisions": {"refit": self.refit or None}}
+        return {**values, "decisions": {**self.aims(), "refit": self.refit or None}}
 
 
 def compare_command(options: CompareOptions) -> None:
@@ -144,7 +144,6 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.provenance import provenance
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
-    from mixling.tasks import task_type
     from mixling.training.callbacks import Callback
     from mixling.training.progress import ProgressLine, TrainingProgress
 
@@ -167,7 +166,7 @@ def compare_command(options: CompareOptions) -> None:
         if not options.verbose:
             return line
         each = TrainingProgress(verbose=True)
-        each.metric = task_type(config.task).metric
+        each.metric = config.metric_key
         return each
 
     with contextlib.ExitStack() as stack:

@@ -14,7 +14,7 @@ from mixling.cli.folders import refuse_file
 from mixling.cli.guessing import completed
 from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
-from mixling.cli.training_options import LabeledTraining, RecipeOption, SplittingOptions, UnlabeledOption
+from mixling.cli.training_options import LabeledTraining, MetricOptions, RecipeOption, SplittingOptions, UnlabeledOption
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, SplittingOptions):
+class TrainOptions(PairOptions, InitOptions, MetricOptions, RecipeOption, LabeledTraining, SplittingOptions):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -161,6 +161,7 @@ class TrainOptions(PairOptions, InitOptions, RecipeOption, LabeledTraining, Spli
 
     def _decisions(self) -> dict[str, Any]:
         return {
+            **self.aims(),
             "refit": self.refit or None,
             "abstain_at": self.abstain_at,
             "out_of_scope": self.out_of_scope,

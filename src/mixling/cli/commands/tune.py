@@ -13,7 +13,7 @@ from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
 from mixling.cli.output import Stopwatch, announce, put
-from mixling.cli.training_options import LabeledDataOptions, UnlabeledOption, VectorOptions, read_seconds
+from mixling.cli.training_options import LabeledDataOptions, MetricOptions, UnlabeledOption, VectorOptions, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class SearchFolder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(LabeledDataOptions, TunedModels, SearchOptions, SearchFolder):
+class TuneOptions(MetricOptions, LabeledDataOptions, TunedModels, SearchOptions, SearchFolder):
     """Options of `mixling tune`."""
 
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the search.")] = field()
@@ -103,6 +103,7 @@ class TuneOptions(LabeledDataOptions, TunedModels, SearchOptions, SearchFolder):
             "init": {"vectors": self.init_embeddings, "texts": self.unlabeled},
             "model": model,
             "train": {"seed": self.seed},
+            "decisions": self.aims(),
         }
 
     @property
@@ -143,7 +144,6 @@ def tune_command(options: TuneOptions) -> None:
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
     from mixling.runs.data import read_data
-    from mixling.tasks import task_type
     from mixling.training.progress import TrainingProgress
     from mixling.tuning.cost import ResultCost
     from mixling.tuning.report import search_summary, trial_line, write_reports
@@ -160,7 +160,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
             raise ConfigError(f"{out}: the data are not those that the search began with; start one in another folder")
     else:
         plan, train, validation = _new_plan(options, seconds, terminal)
-    metric = task_type(plan.task).metric.replace("_", " ")
+    metric = plan.metric_key.replace("_", " ")
     studies = open_studies(out, plan)
     write_plan(out, plan)
     search = Search(out, plan, studies, log=terminal.log)
@@ -191,7 +191,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     on = "all examples" if config.fits_validation else "the training examples, as in its trial"
     terminal.log(f"training the best configuration again, on {on}: {out / BEST_FOLDER}")
     final = TrainingProgress()
-    final.metric = task_type(plan.task).metric
+    final.metric = plan.metric_key
     train_best(
         config, train, validation,
         folder=out / BEST_FOLDER, threads=plan.threads, callback=final, log=lambda message: None,

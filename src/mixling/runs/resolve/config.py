@@ -77,6 +77,18 @@ def _known_task(name: str) -> str:
 class DecisionsConfig(Config):
     """Decisions on validation data after the training, which model.onnx stores beside the network."""
 
+    metric: str | None = Field(
+        None,
+        description="what the model is made for: it chooses the best evaluation and, of texts, the answers. One label: "
+        "accuracy, macro-f1, balanced-accuracy, mcc, f1:LABEL; several: micro-f1, macro-f1, sample-f1, "
+        "subset-accuracy; numbers: mse, rmse, mae, pearson, spearman; tagging: word-accuracy, span-f1; None: accuracy, "
+        "micro-f1, mse, word-accuracy",
+    )
+    costs: str | None = Field(
+        None,
+        description="CSV file with the costs of errors: a row for each label, a column for each answer (one label a "
+        "text); the answer is the label with the least expected cost",
+    )
     refit: bool = Field(
         False, description="train anew on training and validation examples, for as many epochs as were best"
     )
@@ -104,6 +116,11 @@ class DecisionsConfig(Config):
         "(several labels a text); None: 0.5",
     )
     precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
+
+    @property
+    def aim(self) -> str | None:
+        """The metric that the model is made for; the cost if there are costs."""
+        return self.metric if self.costs is None else "cost"
 
     @field_validator("label_thresholds", mode="before")
     @classmethod
@@ -142,6 +159,11 @@ class RunConfig(Config):
         return bool(self.data.train) if self.ngrams.refit is None else self.ngrams.refit
 
     @property
+    def metric_key(self) -> str:
+        """The key of `Metrics.numbers` that chooses the best evaluation."""
+        return task_type(self.task).metric_key(self.decisions.aim)
+
+    @property
     def initialization(self) -> InitConfig:
         """`init`, or the text that the teacher labels if no other text is named."""
         given = self.init
@@ -165,6 +187,21 @@ class RunConfig(Config):
                 raise ValueError(
                     f"decisions.{name}: {self.task} has no single answer for a text to abstain from; leave it out"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _metric_is_of_the_task(self) -> RunConfig:
+        given = self.decisions
+        if given.costs is not None and given.metric is not None:
+            raise ValueError("decisions.costs are the metric; leave decisions.metric out")
+        if given.metric == "cost":
+            raise ValueError("decisions.metric: cost needs the costs of errors: decisions.costs (--costs FILE)")
+        if given.metric is not None and given.label_thresholds is not None:
+            raise ValueError("decisions.label_thresholds and decisions.metric both choose thresholds; leave one out")
+        try:
+            task_type(self.task).metric_key(given.aim)
+        except ConfigError as error:
+            raise ValueError(error) from None
         return self
 
     @model_validator(mode="after")

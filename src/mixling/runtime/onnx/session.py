@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from mixling.answers.conformal import ConformalSets
+from mixling.answers.decision import DecisionRule
 from mixling.answers.labels import LabelSet
 from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
@@ -64,6 +65,7 @@ class Metadata(Config):
         {}, description="probabilities from which labels are predicted, where several are possible"
     )
     conformal: ConformalSets | None = Field(None, description="makes sets of labels; None: predictions have none")
+    rule: DecisionRule | None = Field(None, description="which label is the answer; None: the most probable one")
     ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
 
 
@@ -190,6 +192,12 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     if metadata.conformal is not None and not task.abstains:
         raise ModelFileError(f"it has conformal sets; models of {task.name} do not")
     task.conformal = metadata.conformal
+    if (rule := metadata.rule) is not None:
+        if not task.abstains:
+            raise ModelFileError(f"it has a rule of decisions; models of {task.name} do not")
+        if rule.num_labels != len(task.labels):
+            raise ModelFileError(f"its rule of decisions is for {rule.num_labels} labels; it has {len(task.labels)}")
+    task.rule = metadata.rule
     vocabulary = _vocabulary(entries)
     branch = take_branch(graph, metadata.ngrams, task)
     if (transitions := take_transitions(graph, task)) is not None:

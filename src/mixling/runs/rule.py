@@ -1,0 +1,73 @@
+"""Choosing which label is the answer, by the metric that a model is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.answers.decision import DecisionRule, offsets_of
+from mixling.metrics.base import metric_title
+from mixling.tasks.base import Task
+from mixling.training.callbacks import Log
+
+_TAUS = tuple(round(0.05 * number, 2) for number in range(31))  # 1 is best for balanced accuracy, by theory
+_OFFSETS = tuple(round(0.1 * number, 1) for number in range(-30, 31))  # of one label, whose F1 is the metric
+
+
+def choose_rule(
+    task: Task,
+    aim: str | None,
+    outputs: Sequence[Any],
+    targets: Any,
+    counts: npt.NDArray[np.int64],
+    log: Log,
+) -> DecisionRule | None:
+    """Choose the offsets of labels on validation examples, with one number for all of them.
+
+    For accuracy, none would be better than chance: the most probable label is the answer. Free offsets of each label
+    overfit (docs/trust.md).
+
+    Args:
+        task: with the metric, and with unknown labels of validation examples; its rule is that of costs, if there are
+            some.
+        aim: the name of the metric.
+        outputs: logits (C,) for the validation examples, of a model that was fitted on none.
+        counts: (C,) training examples of each label.
+    """
+    if task.rule is not None:
+        return DecisionRule(costs=tuple(row[: len(counts)] for row in task.rule.costs[: len(counts)]))
+    if aim is None or aim == "accuracy" or not task.abstains:
+        return None
+    chosen: tuple[float, DecisionRule | None, str] = (-np.inf, None, "")
+    before = task.evaluate(outputs, targets, tables=False).numbers()
+    for rule, what in _candidates(task, counts):
+        task.rule = rule.with_unknown(task.unseen)
+        value = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
+        if value > chosen[0] + 1e-9:
+            chosen = (value, rule, what)
+    _, best, what = chosen
+    assert best is not None
+    task.rule = best.with_unknown(task.unseen)
+    after = task.evaluate(outputs, targets, tables=False).numbers()
+    task.rule = None
+    shown = dict.fromkeys((task.metric, "accuracy", "macro_f1"))
+    changes = (f"{metric_title(key)} {after[key]:.4f} ({before[key]:.4f} without)" for key in shown)
+    log(f"answers: {what}; on validation: {', '.join(changes)}")
+    return best if any(best.offsets) else None
+
+
+def _candidates(task: Task, counts: npt.NDArray[np.int64]) -> Iterator[tuple[DecisionRule, str]]:
+    """Yield rules, the weakest first, with a description of each."""
+    if task.aimed_label is not None:
+        index = task.labels.names.index(task.aimed_label)
+        for offset in sorted(_OFFSETS, key=abs):
+            offsets = [0.0] * len(counts)
+            offsets[index] = offset
+            yield DecisionRule(offsets=tuple(offsets)), f"log-probability of {task.aimed_label!r} {offset:+g}"
+        return
+    priors = counts / counts.sum()
+    for tau in _TAUS:
+        yield DecisionRule(offsets=offsets_of(priors, tau)), f"log-probabilities - {tau:g} log(frequency of the label)"
