@@ -40,7 +40,7 @@ from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
 MODEL_FORMAT = 1
-MAX_ROW = 2**16
+MAX_ROW_DIM = 2**16
 TRIED_BAGS = 1, 2  # words and feature indices of the batch on opening
 
 Precision = Literal["int8", "float32"]
@@ -287,8 +287,8 @@ def _check_signature(graph: Graph, *, has_weights: bool) -> int:
     if list(graph.outputs) != ["logits", "rows"]:
         raise ModelFileError(f"the graph's outputs are {str(list(graph.outputs))[:200]}; a model has logits and rows")
     width = graph.inputs["cached"][1][1]
-    if width is None or not 0 < width <= MAX_ROW:
-        raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW:,}")
+    if width is None or not 0 < width <= MAX_ROW_DIM:
+        raise ModelFileError(f"the rows of words have {width} values; allowed: 1 to {MAX_ROW_DIM:,}")
     for name, (_, sizes) in [*graph.inputs.items(), *graph.outputs.items()]:
         free = sizes if name in ("positions", "weights", "index") else sizes[:-1]
         if any(size is not None for size in free):  # ONNX Runtime would compute with it on opening the file
