@@ -195,28 +195,39 @@ static void add_hash(const ngram_branch *branch, uint32_t hash, uint32_t *sums) 
     if (term < branch->number) add_weights(branch, term, sums);
 }
 
-void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out) {
+/* Add the weights of the n-grams of a word's code points, and of its marks. */
+static void add_grams(const mixling_model *model, const uint32_t *points, size_t n, uint32_t marks, uint32_t *sums) {
     const ngram_branch *branch = &model->branch;
-    uint32_t *points = scratch->codes[0];
     uint32_t salts[MAX_N + 1];
-    size_t n = 0, size = scratch->length ? scratch->ends[scratch->length - 1] : 0;
-    memset(out, 0, branch_word_size(branch));
-    if (special) return;
-    out->is_word = 1;
-    out->hash = hash_mix(fnv(FNV_START, scratch->text, size) ^ hash_mix(marks + 1));
-    add_hash(branch, out->hash, out->sums);
-    points[n++] = ' ';
-    for (size_t at = 0; at < size; n++) at += utf8_read(scratch->text + at, size - at, points + n);
-    points[n++] = ' ';
     for (uint32_t length = 1; length <= branch->max_n; length++) salts[length] = hash_mix(4096 * length + marks + 1);
     for (size_t first = 0; first < n; first++) {
         uint32_t hash = FNV_START;
         for (uint32_t length = 1; length <= branch->max_n && first + length <= n; length++) {
             hash = (hash ^ points[first + length - 1]) * FNV_PRIME;
-            if (length >= branch->min_n) add_hash(branch, hash_mix(hash ^ salts[length]), out->sums);
+            if (length >= branch->min_n) add_hash(branch, hash_mix(hash ^ salts[length]), sums);
         }
     }
-    if (model->segments || model->overlap) add_hash(branch, hash_mix(marks + 0x51ED270Bu), out->sums);
+    if (model->segments || model->overlap) add_hash(branch, hash_mix(marks + 0x51ED270Bu), sums);
+}
+
+/* A word of the second text has the terms that it would have in the first, and beside them its own. */
+void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out) {
+    const ngram_branch *branch = &model->branch;
+    uint32_t *points = scratch->codes[0], first = marks & ~(uint32_t)MARK_SECOND, text;
+    size_t n = 0, size = scratch->length ? scratch->ends[scratch->length - 1] : 0;
+    memset(out, 0, branch_word_size(branch));
+    if (special) return;
+    out->is_word = 1;
+    text = fnv(FNV_START, scratch->text, size);
+    out->hash = hash_mix(text ^ hash_mix(first + 1));
+    add_hash(branch, out->hash, out->sums);
+    points[n++] = ' ';
+    for (size_t at = 0; at < size; n++) at += utf8_read(scratch->text + at, size - at, points + n);
+    points[n++] = ' ';
+    add_grams(model, points, n, first, out->sums);
+    if (marks == first) return;
+    add_hash(branch, hash_mix(text ^ hash_mix(marks + 1)), out->sums);
+    add_grams(model, points, n, marks, out->sums);
 }
 
 /* Whether a number is new since the last `begin`; `bits`: of the slots; at most half may get used. */

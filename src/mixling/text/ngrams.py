@@ -5,6 +5,10 @@ distinct word with a space before and after it. Words are taken as the model's e
 cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
 case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
 
+With `segments`, a word of the second text has the terms that it would have in the first, so that what is alike in both
+is learned once, and beside them its n-grams, its marks and itself as terms of the second text alone. A word of both
+texts counts once, as it is in the first.
+
 The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprint`). All arithmetic is modulo 2^32:
 
     word       mix(fnv(UTF-8) xor mix(marks + 1))
@@ -25,7 +29,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Int32, Int64, UInt32
 from mixling.text.hashes import hash_strings, mix
-from mixling.text.table import FIRST, WordTable
+from mixling.text.table import FIRST, SECOND, WordTable
 
 _CHARS = 1 << 20  # whose n-grams are hashed at a time
 _PART_WORDS = 1 << 15  # of texts that are computed at a time
@@ -48,6 +52,8 @@ def gram_hashes(
 ) -> tuple[UInt32, Int64]:
     """Return the hashes of each word's character n-grams, and of its marks if it is `marked`.
 
+    A word of a second text has these without the mark `SECOND`, and then with it, and itself with it.
+
     Returns:
         the hashes (G,) word after word, repeated where a word has an n-gram twice; and where each word's begin
         (W + 1,).
@@ -56,7 +62,9 @@ def gram_hashes(
     lengths = np.array([len(word) for word in padded], np.int64)
     points = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
     owners = np.repeat(np.arange(len(words)), lengths)
-    salts = marks.astype(np.uint32) + np.uint32(1)
+    is_second = marks & SECOND > 0
+    of_second = np.flatnonzero(is_second)
+    free, own = ((kept.astype(np.uint32) + np.uint32(1)) for kept in (marks & ~SECOND, marks))
     found: list[tuple[UInt32, Int64]] = []
     hashes = np.full(len(points), 2166136261, np.uint32)
     for n in range(1, min(max_n, int(lengths.max(initial=0))) + 1):
@@ -65,9 +73,15 @@ def gram_hashes(
         if n >= min_n:
             inside = owners[:count] == owners[n - 1 :]
             owner = owners[:count][inside]
-            found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + salts[owner])), owner))
+            found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + free[owner])), owner))
+            if len(of_second):
+                inside &= is_second[owners[:count]]
+                owner = owners[:count][inside]
+                found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + own[owner])), owner))
     if marked:
-        found.append((mix(marks.astype(np.uint32) + np.uint32(0x51ED270B)), np.arange(len(words))))
+        found.append((mix(free + np.uint32(0x51ED270A)), np.arange(len(words))))
+        found.append((mix(own[of_second] + np.uint32(0x51ED270A)), of_second))
+    found.append((word_hashes([words[i] for i in of_second.tolist()], marks[of_second]), of_second))
     owner = np.concatenate([np.zeros(0, np.int64), *(item for _, item in found)])
     order = np.argsort(owner, kind="stable")
     starts = np.zeros(len(words) + 1, np.int64)
@@ -103,7 +117,7 @@ class Words:
             begin = end
         sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(starts) for _, starts in parts)])
         grams = np.concatenate([np.zeros(0, np.uint32), *(hashes for hashes, _ in parts)])
-        return cls(word_hashes(words, marks), grams, np.cumsum(sizes))
+        return cls(word_hashes(words, marks & ~SECOND), grams, np.cumsum(sizes))
 
     def of_rows(self, rows: npt.NDArray[np.integer]) -> Words:
         """Return the terms of some rows, in this order."""

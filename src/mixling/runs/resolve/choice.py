@@ -27,8 +27,9 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
 
     Few examples with few labels get the small preset. More of them, unlabeled text or a teacher get the base preset;
     token labels and many pairs get the mixer preset. The maximum length is the 95th percentile of the texts' lengths,
-    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). For pairs, words that occur in both
-    texts are marked. The rules were chosen by validation accuracy on several data sets (experiments/README.md).
+    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). For pairs, words of the second text and
+    those that occur in both are marked. The rules were chosen by validation accuracy on several data sets
+    (experiments/README.md).
     """
     task = task_type(config.task)
     if chosen := task.choose_model(train):
@@ -37,7 +38,8 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     pairs = train.schema.pairs
     mixing = task.per_word or (pairs and len(train) >= _MANY_PAIRS)
     most = 256 if mixing else 1024  # a token-mixing MLP has weights for each position
-    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **({"overlap": True} if pairs else {})}}
+    marks = {"segments": True, "overlap": True} if pairs else {}
+    changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **marks}}
     batches = choose_batches(train, config, initialized=True)
     if mixing:
         why = f"{len(train):,} pairs of texts" if pairs else "words have labels"
