@@ -108,7 +108,8 @@ def test_what_the_rows_do_not_say_is_asked_for(call: Call, tmp_path: Path) -> No
     assert (done.code, done.out) == (2, "")
     first, *commands = done.err.splitlines()
     assert first.endswith(
-        "the label may be column 'colour' (2 different values), 'size' (3 different values); choose one:"
+        "the label may be column 'colour' (2 different values: blue, red), 'size' (3 different values: 0, 1, 2); "
+        "choose one:"
     )
     assert [shlex.split(command)[-2:] for command in commands] == [["--label", "colour"], ["--label", "size"]]
     assert all(shlex.split(command)[3:5] == ["--text", "body"] for command in commands)

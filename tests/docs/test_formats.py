@@ -68,6 +68,11 @@ def contents() -> dict[str, str]:
     return {
         "rows.csv": table("text,label", *pairs),
         "reviews.csv": table("review,stars", *pairs),
+        "unnamed.csv": "".join(
+            f'"{LABELS.index(label)}","{1467810369 + i}","Mon Apr 06 22:19:{i} PDT 2009","{text}"\n'
+            for i, (text, label) in enumerate(pairs)
+        ),
+        "Collection": "".join(f"{label}\t{text}\n" for text, label in pairs),
         "pairs.csv": table("premise,hypothesis,relation", *((text, text[3:], label) for text, label in pairs)),
         "rows.jsonl": lines(*labeled),
         "rows.json": json.dumps(labeled, indent=1),
@@ -125,7 +130,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_page_has_the_commands() -> None:
     assert len(COMMANDS) >= 30
-    named = {name for command in COMMANDS for name in re.findall(r"[\w-]+\.(?:csv|json|jsonl|conll|txt)\b", command)}
+    files = r"[\w-]+\.(?:csv|json|jsonl|conll|txt)\b|Collection"
+    named = {name for command in COMMANDS for name in re.findall(files, command)}
     assert set(contents()) <= named
 
 

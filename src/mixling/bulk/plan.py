@@ -198,6 +198,10 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
         return None, []
     whole = FilePart(path=file.path, name=_name(file, 0), file_format=kind, start=0, stop=file.size, size=file.size)
     header = header_of(whole)
+    if header.dialect.numbered:
+        raise DataError(
+            "the first line is a row; name the columns there, so that parts can be read", path=file.path, line=1
+        )
     names, first = tuple(filter(None, header.names)), header.line + len(header.lines)
     if _is_packed(file):
         return names, [replace(whole, packed=True, line=first)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
-_SHOWN = 4  # columns that a message names
+_SHOWN, _LONG = 4, 20  # columns that a message names; characters of their values
 _FRACTION, _FRACTION_OF_FEW = 0.1, 0.2  # of the rows, or of fewer than `ROWS`, that are held out to test on
 _LEAST = 50  # rows; of fewer, none are held out
 
@@ -35,23 +35,24 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
         DataError: no column looks like one of the two, or the first line has no names.
     """
     named = {key for key, value in options.columns().items() if value is not None}
-    if not options.files or named - {"text", "label"} or options.task not in _TASKS:
+    if not options.files or named - {"text", "text_pair", "label"} or options.task not in _TASKS:
         return options, []
-    from mixling.data.guess import MOST_LABELS, ROWS, guess_columns
+    from mixling.data.guess import MOST_LABELS, guess_columns
 
     file = options.files[0]
     if file.startswith("hf:") or not Path(file).is_file():
         return options, []
-    guess = guess_columns(file, text=options.text, label=options.label)
+    guess = guess_columns(file, text=options.text, text_pair=options.text_pair, label=options.label)
     if guess is None or (len(guess.label) > 1 and all(column.marks for column in guess.label)):
         return options, []  # of the latter, the reader says how columns of 0 and 1 are given
-    if not guess.has_header:
-        first = ", ".join(map(shown, guess.columns[:2]))
-        raise DataError(f"its first line must name the columns, such as text,label; it has {first}", path=file, line=1)
+    if not guess.has_header and guess.text and guess.label:
+        raise DataError(_without_names(guess, command, file), path=file, line=1)
     if not guess.text or not guess.label:
         key = "text" if not guess.text else "label"
         looks = "words that differ from row to row" if key == "text" else "values that repeat"
         columns = ", ".join(map(shown, guess.columns))
+        if len(guess.columns) == 1:
+            raise DataError(f"has one column, {columns}; a text and its label need two", path=file)
         command_for = f"{command_line('mixling', command, file)} --text COLUMN --label COLUMN"
         got = f"no column looks like the {key}, with {looks}; the columns are {columns}"
         raise DataError(f"{got}; name both: {command_for}", path=file)
@@ -63,13 +64,34 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
             f"is the label: {command_line('mixling', command, file, '--text', text.name, '--label', label.name)}"
         )
     pair = guess.text_pair
-    first = "the first " if guess.rows == ROWS else ""
-    of_label = f"{label.name} ({guess.why_label}, {label.values} in {first}{guess.rows:,} rows)"
+    of_label = f"{label.name} ({guess.why_label}, {label.values} in {guess.rows:,} rows)"
     line = f"text: column {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
     if guess.others:
         of_label += f"; not: {', '.join(guess.others)}"
-    options = replace(options, text=text.name, label=label.name, text_pair=None if pair is None else pair.name)
+    second = options.text_pair if pair is None else pair.name
+    options = replace(options, text=text.name, label=label.name, text_pair=second)
     return options, [f"{line}; label: column {of_label}"]
+
+
+def _without_names(guess: Guess, command: str, file: str) -> str:
+    """Return what to do where the first line may have names or a row."""
+    named = {guess.text[0].name: "text", guess.label[0].name: "label"}
+    names = [named.get(name) or f"column_{number}" for number, name in enumerate(guess.columns, 1)]
+    sign = "\t" if ".tsv" in Path(file).suffixes else ","
+    new = str(Path(file).with_name(f"named-{Path(file).name}"))
+    echo = command_line("printf", sign.join(names).replace("\t", "\\t") + "\\n")
+    as_names = command_line("mixling", command, file, "--text", guess.text[0].name, "--label", guess.label[0].name)
+    return (
+        f"the first line may be a row, not names of columns: it has {shown(guess.label[0].name)}, as other rows have\n"
+        f"  if it is a row, write names above it: ({echo}; {command_line('cat', file)}) > {command_line(new)}\n"
+        f"  if it has the names: {as_names}"
+    )
+
+
+def _about(column: TableColumn) -> str:
+    """Return the name of a column and what it has."""
+    examples = ", ".join(one if len(one) <= _LONG else f"{one[:_LONG]}..." for one in column.examples)
+    return f"{shown(column.name)} ({column.values:,} different values: {examples})"
 
 
 def _chosen(
@@ -84,18 +106,27 @@ def _chosen(
         console, names = Console(stderr=True), {str(number): column for number, column in enumerate(columns, 1)}
         console.print(f"Which column is the {key}?", markup=False)
         for number, column in names.items():
-            console.print(f"  {number}  {printable(column.name)} ({column.values:,} different values)", markup=False)
+            console.print(f"  {number}  {printable(_about(column))}", markup=False)
         return names[Prompt.ask("Its number", choices=[*names], console=console)]
-    about = [f"{shown(column.name)} ({column.values:,} different values)" for column in columns[:_SHOWN]]
+    about = [_about(column) for column in columns[:_SHOWN]]
     more = len(columns) - len(about)
     known = () if text is None else ("--text", text)
     commands = [command_line("mixling", command, file, *known, f"--{key}", column.name) for column in columns[:_SHOWN]]
+    if key == "text" and len(columns) == 2:  # perhaps a pair
+        first, second = sorted((one.name for one in columns), key=guess.columns.index)
+        both = ("--text", first, "--text-pair", second)
+        commands.append(command_line("mixling", command, file, *both))
     listed = ", ".join(about) + (f" and {more} more" if more > 0 else "")
     raise ConfigError(f"{file}: the {key} may be column {listed}; choose one:\n  " + "\n  ".join(commands))
 
 
-def completed(options: TrainOptions) -> TrainOptions:
+def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
     """Return options with columns, a folder and rows to test on, where they are not given, and print what was added.
+
+    Rows to test on are held out where no folder is named, unless files or a configuration say how rows are divided.
+
+    Args:
+        of_labels: whether labels are learned, and not other texts or images.
 
     Raises:
         ConfigError: the rows do not say which columns are meant.
@@ -104,8 +135,10 @@ def completed(options: TrainOptions) -> TrainOptions:
     options, lines = with_columns(options, "train")
     if options.out is None and given.files:
         options = replace(options, out=_free_folder(given.files[0]))
-        if not options.test and options.test_fraction is None:
-            options = replace(options, test_fraction=_test_fraction(given.files[0]) or None)
+    divided = given.test or given.validation or given.config or given.test_fraction is not None
+    named = any(one.strip().startswith("data.") for one in given.overrides or ())
+    if given.out is None and of_labels and given.files and not divided and not named:
+        options = replace(options, test_fraction=_test_fraction(given.files) or None)
     added: list[str | Path] = []
     for name in ("text", "text_pair", "label", "test_fraction", "out"):
         value = getattr(options, name)
@@ -127,15 +160,13 @@ def _free_folder(file: str) -> Path:
     return next(path for path in names if not os.path.lexists(path))
 
 
-def _test_fraction(file: str) -> float:
-    """Return which fraction of the rows of a file is held out: more of few, and none of very few."""
+def _test_fraction(files: Sequence[str]) -> float:
+    """Return which fraction of the rows of files is held out: more of few, and none of very few."""
     from mixling.data.guess import ROWS, first_rows
 
-    if Path(file).is_dir():
-        from mixling.data.readers.text_folder import holds_images
-
-        return 0.0 if holds_images(Path(file)) else _FRACTION
-    if not Path(file).is_file():
-        return _FRACTION
-    number = len(first_rows(file))
+    number = 0
+    for file in files:
+        if number >= ROWS or not Path(file).is_file():  # a folder, or a data set of the hub
+            return _FRACTION
+        number += len(first_rows(file))
     return 0.0 if number < _LEAST else _FRACTION_OF_FEW if number < ROWS else _FRACTION

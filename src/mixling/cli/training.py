@@ -104,10 +104,12 @@ def train_labels(
     *,
     check: Callable[[RunConfig], None] = lambda config: None,
     baseline: bool | None = False,
+    untested: str = "",
 ) -> None:
     """Train a model on labeled data, and report how good it is.
 
     Args:
+        untested: printed after the figures where there are no rows to test on.
         check: raises for a configuration that the command cannot use.
         baseline: also fit the task's reference baseline, to compare with; None: where there are rows to test on.
     """
@@ -154,6 +156,8 @@ def train_labels(
     if run is not None:
         if test is None:
             _report_validation(run, config, terminal)
+            if untested:
+                terminal.log(untested)
         else:
             from mixling.cli.results import report_test
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.readers.annotations import plain_rows
+from mixling.data.readers.first_line import DATE
 from mixling.data.readers.rows import Row, flat
 from mixling.data.values import is_blank, mark_of
 from mixling.errors import DataError
@@ -30,10 +32,10 @@ _LABEL_NAMES = (
 )  # fmt: skip
 _EXPLICIT = ("label", "labels", "class", "target")  # names that leave no doubt
 _PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"))
-_LONGEST_NAME = 40  # characters
+_EXAMPLES = 3
 _REPEATED = 3  # times that each label occurs on average, at least
 _LIKE = 0.5  # a column of texts this long beside the longest may be meant, too
-_DATE_OR_LINK = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\S+://).*", re.DOTALL)
+_DATE_OR_LINK = re.compile(rf"{DATE.pattern}|\s*\S+://.*", re.DOTALL)
 _NO_WORDS = re.compile(r"\s*(\S+://\S+|\S+@\S+\.\S+|[\d\W_]*|[0-9a-f]{8,}(-[0-9a-f]{4,})*)\s*", re.IGNORECASE)
 
 
@@ -43,6 +45,7 @@ class TableColumn:
 
     Attributes:
         values: how many different values it has.
+        examples: the most frequent values.
         filled: how many rows have a value.
         length: the mean number of characters of its values.
         words: the share of values that are words: not numbers, dates, links or codes alone.
@@ -54,6 +57,7 @@ class TableColumn:
     filled: int
     length: float
     words: float
+    examples: tuple[str, ...] = ()
     marks: bool = False
 
     @property
@@ -93,29 +97,38 @@ class Guess:
     has_header: bool
 
 
-def guess_columns(source: str, *, text: str | None = None, label: str | None = None) -> Guess | None:
+def guess_columns(
+    source: str, *, text: str | None = None, text_pair: str | None = None, label: str | None = None
+) -> Guess | None:
     """Guess the columns of a file; None: they have the default names, belong to another task, or there is no row.
 
     Args:
-        text, label: the columns that are known.
+        text, text_pair, label: the columns that are known.
 
     Raises:
         DataError: the file cannot be read.
     """
     rows = first_rows(source)
+    guess = _guess(rows, text, text_pair, label)
+    if guess is None or guess.label or not guess.text or len(rows) < ROWS:
+        return guess
+    return _guess(first_rows(source, everywhere=True), text, text_pair, label)  # rows that are sorted by their labels
+
+
+def _guess(rows: Sequence[Row], text: str | None, text_pair: str | None, label: str | None) -> Guess | None:
     names = {name for row in rows for name in row.values}
-    unknown = {text, label} - {None} - names  # reported when the file is read
+    unknown = {text, text_pair, label} - {None} - names  # reported when the file is read
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
     if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
     if any(_has_structure(value) for row in rows for value in row.values.values()):  # as annotation tools write
         return None
     columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
-    candidates = [column for column in columns if column.is_text and column.name != label]
+    candidates = [one for one in columns if one.is_text and one.name not in (text_pair, label)]
     texts = _named(columns, text) or _texts(candidates)
     pair = [] if text else _pair(candidates)
     texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
-    taken = {column.name for column in (*texts, *pair)}
+    taken = {text_pair, *(column.name for column in (*texts, *pair))}
     free = [one for one in columns if one.is_label and one.name not in taken]
     free = [one for one in free if one.values <= MOST_LABELS] or free
     labels = _named(columns, label) or sorted(free, key=lambda one: one.values)
@@ -129,7 +142,7 @@ def guess_columns(source: str, *, text: str | None = None, label: str | None = N
         why_label=why_label or "its values repeat",
         others=tuple(column.name for column in free if column not in labels),
         columns=tuple(rows[0].values),
-        has_header=not any(_is_value(column.name, rows) for column in (*texts[:1], *labels[:1])),
+        has_header=_is_numbered(rows) or not any(_is_value(one.name, rows) for one in (*texts[:1], *labels[:1])),
     )
 
 
@@ -138,20 +151,39 @@ def _has_structure(value: object) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value))
 
 
+def _is_numbered(rows: Sequence[Row]) -> bool:
+    """Whether numbers name the columns, from 0 as pandas writes, or from 1 where a file has no header."""
+    names = [*rows[0].values]
+    return any(names == [str(start + place) for place in range(len(names))] for start in (0, 1))
+
+
 def _is_value(name: str, rows: Sequence[Row]) -> bool:
-    """Whether the name of a column looks like one of its values: a whole sentence, or a label that rows have."""
-    return len(name) > _LONGEST_NAME or any(row.values.get(name) == name for row in rows)
+    """Whether the name of a column is one of its values, such as a label."""
+    return any(row.values.get(name) == name for row in rows)
 
 
-def first_rows(source: str) -> list[Row]:
+def first_rows(source: str, *, everywhere: bool = False) -> list[Row]:
     """Return the first rows of a file, up to `ROWS`, without bad ones.
+
+    Args:
+        everywhere: rows of the whole file, at equal distances, instead of the first.
 
     Raises:
         DataError: there are none.
     """
     rows: list[Row] = []
     try:
-        rows += itertools.islice(flat(plain_rows(read_rows(source, on_bad_row=OnBadRow("skip")))), ROWS)
+        found = flat(plain_rows(read_rows(source, on_bad_row=OnBadRow("skip"))))
+        if not everywhere:
+            rows += itertools.islice(found, ROWS)
+            return rows
+        step = 1
+        for number, row in enumerate(found):
+            if number % step == 0:
+                rows.append(row)
+            if len(rows) > 2 * ROWS:
+                rows, step = rows[::2], 2 * step
+        del rows[:: max(len(rows) // max(len(rows) - ROWS, 1), 2)], rows[ROWS:]
     except DataError:
         if not rows:  # otherwise it is reported, with its line, when the file is read
             raise
@@ -180,6 +212,7 @@ def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
         filled=len(written),
         length=sum(map(len, written)) / len(written),
         words=sum(_NO_WORDS.fullmatch(value) is None for value in written) / len(written),
+        examples=tuple(value for value, _ in Counter(written).most_common(_EXAMPLES)),
         marks=all(mark_of(value) is not None for value in values),
     )
 

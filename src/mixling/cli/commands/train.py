@@ -19,6 +19,12 @@ from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.artifacts.kinds import RunKind
+    from mixling.cli.kinds import KindCommands
+
+_UNTESTED = (
+    "with -o, all rows are trained and chosen on, so that new texts may do worse: --test FILE or --test-fraction 0.1 "
+    "tests the model, beside a baseline"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +146,8 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, RecipeOption, Labele
         float | None,
         typer.Option(
             "--test-fraction",
-            help="Fraction of the rows that is held out to test on, before anything else; 0: none [0.1 without -o].",
+            help="Fraction of the rows that is held out to test on, before anything else; 0: none [without -o 0.1, or "
+            "0.2 of fewer than 1,000 rows].",
         ),
     ] = None
 
@@ -201,21 +208,28 @@ def train_command(options: TrainOptions) -> None:
     if options.resume and options.out is None:
         raise ConfigError("--resume: name the folder of the unfinished run: mixling train --resume -o DIR")
     if not options.resume:
-        options = completed(options)
+        options = completed(options, of_labels=_other_commands(options) is None)
     if options.out is None:
         raise ConfigError("no input; name at least one file: mixling train FILE, and with --config a folder: -o DIR")
     refuse_file(options.out)
     started = announce("train")
-    from mixling.cli.kinds import commands_of
     from mixling.cli.training import train_labels
     from mixling.workers import use_workers
 
-    kind = _kind(options)
-    if kind is not None and (commands := commands_of(kind)) is not None:
+    if (commands := _other_commands(options)) is not None:
         commands.train(options, started)
         return
+    is_asked = options.resume or options.test_fraction is not None
     with use_workers(options.workers):
-        train_labels(options, started, baseline=options.baseline)
+        train_labels(options, started, baseline=options.baseline, untested="" if is_asked else _UNTESTED)
+
+
+def _other_commands(options: TrainOptions) -> KindCommands | None:
+    """Return the commands of a run that is not on labeled texts; None: it is."""
+    from mixling.cli.kinds import commands_of
+
+    kind = _kind(options)
+    return None if kind is None else commands_of(kind)
 
 
 def _kind(options: TrainOptions) -> RunKind | None:

@@ -16,13 +16,13 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePath
-from typing import cast
+from typing import BinaryIO, cast
 
 from mixling.data.readers.files import PACKED, STDIN, open_file, open_stdin
 from mixling.data.readers.lines import Texts, lines_of, read_line_blocks
 from mixling.data.readers.packed import name_in_zip
 from mixling.data.readers.rows import OnBadRow, Row, RowBlock, flat
-from mixling.errors import ConfigError, DataError, near_miss
+from mixling.errors import ConfigError, DataError, command_line, near_miss
 from mixling.hub import HUB
 
 __all__ = ["HUB", "STDIN", "OnBadRow", "Row", "RowBlock", "format_of_name", "read_row_blocks", "read_rows"]
@@ -42,6 +42,7 @@ _TABLES = {
 _FORMATS = {".txt": "text", **_TABLES}  # text: a document on each line, without rows, see `mixling.data.corpora`
 _OTHERS = (".zst", ".7z", ".rar", ".tar", ".tgz", ".lz4")
 _ROWS_OF_TEXT = "allowed: lines with __label__NAME, or a word with its tag on each line; or rename or convert it"
+TAB_AFTER_WORD = "s/  */\\t/"  # for sed
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -154,13 +155,13 @@ def _items(
     if file_format is None and kind in ("csv", "tsv", "text"):
         from mixling.data.readers.sniffing import format_inside
 
-        kind = format_inside(data, _suffix(path) or ".csv") or kind
+        kind = format_inside(data, ".txt" if kind == "text" else _suffix(path) or ".csv") or kind
     if kind == "parquet":
         from mixling.data.readers.parquet import read_parquet
 
         return read_parquet(data, name, stack, columns)
     if kind == "text":
-        raise DataError(f"is plain text, without labels; {_ROWS_OF_TEXT}", path=name)
+        raise DataError(_no_rows(data, path), path=name)
     if kind == "jsonl":
         from mixling.data.readers.annotations import plain_rows
         from mixling.data.readers.json_documents import read_json_rows
@@ -187,6 +188,17 @@ def _items(
     return read_delimited(texts, name, on_bad_row, kind, again=again if path.is_file() else None)
 
 
+def _no_rows(data: BinaryIO, path: Path) -> str:
+    """Return why a file of text has no rows."""
+    from mixling.data.readers.sniffing import begins_with_labels
+
+    if not begins_with_labels(data):
+        return f"is plain text, without labels; {_ROWS_OF_TEXT}"
+    new = path.with_suffix(".tsv")
+    command = f"{command_line('sed', TAB_AFTER_WORD, path)} > {command_line(new)}"
+    return f"is plain text; if the first word of each line is its label: {command}"
+
+
 def _format_of(path: Path, file_format: str | None) -> str:
     if file_format is not None:
         allowed = sorted(set(_TABLES.values()))
@@ -196,6 +208,8 @@ def _format_of(path: Path, file_format: str | None) -> str:
     if str(path) == "-" and not path.exists():
         message = "standard input is read by `predict`, `explain` and `generate`; save it to a file, and name that"
         raise DataError(message, path=path)
+    from mixling.data.readers.sniffing import holds_rows
+
     suffix = _suffix(path)
     if not suffix and path.suffix.lower() == ".zip":
         suffix = _suffix(name_in_zip(path))
@@ -204,6 +218,8 @@ def _format_of(path: Path, file_format: str | None) -> str:
     if suffix in _WORKBOOKS:
         raise DataError("is a workbook; save the sheet as CSV in UTF-8, in the program that made it", path=path)
     if suffix not in _FORMATS:
+        if path.is_file() and holds_rows(str(path)):
+            return "text"
         got = f"unknown extension {suffix!r}" if suffix else "a file name without an extension"
         known = f"{near_miss(suffix, _TABLES)} (each also with .gz, .bz2, .xz or .zip)"
         raise DataError(f"{got}; {known}; rename or convert it", path=path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,9 @@ from mixling.data.readers.dialects import (
     named_delimiter,
     quotes_are_text,
     unnamed_column,
+    whole_rows,
 )
+from mixling.data.readers.first_line import first_line_is_row
 from mixling.data.readers.lines import MAX_LINE, MAX_ROW, RowLines, Texts
 from mixling.data.readers.rows import OnBadRow, RowBlock, check_header, nul_error
 from mixling.errors import DataError
@@ -53,14 +56,14 @@ def read_header(
     """Read the first record; raises as `read_delimited`, which has the arguments."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))  # the limit is global, so it is never lowered
     source = RowLines(texts)
-    head = source.head()
+    head = source.head(wait=again is not None)
     sign = None
     while head and dialect is None and sign is None:
         sign = named_delimiter(head[0].lstrip("\ufeff"))
         if sign is None and not is_remark(head, kind):
             break
         source.skip()
-        head = source.head()
+        head = source.head(wait=again is not None)
     if not head:
         raise DataError("is empty; a header and at least one row are required", path=path)
     is_new = dialect is None
@@ -77,7 +80,13 @@ def read_header(
     if len(names) == 1 and (problem := _one_column_problem(head[0], names[0])):
         raise DataError(problem, path=path, line=line)
     if is_new:
-        dialect = replace(dialect, unnamed=unnamed_column(len(names), head, dialect))
+        numbered = first_line_is_row(names, whole_rows(head, dialect)[1:])
+        dialect = replace(dialect, numbered=numbered)
+        if not numbered:
+            dialect = replace(dialect, unnamed=unnamed_column(len(names), head, dialect))
+    if dialect.numbered:
+        records = itertools.chain([(line, names)], records)
+        names = [str(number) for number in range(1, len(names) + 1)]
     names = [*([""] if dialect.unnamed == "first" else []), *names, *([""] if dialect.unnamed == "last" else [])]
     header = check_header([name.strip() for name in names], path, line)
     return Header(header, tuple(source.row), line, dialect, source, records)
@@ -122,6 +131,8 @@ def read_delimited(
         source.number = first_line - 1
     repeated, longest = {name.casefold() for name in names}, max(map(len, names)) + 4
     exact = set(names)
+    if header.dialect.numbered:  # there is no header that could be repeated
+        repeated, longest, exact = set(), -1, set()
     unnamed = "" in exact
     second = header.line + len(header.lines)
     block: list[dict[str, str | None]] = []
@@ -181,6 +192,8 @@ def _note(header: Header, path: str, on_bad_row: OnBadRow, kind: str) -> None:
     dialect, sign = header.dialect, header.dialect.delimiter
     if sign not in _EXPECTED[kind] and len(header.names) > 1:
         on_bad_row.note(f"{path}: {_SHOWN.get(sign, repr(sign))} separates the fields")
+    if dialect.numbered:
+        on_bad_row.note(f"{path}: the first line is a row, so that its {len(header.names)} columns are named 1, 2, ...")
     if not dialect.quote:
         on_bad_row.note(f"{path}: quotes are read as characters of the texts, so that each line is a row")
     elif dialect.quote != '"':
@@ -193,7 +206,8 @@ def _width_problem(fields: list[str], header: Header) -> str:
     names, sign, row = header.names, header.dialect.delimiter, "".join(header.source.row).rstrip("\r\n")
     names = [name or "without a name" for name in names]
     some = [*names[:_NAMES], f"and {len(names) - _NAMES} more"] if len(names) > _NAMES else names
-    got = f"{len(fields)} field{'' if len(fields) == 1 else 's'}, but the header has {len(names)} ({', '.join(some)})"
+    whose = "first row" if header.dialect.numbered else "header"
+    got = f"{len(fields)} field{'' if len(fields) == 1 else 's'}, but the {whose} has {len(names)} ({', '.join(some)})"
     if len(names) > 1 and row.endswith("".join(header.lines).strip()):
         return f"{got}; the header of another file begins here without a line end before it; {_JOIN}"
     if len(names) > 1 and set(names) <= {field.strip() for field in fields}:

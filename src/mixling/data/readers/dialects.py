@@ -27,6 +27,7 @@ class Dialect:
         spaced: a blank may stand between a delimiter and a quote.
         unnamed: the column that all rows have and the header does not: the "first", with the row names that R writes;
             or the "last", an empty one, after a delimiter at the end of each row.
+        numbered: there is no header, so that the columns are named 1, 2, ...
     """
 
     delimiter: str
@@ -34,6 +35,7 @@ class Dialect:
     backslash: bool = False
     spaced: bool = False
     unnamed: Literal["", "first", "last"] = ""
+    numbered: bool = False
 
     def reader(self, lines: Iterable[str], *, strict: bool = True) -> Iterator[list[str]]:
         """Return Python's reader of lines."""
@@ -75,16 +77,21 @@ def is_remark(head: Sequence[str], kind: str) -> bool:
 
 def unnamed_column(width: int, head: Sequence[str], dialect: Dialect) -> Literal["", "first", "last"]:
     """Return `Dialect.unnamed` of a table whose header has `width` names."""
-    try:
-        rows = [row for row in dialect.reader(head[1:-1] or head[1:], strict=False) if row]
-    except csv.Error:
-        return ""
+    rows = whole_rows(head[1:], dialect)
     if not rows or {len(row) for row in rows} != {width + 1}:
         return ""
     if not any(row[-1] for row in rows):
         return "last"
     counted = [str(number) for number in range(1, len(rows) + 1)]
     return "first" if [row[0] for row in rows] == counted else ""
+
+
+def whole_rows(head: Sequence[str], dialect: Dialect) -> list[list[str]]:
+    """Return the fields of the first rows, without the last one, which may be cut; none if they cannot be read."""
+    try:
+        return [row for row in dialect.reader(head[:-1] or head, strict=False) if row]
+    except csv.Error:
+        return []
 
 
 def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> Dialect:

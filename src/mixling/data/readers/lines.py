@@ -204,10 +204,19 @@ class RowLines:
         self.nul = self.nul or "\0" in found[1]
         return True
 
-    def head(self) -> list[str]:
-        """Return the next lines, as far as nobody has to wait for them; blank ones before them are skipped."""
+    def head(self, *, wait: bool) -> list[str]:
+        """Return the next lines; blank ones before them are skipped.
+
+        Args:
+            wait: read on until there are enough; otherwise the lines are those for which nobody has to wait.
+        """
         while self._next < len(self._lines) or self._fill():
             if self._lines[self._next].strip("\ufeff \t\r\n"):
+                while wait and len(self._lines) - self._next < _HEAD:
+                    before = self._lines[self._next :]
+                    if not self._fill():
+                        break
+                    self._lines = before + self._lines
                 return self._lines[self._next : self._next + _HEAD]
             self.skip()
         return []
