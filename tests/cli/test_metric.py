@@ -67,7 +67,7 @@ def test_a_model_for_macro_f1_answers_with_rarer_labels(call: Call, rows: Path, 
     for name, options in (("accuracy", ()), ("macro", ("--metric", "macro-f1"))):
         done = call("train", rows, "-o", tmp_path / name, *QUICK, *options)
         assert done.code == 0, done.err
-    assert "log(frequency of the label); on validation: macro F1" in done.err
+    assert "log(frequency of the label); on unseen examples: macro F1" in done.err
     plain, made = (read_metrics(tmp_path / name) for name in ("accuracy", "macro"))
     assert plain["rule"] is None
     assert len(made["rule"]["offsets"]) == 3

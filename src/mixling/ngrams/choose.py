@@ -73,12 +73,15 @@ class Fitted:
         held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
             None: this one was not.
         report: the entry of metrics.json.
+        out_of_fold: logits (R, C) of both together for the examples that chose the branch by cross-fitting, each of
+            models that had not seen it, and the targets; None: there was none.
     """
 
     branch: NgramBranch
     metadata: NgramMetadata
     held_out: npt.NDArray[np.float32] | None
     report: dict[str, Any]
+    out_of_fold: tuple[npt.NDArray[np.float32], npt.NDArray[Any]] | None = None
 
     def combine(self, network: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]] | None:
         """Return the logits for the validation examples, given the network's; None: the file's own."""
@@ -267,11 +270,13 @@ def _fit_across_folds(
     terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
     change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
     log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
+    together = mixture.network * held.logits[known] + mixture.addition(task, best.logits[known])
     return Fitted(
         branch=chosen,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
         held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
         report=report,
+        out_of_fold=(together.astype(np.float32), gold),
     )
 
 

@@ -214,7 +214,10 @@ def decide(
     calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
     network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
-    rule = choose_rule(task, config.metric, outputs, validation.targets, counts, log)
+    logits, targets = outputs, validation.targets
+    if branch is not None and branch.out_of_fold is not None:  # more examples than those of validation
+        logits, targets = branch.out_of_fold
+    rule = choose_rule(task, config.metric, logits, targets, counts, log)
     if rule is not None:
         task.rule = rule.with_unknown(task.unseen)
     predictor = None

@@ -25,7 +25,7 @@ def choose_rule(
     counts: npt.NDArray[np.int64],
     log: Log,
 ) -> DecisionRule | None:
-    """Choose the offsets of labels on validation examples, with one number for all of them.
+    """Choose the offsets of labels with one number for all of them, on validation examples, or by cross-fitting on all.
 
     For accuracy, none would be better than chance: the most probable label is the answer. Free offsets of each label
     overfit (docs/trust.md).
@@ -34,7 +34,7 @@ def choose_rule(
         task: with the metric, and with unknown labels of validation examples; its rule is that of costs, if there are
             some.
         aim: the name of the metric.
-        outputs: logits (C,) for the validation examples, of a model that was fitted on none.
+        outputs: logits (C,) for examples, of models that were fitted on none of them.
         counts: (C,) training examples of each label.
     """
     if task.rule is not None:
@@ -55,7 +55,7 @@ def choose_rule(
     task.rule = None
     shown = dict.fromkeys((task.metric, "accuracy", "macro_f1"))
     changes = (f"{metric_title(key)} {after[key]:.4f} ({before[key]:.4f} without)" for key in shown)
-    log(f"answers: {what}; on validation: {', '.join(changes)}")
+    log(f"answers: {what}; on unseen examples: {', '.join(changes)}")
     return best if any(best.offsets) else None
 
 
