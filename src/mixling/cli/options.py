@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, OUTPUT
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, shown
 
 
 def local_model(model: str) -> str:
@@ -138,7 +138,11 @@ class LabeledColumns(InputColumns):
     ] = None
 
     def columns(self) -> dict[str, Any]:
-        labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
+        try:
+            labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
+        except csv.Error as error:
+            quoted = "names as in a line of CSV, in double quotes if they have commas or line breaks"
+            raise ConfigError(f"--labels: got {shown(self.labels)}; allowed: {quoted}") from error
         keys = ("label", "label_delimiter", "slots", "tags", "question", "context", "answers")
         out = {**super().columns(), "labels": labels, **{key: getattr(self, key) for key in keys}}
         if self.label_delimiter is not None:
