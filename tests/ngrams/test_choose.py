@@ -117,7 +117,10 @@ def test_a_refit_keeps_the_branch_that_was_chosen_before_and_unknown_labels_are_
     validation = Dataset.from_examples([Example("balan kopert", "odd", "rows", 0), *known])
     runs = {}
     for name in ("first", "refit"):
-        changes = {"ngrams": {"use": "always", "refit": True}, "refit": name == "refit", "precision": "float32"}
+        changes = {
+            "ngrams": {"use": "always", "refit": True},
+            "decisions": {"refit": name == "refit", "precision": "float32"},
+        }
         run = fit(config(**changes), train, validation, folder=tmp_path / name)
         assert run is not None
         runs[name] = run.report
@@ -413,12 +416,12 @@ def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"ngrams.use"):
         config(ngrams={"use": "sometimes"})
     with pytest.raises(ConfigError, match=r"refit = true trains on the validation examples, ngrams.refit = false"):
-        config(refit=True, ngrams={"refit": False})
+        config(decisions={"refit": True}, ngrams={"refit": False})
     named: dict[str, Any] = {"ngrams": {"refit": True}, "data": {"validation": ["dev.csv"]}}
     with pytest.raises(ConfigError, match=r"ngrams.refit = true would train on the validation files that are named"):
         resolve({}, spec=LABELS, overrides={"task": "classification", **named})
     assert not config(**named).fits_validation
-    assert config(**named, refit=True).fits_validation
+    assert config(**named, decisions={"refit": True}).fits_validation
 
 
 @pytest.mark.slow

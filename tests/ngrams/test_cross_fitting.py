@@ -129,7 +129,7 @@ def test_a_network_that_hardly_counts_is_not_trained_again(tmp_path: Path, monke
 
     monkeypatch.setattr(training, "decide", noted)
     for name, least, changes, refits in (
-        ("counts", -1, {}, True), ("hardly", 100, {}, False), ("asked", 100, {"refit": True}, True),
+        ("counts", -1, {}, True), ("hardly", 100, {}, False), ("asked", 100, {"decisions": {"refit": True}}, True),
     ):  # fmt: skip
         monkeypatch.setattr(training, "LEAST_WEIGHT", least)
         lines: list[str] = []

@@ -216,7 +216,7 @@ def decide(
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
     logits, targets = outputs, validation.targets
     if branch is not None and branch.out_of_fold is not None:  # more examples than those of validation
-        logits, targets = branch.out_of_fold
+        logits, targets = list(branch.out_of_fold[0]), branch.out_of_fold[1]
     rule = choose_rule(task, config.metric, logits, targets, counts, log)
     if rule is not None:
         task.rule = rule.with_unknown(task.unseen)
