@@ -31,7 +31,7 @@ from mixling.runs.resolve import resumed_config
 from mixling.storage import read_json, write_json
 from mixling.tasks import Classification
 from mixling.teachers import FunctionTeacher, collect_predictions
-from mixling.text import WordVectors
+from mixling.text import VectorConfig, WordVectors, train_vectors
 from mixling.training import load_checkpoint, save_checkpoint
 
 Read = Callable[[], object]
@@ -63,7 +63,7 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     changes = [item for change in small for item in ("--set", change)]
     pairs = ("--task", "text2text", "--model", "t5-10m", *changes, "--set", "train.evaluations=1")
     mixling("train", folder / "pairs.csv", *pairs, "-o", folder / "text to text")
-    mixling("vectors", folder / "text.txt", "-o", folder / "vectors", "--set", "dim=8")
+    train_vectors((folder / "text.txt").read_text().splitlines(), VectorConfig(dim=8)).save(folder / "vectors")
     selves = ("--teacher", "self", "--set", "distill.members=1", "--model", "mixling-tiny")
     mixling("distill", folder / "rows.csv", *selves, *short, "-o", folder / "distilled")
     save_checkpoint(folder / "checkpoint.safetensors", {"a": torch.ones(9, 9), "b": torch.zeros(3)}, {"step": 3})

@@ -56,7 +56,9 @@ def main() -> None:
         rows = write(table, options.data / "imdb" / "train.jsonl.gz", int(options.gigabytes * 1e9), seed=0)
         command = [sys.executable, "-m", "mixling", "train", str(table), "-o", str(run)]
         begin = time.perf_counter()
-        process = subprocess.Popen([*command, "--time-budget", options.time_budget, "--validation-fraction", "0.002"])
+        process = subprocess.Popen(
+            [*command, "--time-budget", options.time_budget, "--set", "data.validation_fraction=0.002"]
+        )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
         if status:

@@ -4,8 +4,8 @@
 
 Each text has six of 400 words, each label is drawn by a fair coin. For each number of rows and each seed there is one
 comparison of the model that `mixling train` chooses with TF-IDF, both at their defaults, without --test: in a third of
-them --validation names a tenth of the rows as a file, in a third --group names a column of five rows each. The other
-models of `mixling compare` are left out, which take most of its time and are trained by the same function; so is
+them --validation names a tenth of the rows as a file, in a third data.columns.group names groups of five rows. The
+other models of `mixling compare` are left out, which take most of its time and are trained by the same function; so is
 fastText, whose training diverges on some random rows. An interval is wrong if its lower end is above the share of the
 larger class in the rows that it is measured on. Counted are the intervals of the table, Wilson's of the accuracies with
 noise and with few examples, which the report gives without, and the differences to TF-IDF whose interval excludes 0. At

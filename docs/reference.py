@@ -23,7 +23,6 @@ from mixling.research.seq2seq import PAIRS
 from mixling.research.vision import IMAGE_RUNS
 from mixling.runs.resolve import LABELS, Spec
 from mixling.runs.resolve.toml import Key, class_summary, describe_keys
-from mixling.text import VectorConfig
 
 COMMANDS = """# Commands
 
@@ -81,7 +80,6 @@ def configuration() -> str:
     parts += ["## Mixers\n", "Values of `type` in `layers.N.mixers` and `layers.N.cross`.\n"]
     for kind in sorted(_mixers(), key=_type_of):
         parts += [f"### `{_type_of(kind)}`\n", class_summary(kind) + "\n", *_tables(kind, "", described)]
-    parts += ["## mixling vectors\n", class_summary(VectorConfig) + "\n", *_tables(VectorConfig, "", described)]
     return "\n".join(parts)
 
 

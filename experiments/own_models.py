@@ -7,7 +7,7 @@ The baselines are TF-IDF with logistic regression, fastText if it is installed (
 --encoder logistic regression on the embeddings of a sentence encoder. Their options are chosen on validation, after
 which they are fitted again on train and validation, as the n-gram branch of our models is.
 
-    mixling vectors ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors --set dim=128 --set contractions=true
+    python experiments/vectors.py ../shared/data/imdb_unsup_lm/train.txt.gz -o runs/vectors
     python experiments/own_models.py --data ../shared/data --encoder ENCODER       # all sets, about 1.5 hours of a core
     python experiments/own_models.py --data ../shared/data --vectors runs/vectors sst2 imdb
     python experiments/own_models.py --data ../shared/data --teacher BASE sst2     # BASE: a folder of transformers
@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--model", help="a preset; by default what `mixling train` chooses")
     parser.add_argument("--teacher", help="folder of a pretrained encoder of the transformers library")
     parser.add_argument("--encoder", help="folder of a sentence encoder, for the baseline of its embeddings")
-    parser.add_argument("--vectors", help="`mixling vectors` of the unlabeled text, for the sets of its kind")
+    parser.add_argument("--vectors", help="vectors.py of the unlabeled text, for the sets of its kind")
     parser.add_argument("--teacher-len", type=int, default=64, help="subwords that the teacher reads")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -11,7 +11,7 @@ English (AMD EPYC, 2026-11-23): Table 1 120, 2 110, 3 160, 4 70, 5 135, 7 about 
 to 40. The paper's recipe takes two to three times as long, as it has 80 epochs of greater batches. On a GPU (an H200
 with 16 cores) a training of BASE with it takes a minute, and sixteen run side by side.
 
-`--training paper` is the paper's recipe (`--recipe pnlp-mixer`: 80 epochs, 5e-4, batches of 256, no regularization)
+`--training paper` is the paper's recipe (pnlp-mixer of recipes.py: 80 epochs, 5e-4, batches of 256, no regularization)
 with multilingual BERT's cased vocabulary; `ours` is OURS below, with cased subwords trained on the training rows. Every
 model is trained on train, its epoch chosen on validation; figures of a table are those of the 8-bit file on validation
 (Tables 1 to 4, as in the paper) or on test, which is read once, at the end (Tables 5, 7 and 8). Four metrics are
@@ -46,6 +46,7 @@ import torch
 from mixer_family import is_done
 from own_models import chosen_baseline
 from pnlp_tables import FOLDS, ON_TEST, OURS, PUBLISHED_SPLIT, SIZES, SPLITS, TABLES, TEACHER, Row, mbert, rows_of
+from recipes import RECIPES
 from text_sets import Rows
 
 from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
@@ -56,7 +57,6 @@ from mixling.metrics import resampled
 from mixling.metrics.reports import classification_report
 from mixling.provenance import provenance
 from mixling.runs import evaluate
-from mixling.runs.resolve import RECIPES
 from mixling.storage import write_json
 from mixling.tasks import task_type
 from mixling.text import UNKNOWN

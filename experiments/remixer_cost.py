@@ -4,10 +4,10 @@
 
 Parameters and operations are those of the base size (768 channels, 12 and 12 layers, 32,128 subwords; T5's span
 corruption: 512 subwords of source, 114 of target, one text), and can be compared with the paper's parameters;
-`mixling models --paper` has both. The paper's operations cannot: what it counts is not stated. Its steps per second are
+`printed_counts.py` has both. The paper's operations cannot: what it counts is not stated. Its steps per second are
 of TPUs. Here they are of one core, and of models whose proportions are those of the base size, at a sixth of its width
 and a third of its layers, on sources and targets half as long; only their ratios to T5.1.1's mean something. A step
-is the recipe's (`--recipe t5`): forward, backward and Adafactor, in single precision. All models take turns, and the
+is the recipe's (t5 of recipes.py): forward, backward and Adafactor, in single precision. All models take turns, and the
 median over the rounds counts.
 """
 
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from recipes import RECIPES
 from torch.nn import functional as F
 
 from mixling.provenance import provenance
 from mixling.research.cost.flops import count_encoder_decoder
 from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
-from mixling.runs.resolve import RECIPES
 from mixling.storage import write_json
 from mixling.training import OptimConfig, build_optimizer
 

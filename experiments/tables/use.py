@@ -11,7 +11,7 @@ from tables.markdown import as_markdown, fraction, fractions, read_results, spre
 METHODS = {"leave_one_out": "leave-one-out", "shapley": "Shapley values"}
 LEARNED = {
     "from scratch": "training from scratch on everything",
-    **{f"replay {number}": f"`--replay {number}`" for number in (0, 10, 50, 200)},
+    **{f"replay {number}": f"`init.replay={number}`" for number in (0, 10, 50, 200)},
     "replay 400": "all 400",
 }
 

@@ -185,7 +185,7 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
         try:
             value = tomllib.loads(f"v = {text.strip()}")["v"]
         except (ValueError, RecursionError):  # also a number of thousands of digits
-            value = text.strip()
+            value = text.strip() or text  # one that is blank, such as a delimiter
         table = out
         *parents, leaf = key.strip().split(".")
         for parent in parents:

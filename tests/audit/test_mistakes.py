@@ -1,4 +1,4 @@
-"""The worst mistakes of a model, and its metric by slice."""
+"""The worst mistakes of a model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, Predictor
 from mixling.answers import LabelSet
-from mixling.audit.mistakes import find_mistakes, slices
-from mixling.metrics import resampled, wilson
+from mixling.audit.mistakes import find_mistakes
 from mixling.tasks import Classification, MultiLabel, Regression, Tagging, Task
 
 
@@ -101,28 +100,3 @@ def test_the_nearest_training_examples_are_named() -> None:
 def test_taggers_are_refused() -> None:
     with pytest.raises(ConfigError, match="--errors: the model gives a tag a word"):
         find_mistakes(predictor(Tagging(LabelSet(("O", "B-x"), "iob"))), [], [])
-
-
-def test_slices_by_length_and_rare_words_are_all_examples_with_wilsons_intervals() -> None:
-    texts = ["play it", "play it", "play it now", "rain", "some play it", "it"]
-    right = [True, False, True, True, False, True]
-    examples = [example(text, "a") for text in texts]
-    predictions = [of_class("a" if hit else "b", 0.8) for hit in right]
-    found = {part.name: part for part in slices(predictor(CLASSES), examples, predictions)}
-    assert {name: (part.count, part.value) for name, part in found.items()} == {
-        "words: 1": (2, 1.0),
-        "words: 2": (2, 0.5),
-        "words: 3": (2, 0.5),
-        "rare words: 0": (3, pytest.approx(2 / 3)),
-        "rare words: 1": (3, pytest.approx(2 / 3)),
-    }
-    assert found["words: 2"].interval == wilson(0.5, 2)
-
-
-def test_slices_of_numbers_are_resampled() -> None:
-    task = Regression(LabelSet(("value",), "number", {"mean": 0.0, "deviation": 1.0}))
-    predictions = [Prediction(value=value, truncated=False) for value in (1.0, 5.0, 2.0)]
-    examples = [example("a b", 1.5), example("a b", 2.0), example("a b", 2.0)]
-    part = slices(predictor(task), examples, predictions)[0]
-    assert part.value == pytest.approx(3.5 / 3)
-    assert part.interval == resampled(np.array([0.5, 3.0, 0.0]), np.ones(3))

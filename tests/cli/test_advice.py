@@ -226,7 +226,6 @@ READ_ROWS = {
     "tune": ("{rows}", "-o", "{out}"),
     "distill": ("{rows}", "--teacher", "{model}", "-o", "{out}"),
     "pretrain": ("{rows}", "-o", "{out}"),
-    "vectors": ("{rows}", "-o", "{out}"),
     "predict": ("{model}", "{rows}"),
     "explain": ("{model}", "{rows}"),
     "evaluate": ("{model}", "{rows}"),

@@ -75,7 +75,7 @@ def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: 
     done = call("suggest", GOLDEN, tmp_path / "rows.csv", "-n", 1)
     assert done.code == 0, done.err
     assert done.out.count("\n") == 2
-    done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--slices", "--errors", tmp_path / "errors.csv")
+    done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--errors", tmp_path / "errors.csv")
     assert done.code == 0, done.err
     assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words,nearest\n")
 
@@ -99,7 +99,6 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
         ["audit", "rows.csv", "-o", "out"],
         ["pretrain", "lines.txt", "-o", "out"],
         ["pretrain", "lines.txt", "--objective", "span-corruption", "-o", "out"],
-        ["vectors", "lines.txt", "-o", "out"],
         ["generate", "run", "a text"],
         ["inspect", "run", "--filters", "-o", "out.png"],
         ["export", "run", "--precision", "float32", "-o", "out.onnx"],

@@ -114,14 +114,14 @@ MISTAKES = [
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
     (["compare", "x.csv", "--model", "gmlp-18", "--unlabeled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
-    (["compare", "x.csv", "--init-embeddings", "no-vectors"], ["error: no-vectors"]),
+    (["compare", "x.csv", "--set", "init.vectors=no-vectors"], ["error: no-vectors"]),
     (["compare", "x.csv", "--unlabeled", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--label", "lable"], ["no column 'lable'", "--label"]),
     (["compare", "x.csv", "--test", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--keep", "full"], ["--keep full: is not empty"]),
     (["compare", "x.csv", "--keep", "x.csv"], ["--keep x.csv: is a file"]),
     (["compare", "x.csv", "-o", "full"], ["full: is a folder"]),
-    (["compare", "x.csv", "--validation-fraction", "2"], ["validation_fraction"]),
+    (["compare", "x.csv", "--set", "data.validation_fraction=2"], ["validation_fraction"]),
 ]
 
 

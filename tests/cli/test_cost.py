@@ -9,22 +9,11 @@ import pytest
 from torch import Tensor
 
 from mixling import PRESETS
-from mixling.research.cost import printed, timing
+from mixling.research.cost import timing
 from mixling.research.seq2seq import SEQ2SEQ_PRESETS
 from mixling.research.vision import IMAGE_PRESETS
 
 from .conftest import Call
-
-
-def test_models_beside_the_papers(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [row for row in printed.PRINTED if row.model in ("pnlp-mixer-x-small", "gmlp-ti")]
-    monkeypatch.setattr(printed, "PRINTED", rows)
-    lines = [line.split() for line in call("models", "--paper").out.splitlines()]
-    assert lines[1][:4] == ["pnlp-mixer-x-small", "0.2M", "0.208M", "+4.1%"]
-    assert lines[2][-5:] == ["pNLP-Mixer,", "Table", "7,", "1024", "tokens"]
-    assert lines[4][:7] == ["gmlp-ti", "5.9M", "5.896M", "-0.1%", "2.7", "2.7", "-0.9%"]
-    both = json.loads(call("models", "--paper", "--json").out)
-    assert [row["mixling"]["parameters"] for row in both] == [208_279, 1_183_619, 2_234_243, 5_895_788]
 
 
 def test_models_lists_every_preset(call: Call) -> None:

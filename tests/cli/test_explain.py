@@ -86,10 +86,8 @@ def test_evaluate_lists_mistakes_with_the_words_that_explain_them(
     (tmp_path / "test.csv").write_text(
         "\n".join([*rows, "40,what a great film,bad", "41,what a dull plot,good"]) + "\n"
     )
-    done = call("evaluate", model, tmp_path / "test.csv", "--slices", "--errors", tmp_path / "errors.csv")
+    done = call("evaluate", model, tmp_path / "test.csv", "--errors", tmp_path / "errors.csv")
     assert done.code == 0, done.err
-    assert "slice " in done.out
-    assert "95% interval" in done.out
     errors = list(csv.DictReader((tmp_path / "errors.csv").read_text().splitlines()))
     assert {row["text"]: (row["target"], row["predicted"], row["line"]) for row in errors[:2]} == {
         "what a great film": ("bad", "good", "42"), "what a dull plot": ("good", "bad", "43"),

@@ -1,4 +1,4 @@
-"""`--group`, near-duplicates and the line of comparison, as a user of the command line sees them."""
+"""Groups, near-duplicates and the line of comparison, as a user of the command line sees them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_near_duplicates_are_reported_and_groups_keep_them_on_one_side(call: Cal
     found = re.search(r"(\d+) of (\d+) validation texts with at least 4 words have a near-duplicate", done.err)
     assert found is not None
     assert found[1] == found[2]
-    assert "--group COLUMN" in done.err
-    done = call("train", films, *QUICK, "--group", "film", "-o", tmp_path / "grouped")
+    assert "--set data.columns.group=COLUMN" in done.err
+    done = call("train", films, *QUICK, "--set", "data.columns.group=film", "-o", tmp_path / "grouped")
     assert done.code == 0, done.err
     assert "180 training and 20 validation examples" in done.err
     assert "near-duplicate" not in done.err
@@ -47,7 +47,7 @@ def test_near_duplicates_are_reported_and_groups_keep_them_on_one_side(call: Cal
 
 
 def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_path: Path) -> None:
-    done = call("train", films, *QUICK, "--group", "film", "-o", tmp_path / "run")
+    done = call("train", films, *QUICK, "--set", "data.columns.group=film", "-o", tmp_path / "run")
     found = re.search(r"baseline +always 'bad' has accuracy (0\.\d{4})", done.err)
     assert found is not None
     assert 0.5 < float(found[1]) < 0.9
@@ -56,9 +56,15 @@ def test_a_majority_class_stands_beside_the_result(call: Call, films: Path, tmp_
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--group", "flim"], ["no column 'flim'; did you mean 'film'?", "--group"]),
-        (["--group", "film", "--validation", "films.csv"], ["--group", "--validation", "give only one of the two"]),
-        (["--group", "film", "--task", "text2text"], ["--group: does not apply to --task text2text"]),
+        (
+            ["--set", "data.columns.group=flim"],
+            ["no column 'flim'; did you mean 'film'?", "--set data.columns.group=COLUMN"],
+        ),
+        (
+            ["--set", "data.columns.group=film", "--validation", "films.csv"],
+            ["columns.group: got 'film'", "--validation", "give only one of the two"],
+        ),
+        (["--set", "data.columns.group=film", "--task", "text2text"], ["unknown key 'data'"]),
     ],
     ids=["column", "validation", "text2text"],
 )
@@ -74,9 +80,9 @@ def test_mistakes_with_groups(
 
 def test_a_row_without_a_group_is_a_bad_row(call: Call, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "x", "g": 1}\n{"text": "b", "label": "y", "g": " "}\n')
-    done = call("train", tmp_path / "rows.jsonl", "--group", "g", "-o", tmp_path / "out")
+    done = call("train", tmp_path / "rows.jsonl", "--set", "data.columns.group=g", "-o", tmp_path / "out")
     assert done.code == 2
     assert "rows.jsonl:2: column 'g' is empty; enter the name of the row's group" in done.err
     (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "x"}\n')
-    done = call("train", tmp_path / "rows.jsonl", "--group", "g", "-o", tmp_path / "out")
+    done = call("train", tmp_path / "rows.jsonl", "--set", "data.columns.group=g", "-o", tmp_path / "out")
     assert "rows.jsonl:1: column 'g' is empty" in done.err

@@ -24,19 +24,19 @@ def test_a_column_for_each_label(call: Call, tmp_path: Path) -> None:
         marks = [i % 2, (i + 1) % 2, (i // 2) % 2]
         rows.append([" ".join([*(w for w, mark in zip(WORDS, marks, strict=True) if mark), f"please {i}"]), *marks])
     path = write_csv(tmp_path / "a.csv", ["text", *NAMES], rows)
-    done = call("train", path, "--labels", ",".join(NAMES), "--epochs", 1, "-o", tmp_path / "m")
+    done = call("train", path, "--label", ",".join(NAMES), "--epochs", 1, "-o", tmp_path / "m")
     assert done.code == 0, done.err
     assert "task: multi_label (columns of the task are named: labels" in done.err
     done = call("evaluate", tmp_path / "m", path)  # the run knows the columns
     assert "60 texts" in done.out
     assert [line.split()[0] for line in done.out.splitlines() if line.startswith(NAMES)] == list(NAMES)
-    audit = ["audit", path, "--labels", "billing, login,urgent", "--epochs", 1, "--folds", 2]
+    audit = ["audit", path, "--label", "billing, login,urgent", "--epochs", 1, "--folds", 2]
     done = call(*audit, "-o", tmp_path / "audit")
     assert done.code == 0, done.err
     assert "60 examples, 3 labels" in done.out
     done = call("train", path, "-o", tmp_path / "n")
     assert done.code == 2
-    assert "columns of 0 and 1, one for each label, with --labels billing,login,urgent" in done.err
+    assert "columns of 0 and 1, one for each label, with --label billing,login,urgent" in done.err
 
 
 def test_look_alikes_and_contradictions_are_reported_before_the_training_and_first_by_audit(

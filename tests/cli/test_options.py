@@ -175,7 +175,7 @@ def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest
         (["evalute", "m", "f"], ["'evaluate'"]),
         (["train", "x.csv", "--epoch", "3"], ["No such option: --epoch", "--epochs"]),
         (["predict", "m", "--formt", "csv"], ["--format"]),
-        (["pretrain", "x.txt", "--vocab", "v"], ["--vocabulary"]),
+        (["pretrain", "x.txt", "--valid", "v"], ["--validation"]),
     ],
     ids=lambda value: " ".join(value[:1]),
 )
@@ -190,13 +190,13 @@ def test_unknown_commands_and_options_name_the_nearest(args: list[str], words: l
 
 
 def test_options_become_values_of_a_configuration() -> None:
-    options = TrainOptions(files=["a.csv"], out=Path("run"), text="t", group="g", epochs=3, time_budget="2m",
-                           init_embeddings="v")  # fmt: skip
+    options = TrainOptions(files=["a.csv"], out=Path("run"), text="t", epochs=3, time_budget="2m",
+                           overrides=["data.columns.group=g"])  # fmt: skip
     values = options.values()
     assert values["data"]["train"] == ["a.csv"]
     assert values["data"]["columns"]["text"] == "t"
     assert values["data"]["columns"]["group"] == "g"
-    assert values["init"] == {"vectors": "v", "texts": None, "pretrained": None, "replay": None}
+    assert values["init"] == {"texts": None, "pretrained": None}
     assert values["train"] == {"epochs": 3, "time_budget": 120.0, "seed": None}
     assert PretrainOptions(out=Path("run"), steps=5).values()["train"]["steps"] == 5
 

@@ -98,10 +98,10 @@ def test_what_cannot_be_is_reported(
 
 def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, rows: Path, tmp_path: Path) -> None:
     assert call("pretrain", text, "-o", tmp_path / "pre", *SMALL, *QUICK).code == 0
-    for option, value in (("--model", "gmlp-tiny"), ("--vocabulary", tmp_path)):
-        done = call("train", rows, "--from", tmp_path / "pre", option, value, "-o", tmp_path / "tuned")
+    for option, named in ((["--model", "gmlp-tiny"], "--model"), (["--set", "model.text.vocabulary=v"], "model.text")):
+        done = call("train", rows, "--from", tmp_path / "pre", *option, "-o", tmp_path / "tuned")
         assert done.code == 2
-        assert f"leave out {option}" in done.err
+        assert f"leave out {named}" in done.err
     done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--set", "model.text.max_len=99")
     assert "init.resize=true" in done.err
     assert (

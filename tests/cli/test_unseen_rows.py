@@ -187,7 +187,7 @@ def test_the_record_counts_rows_and_is_checked(call: Call, tmp_path: Path) -> No
 def test_a_continued_model_has_seen_the_rows_before(call: Call, tmp_path: Path) -> None:
     train, validation = files(tmp_path, labeled)
     assert call("train", train, *SMALL, "-o", tmp_path / "first").code == 0
-    options = ["--from", tmp_path / "first", "--replay", 0, "--epochs", 1, "-o", tmp_path / "second"]
+    options = ["--from", tmp_path / "first", "--set", "init.replay=0", "--epochs", 1, "-o", tmp_path / "second"]
     done = call("train", validation, "--validation", train, *options)
     assert done.code == 0, done.err
     assert f"60 of these 60 examples were trained on by {tmp_path / 'first'}, where this model began" in done.err

@@ -1,14 +1,13 @@
-"""`mixling vectors`, and trainings that begin with them."""
+"""Trainings that begin with word vectors."""
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
 import pytest
 
-from mixling.text import WordVectors
+from mixling.text import VectorConfig, train_vectors
 
 from .conftest import Call
 
@@ -28,15 +27,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Path, tmp_path: Path) -> None:
-    done = call("vectors", corpus / "text.txt", "-o", tmp_path / "start", "--set", "dim=8")
-    assert done.code == 0, done.err
-    assert done.out == "90 words of 2,400, vectors of width 8\n"
-    assert f"mixling train FILE --init-embeddings {tmp_path / 'start'}" in done.err
-    assert WordVectors.load(tmp_path / "start").vectors.shape == (90, 8)
+def test_a_training_begins_with_vectors(call: Call, corpus: Path, tmp_path: Path) -> None:
+    vectors = train_vectors((corpus / "text.txt").read_text().splitlines(), VectorConfig(dim=8))
+    vectors.save(tmp_path / "start")
+    assert vectors.vectors.shape == (90, 8)
     outs = {}
     for name, options in {
-        "start": ["--init-embeddings", tmp_path / "start"],
+        "start": ["--set", f"init.vectors={tmp_path / 'start'}"],
         "unlabeled": ["--unlabeled", corpus / "text.txt"],
         "own": ["--set", "init.training_texts=true"],
     }.items():
@@ -46,16 +43,14 @@ def test_vectors_are_made_and_a_training_begins_with_them(call: Call, corpus: Pa
         outs[name] = done.err
     # The texts of the training rows are counted, too.
     assert "word vectors: 90 different words, counted in a text of 3,0" in outs["unlabeled"]
-    saved = json.loads((tmp_path / "start" / "vectors.json").read_text())
-    assert saved["config"]["dim"] == 8
 
 
 @pytest.mark.parametrize(
     ("options", "reported"),
     [
-        (["--init-embeddings", "nowhere"], "nowhere: has no word vectors; make them: mixling vectors FILES -o DIR"),
+        (["--set", "init.vectors=nowhere"], "nowhere: has no word vectors, as WordVectors.save writes them"),
         (["--unlabeled", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["--init-embeddings", "x", "--unlabeled", "y.txt"], "init: vectors cannot be combined with texts"),
+        (["--set", "init.vectors=x", "--unlabeled", "y.txt"], "init: vectors cannot be combined with texts"),
         (["--unlabeled", "other.csv"], "no column 'text'"),
         (["--unlabeled", "rows.csv", "--model", "hypermixer"], "needs hashed features; projection 'subwords' has none"),
     ],
@@ -69,15 +64,3 @@ def test_a_start_that_cannot_be_is_reported(
     assert done.code == 2
     assert reported in done.err
     assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize(
-    ("options", "reported"),
-    [(["--set", "dimm=8"], "did you mean 'dim'"), (["--set", "dim=4000"], "dim: got 4000")],
-)
-def test_how_words_are_counted_is_checked(
-    call: Call, corpus: Path, tmp_path: Path, options: list, reported: str
-) -> None:
-    done = call("vectors", corpus / "text.txt", "-o", tmp_path / "start", *options)
-    assert (done.code, list(tmp_path.iterdir())) == (2, [])
-    assert reported in done.err

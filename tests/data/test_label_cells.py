@@ -87,7 +87,7 @@ def test_a_label_delimiter(tmp_path):
     assert targets(path, "multi_label", label_delimiter=",") == [("a", "b"), ("b", "c")]
     with pytest.raises(DataError, match="column 'label' is empty"):
         targets(write_csv(tmp_path / "d.csv", ["text", "label"], [("t", "a,,b")]), "multi_label", label_delimiter=",")
-    with pytest.raises(ConfigError, match="--label-delimiter: is for several labels"):
+    with pytest.raises(ConfigError, match=r"data\.columns\.label_delimiter: is for several labels"):
         targets(path, "classification", label_delimiter=";")
 
 
@@ -153,16 +153,16 @@ def test_a_row_of_a_matrix_is_no_set(tmp_path, kind):
     cells = write_csv(tmp_path / "a.csv", ["text", "label"], [("t", json.dumps(row["label"])) for row in rows])
     joined = write_csv(tmp_path / "b.csv", ["text", "label"], [("t", "|".join(map(str, row))) for row in MATRIX])
     for file in (path, cells, joined):
-        with pytest.raises(DataError, match="a row of an indicator matrix; name its labels in their order with --lab"):
+        with pytest.raises(DataError, match="a row of an indicator matrix; name its labels in their order with --set"):
             targets(file, "multi_label")
     for file in (path, cells, joined):
         assert targets(file, "multi_label", labels=NAMES) == NAMED
-        with pytest.raises(DataError, match="2 items of 0 and 1 are required, as of --labels"):
+        with pytest.raises(DataError, match=r"2 items of 0 and 1 are required, as of data\.columns\.labels"):
             targets(file, "multi_label", labels=NAMES[:2])
     named = write_jsonl(tmp_path / "c.jsonl", [{"text": "t", "label": list(names)} for names in NAMED])
     assert targets(named, "multi_label", labels=NAMES) == NAMED
     wrong = write_jsonl(tmp_path / "d.jsonl", [{"text": "t", "label": [1, 2, 0]}])
-    with pytest.raises(DataError, match="3 items of 0 and 1 are required, as of --labels"):
+    with pytest.raises(DataError, match=r"3 items of 0 and 1 are required, as of data\.columns\.labels"):
         targets(wrong, "multi_label", labels=NAMES)
 
 
@@ -186,14 +186,14 @@ def test_a_column_for_each_label(tmp_path, false, true):
     path = write_csv(tmp_path / "a.csv", ["text", *NAMES], rows)
     assert inferred(path, labels=NAMES) == "multi_label"
     assert targets(path, "multi_label", labels=NAMES) == NAMED
-    with pytest.raises(DataError, match=r"no column 'urgnt'; did you mean 'urgent'\?.*--labels"):
+    with pytest.raises(DataError, match=r"no column 'urgnt'; did you mean 'urgent'\?.*data.columns.labels=COLUMN"):
         targets(path, "multi_label", labels=("billing", "urgnt"))
-    with pytest.raises(DataError, match="with --labels billing,login,urgent"):
+    with pytest.raises(DataError, match="with --label billing,login,urgent"):
         targets(path, "classification")
     path = write_jsonl(tmp_path / "b.jsonl", [{"text": "t", "id": 0, "annotation_id": 1, "topic": "x"}])
     with pytest.raises(DataError, match="no column 'label'") as caught:
         targets(path, "classification")
-    assert "--labels" not in str(caught.value)
+    assert "0 and 1" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["", "-1", "2", "yes", "0.5"])

@@ -13,12 +13,11 @@ def dataset(targets, texts=None):
 
 
 @pytest.mark.parametrize(
-    ("delimiter", "option"),
-    [(",", "--label-delimiter ,"), (";", "--label-delimiter ';'"), ("/", "--label-delimiter /"),
-     ("\t", "--label-delimiter '\\t'"), ("\n", "--label-delimiter '\\n'"), ("&", "--label-delimiter '&'"),
-     ("#", "--label-delimiter '#'"), ("|", "")],
-)  # fmt: skip
-def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter, option):
+    ("delimiter", "quoted"),
+    [(",", ","), (";", "';'"), ("/", "/"), ("\t", "'\\t'"), ("\n", "'\\n'"), ("&", "'&'"), ("#", "'#'"), ("|", "")],
+)
+def test_joined_labels_are_mentioned_with_the_option_that_divides_them(delimiter, quoted):
+    option = f"--set data.columns.label_delimiter={quoted}" if quoted else ""
     labels = ["billing", f"delivery{delimiter} urgent", f"billing{delimiter} urgent", "delivery"]
     [line] = label_remarks(dataset(labels), several=False)
     assert line.startswith("2 labels look like several that are joined by '")
@@ -45,7 +44,7 @@ def test_blanks_divide_labels_only_if_sets_of_labels_are_asked_for():
     labels = ["billing", "delivery urgent", "billing urgent", "delivery"]
     assert label_remarks(dataset(labels), several=False) == []
     [line] = label_remarks(dataset([(label,) for label in labels]), several=True)
-    assert line.endswith(": --label-delimiter ' ' divides them")
+    assert line.endswith(": --set data.columns.label_delimiter=' ' divides them")
     names = ["credit card", "lost card", "login"]
     assert label_remarks(dataset([(label,) for label in names]), several=True) == []
 

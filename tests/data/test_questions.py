@@ -96,7 +96,7 @@ def test_columns_may_have_other_names(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"q": "What?", "c": CONTEXT, "gold": []}])
     found, _ = read(path, question="q", context="c", answers="gold")
     assert found[0].text == ("What?", CONTEXT)
-    with pytest.raises(DataError, match=r"a\.jsonl:1: no column 'question'.*--question"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1: no column 'question'.*columns.question=COLUMN"):
         read(path)
 
 

@@ -194,7 +194,9 @@ def test_rows_of_words_are_joined_to_sentences(tmp_path: Path, repeated: bool) -
 def test_rows_of_words_that_are_not_joined_are_named_as_what_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(KAGGLE)
-    with pytest.raises(DataError, match=r"a\.csv:3: .*'I-PER'.*each row is a sentence; .*--sentence 'Sentence #'"):
+    with pytest.raises(
+        DataError, match=r"a\.csv:3: .*'I-PER'.*each row is a sentence; .*columns.sentence='Sentence #'"
+    ):
         read(path, **COLUMNS)
     path.write_text(KAGGLE.replace("I-PER", "O"))
     found, bad = read(path, **COLUMNS)
@@ -210,7 +212,7 @@ def test_what_is_wrong_with_a_word_a_row(tmp_path: Path) -> None:
     assert [example.text for example in read(path, mode="skip", **COLUMNS, sentence="Sentence #")[0]] == [
         ["in", "Rome"]
     ]
-    with pytest.raises(DataError, match=r"no column 'Sentence'; did you mean 'Sentence #'.*--sentence"):
+    with pytest.raises(DataError, match=r"no column 'Sentence'; did you mean 'Sentence #'.*columns.sentence=COLUMN"):
         read(path, **COLUMNS, sentence="Sentence")
     shuffled = "s,w,t\n" + "".join(f"{i % 3},w{i},O\n" for i in range(9))
     path.write_text(shuffled)

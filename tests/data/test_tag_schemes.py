@@ -180,13 +180,15 @@ def test_an_impossible_tag_is_an_error_with_file_line_and_token(tmp_path: Path) 
 def test_where_no_scheme_fits_no_advice_drops_the_sentences_with_spans(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("a O\nb X-x\n\nc Y-y\n\nd O\n")
-    with pytest.raises(DataError, match=r"a\.conll:1: .*token 2 \('b'\): got 'X-x'; .*--tags bioes") as caught:
+    with pytest.raises(
+        DataError, match=r"a\.conll:1: .*token 2 \('b'\): got 'X-x'; .*data.columns.tags=bioes"
+    ) as caught:
         read(path)
     assert "--on-bad-row" not in str(caught.value)
     path.write_text("a B-x\nb 0\n\nc B-x\nd 0\n")
     with pytest.raises(DataError, match=r"got '0'; .*; words outside of spans have O; tags of single words") as caught:
         read(path)
-    assert "--tags" not in str(caught.value)
+    assert "columns.tags" not in str(caught.value)
 
 
 def test_a_scheme_can_be_named(tmp_path: Path) -> None:
@@ -202,10 +204,12 @@ def test_a_scheme_can_be_named(tmp_path: Path) -> None:
 def test_tags_that_are_numbers_need_names(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"tokens": ["a", "b"], "ner_tags": [0, 1]}\n{"tokens": ["c"], "ner_tags": [3]}\n')
-    with pytest.raises(DataError, match=r"a\.jsonl:1: column 'ner_tags' has numbers \(0, 1\); .*--tags O,B-x,I-x"):
+    with pytest.raises(
+        DataError, match=r"a\.jsonl:1: column 'ner_tags' has numbers \(0, 1\); .*data.columns.tags=O,B-x,I-x"
+    ):
         read(path)
     assert [example.target for example in read(path, tags="O,B-x,I-x,B-y")[0]] == [("O", "B-x"), ("B-y",)]
-    with pytest.raises(DataError, match=r"a\.jsonl:2: .*has the number 3, but --tags names 3 tags"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2: .*has the number 3, but data.columns.tags names 3 tags"):
         read(path, tags="O,B-x,I-x")
 
 

@@ -32,7 +32,6 @@ COMMANDS = {
     "train again": [*TRAIN, "--resume"],
     "tune": ["tune", "rows.csv", "--trials", "1", "--set", "train.epochs=1", "-o", "out"],
     "distill": ["distill", "rows.csv", "--teacher", MODEL, "--epochs", "1", "-o", "out"],
-    "vectors": ["vectors", "rows.csv", "--set", "dim=2", "-o", "out"],
     "pretrain": ["pretrain", "rows.csv", "--steps", "1", "-o", "out"],
     "predict": ["predict", MODEL, "rows.csv", "-o", "out.jsonl"],
     "bulk": ["predict", MODEL, "rows.csv", "-o", "out/"],

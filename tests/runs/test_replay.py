@@ -130,7 +130,7 @@ def test_what_cannot_be_replayed_is_an_error_with_a_remedy(base: Path, tmp_path:
     (base / "old.jsonl").rename(base / "moved.jsonl")
     try:
         with pytest.raises(
-            ConfigError, match=r"its training data cannot be read: .*no such file.*--replay 0 continues"
+            ConfigError, match=r"its training data cannot be read: .*no such file.*--set init.replay=0 continues"
         ):
             read_data(resolved(new, {"pretrained": str(base / "base")}), spool_dir=None, log=lambda line: None)
     finally:
@@ -140,7 +140,7 @@ def test_what_cannot_be_replayed_is_an_error_with_a_remedy(base: Path, tmp_path:
     assert replayed_run(config.init, config.task, log.append) is None
     (line,) = log
     assert "base has the task classification, not multi_label: the training begins with its weights, without" in line
-    with pytest.raises(ConfigError, match=r"--replay: the run in .* has the task classification, not multi_label"):
+    with pytest.raises(ConfigError, match=r"init.replay: the run in .* has the task classification, not multi_label"):
         replayed_run(resolved(new, {"pretrained": str(base / "base"), "replay": 3}).init, "multi_label")
     with pytest.raises(ConfigError, match="replay requires a pretrained model"):
         resolved(new, {"replay": 3}, model="mixling-tiny")

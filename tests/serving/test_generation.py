@@ -101,38 +101,6 @@ def test_it_is_described(client: TestClient) -> None:
     assert set(answer["items"]["properties"]) == set(ask(client, texts=["red"], task_name="pets")[0])
 
 
-def test_the_open_inference_protocol(tmp_path: Path) -> None:
-    folder = write_generator(tmp_path / "one", seed=2, tasks=[{"name": "only"}])
-    with TestClient(Service(ServerSettings(models=(("writer", folder),)))) as client:
-        tensor = {"name": "text", "shape": [2], "datatype": "BYTES", "data": TEXTS[:2]}
-        found = client.post("/v2/models/writer/infer", json={"inputs": [tensor]}).json()["outputs"]
-        expected = rows(TextGenerator(folder), TEXTS[:2])
-        assert [tensor["data"] for tensor in found] == [[row[key] for row in expected] for key in ("answer", "score")]
-        fewer = {"inputs": [tensor], "parameters": {"max_len": 1, "of_another_server": True}}
-        found = client.post("/v2/models/writer/infer", json=fewer).json()["outputs"]
-        assert found[0]["data"] == [row["answer"] for row in rows(TextGenerator(folder), TEXTS[:2], max_len=1)]
-        body = client.get("/openapi.json").json()["paths"]["/v2/models/writer/infer"]["post"]["requestBody"]
-        parameters = body["content"]["application/json"]["schema"]["properties"]["parameters"]
-        assert (parameters["type"], parameters["required"]) == (["object", "null"], [])
-        assert client.post("/v2/models/writer/infer", json={**fewer, "parameters": None}).status_code == 200
-        wrong = client.post("/v2/models/writer/infer", json={**fewer, "parameters": {"max_len": 0}})
-        assert (wrong.status_code, wrong.json()["detail"].split(": ")[0]) == (422, "/max_len")
-        names = [output["name"] for output in client.get("/v2/models/writer").json()["outputs"]]
-        assert names == [tensor["name"] for tensor in found]
-
-
-def test_the_open_inference_protocol_names_a_task_in_its_parameters(client: TestClient, folder: Path) -> None:
-    body = client.get("/openapi.json").json()["paths"]["/v2/models/writer/infer"]["post"]["requestBody"]
-    schema = body["content"]["application/json"]["schema"]
-    assert schema["properties"]["parameters"]["required"] == ["task_name"]
-    assert "parameters" in schema["required"]
-    (example,) = schema["examples"]
-    found = client.post("/v2/models/writer/infer", json=example).json()["outputs"]
-    assert found[0]["data"] == [rows(TextGenerator(folder), ["color: play some jazz"])[0]["answer"]]
-    without = client.post("/v2/models/writer/infer", json={"inputs": example["inputs"]})
-    assert (without.status_code, "/task_name: is missing" in without.text) == (422, True)
-
-
 def test_a_replaced_run_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None:
     folder = write_generator(tmp_path / "run", seed=0, tasks=[])
     service = Service(ServerSettings(models=(("writer", folder),)))

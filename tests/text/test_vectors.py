@@ -179,7 +179,7 @@ def _lose_a_word(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "reported"),
     [
-        (lambda folder: (folder / "vectors.json").unlink(), "has no word vectors; make them: mixling vectors"),
+        (lambda folder: (folder / "vectors.json").unlink(), "has no word vectors, as"),
         (lambda folder: (folder / "vectors.json").write_text("{}"), "is damaged: 'config'"),
         (lambda folder: (folder / "vectors.json").write_text("[1"), "is damaged"),
         (_cut, "is damaged"),

@@ -45,7 +45,6 @@ class BulkOptions:
 # Options that have no meaning for a folder, and why.
 _REFUSED = {
     "url": ("--url", "a server takes texts, not files"),
-    "sentence": ("--sentence", "parts would cut sentences"),
     "echo": ("--echo", "all columns of the input are in the output"),
 }
 

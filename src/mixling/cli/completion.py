@@ -23,20 +23,12 @@ MODELS = (
     "hypermixer-hypermixer-2m",
 )  # fmt: skip
 LABELING = tuple(own_tasks())
-RECIPE_NAMES = (
-    "pnlp-mixer", "gmlp-table7", "gmlp-table8", "gmlp-table8-results", "gmlp-table9", "t5", "t5-pretraining", "remixer",
-)  # fmt: skip
 TASK_NAMES = (*LABELING, "text2text", "image_classification")
 
 
 def complete_models() -> list[str]:
     """Return the completions of a model's name; if none matches, the shell completes file names."""
     return list(MODELS)
-
-
-def complete_recipes() -> list[str]:
-    """Return the completions of a recipe's name."""
-    return list(RECIPE_NAMES)
 
 
 def complete_tasks() -> list[str]:

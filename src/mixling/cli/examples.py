@@ -25,7 +25,6 @@ EXAMPLES = {
     "push": ("mixling push model/ NAME/MODEL --private",),
     "models": ("mixling models",),
     "pretrain": ("mixling pretrain messages.csv --text message -o pretrained/",),
-    "vectors": ("mixling vectors messages.csv --text message -o vectors/",),
     "generate": ('mixling generate rewriter/ "where is my parcel"',),
     "inspect": ("mixling inspect model/ -o pictures/",),
     "cost": ("mixling cost mixling-small --lengths 64",),
@@ -34,7 +33,7 @@ EXAMPLES = {
 
 FIRST = {
     "train": (
-        "files", "text", "label", "labels", "validation", "abstain_at", "model", "epochs", "time_budget", "seed",
+        "files", "text", "label", "validation", "abstain_at", "model", "epochs", "time_budget", "seed",
         "overrides", "out", "resume", "overwrite", "verbose",
     ),
     "predict": (
@@ -42,21 +41,21 @@ FIRST = {
         "workers", "url",
     ),
     "tune": (
-        "files", "text", "label", "labels", "validation", "task", "model", "trials", "time_budget", "space", "jobs",
+        "files", "text", "label", "validation", "task", "model", "trials", "time_budget", "space", "jobs",
         "seed", "overrides", "out", "resume",
     ),
     "distill": (
-        "files", "text", "label", "labels", "validation", "task", "teacher", "unlabeled", "model", "epochs",
+        "files", "text", "label", "validation", "task", "teacher", "unlabeled", "model", "epochs",
         "time_budget", "seed", "overrides", "out", "resume", "overwrite", "verbose",
     ),
     "compare": (
-        "files", "text", "label", "labels", "validation", "test", "task", "model", "systems", "epochs",
+        "files", "text", "label", "validation", "test", "task", "model", "systems", "epochs",
         "time_budget", "seeds", "verbose", "out", "markdown",
     ),
     "evaluate": (
-        "model", "files", "text", "label", "labels", "out", "confusion", "reliability", "threshold", "out_of_scope",
-        "errors", "slices", "noise",
+        "model", "files", "text", "label", "out", "confusion", "reliability", "threshold", "out_of_scope",
+        "errors", "noise",
     ),
-    "audit": ("files", "text", "label", "labels", "test", "task", "folds", "workers", "out"),
+    "audit": ("files", "text", "label", "test", "task", "folds", "workers", "out"),
 }  # fmt: skip
 """The options, by the names of their parameters, that `--help` shows of commands with many; `--help-all` shows all."""

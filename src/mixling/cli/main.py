@@ -26,7 +26,7 @@ GROUPS = {
     "Train": ("train", "tune", "distill", "config"),
     "Understand": ("evaluate", "compare", "explain", "audit", "suggest", "show"),
     "Serve": ("predict", "serve", "export", "push"),
-    "Research": ("models", "pretrain", "vectors", "generate", "inspect", "cost"),
+    "Research": ("models", "pretrain", "generate", "inspect", "cost"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 

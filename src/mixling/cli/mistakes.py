@@ -1,21 +1,17 @@
-"""Options and output of mistakes and slices, for `mixling evaluate`."""
+"""The file of the worst mistakes, for `mixling evaluate`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mixling.cli.command import OUTPUT
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.audit.mistakes import Mistake, Slice
+    from mixling.audit.mistakes import Mistake
     from mixling.data.examples import Example
     from mixling.runtime.predictor import Predictor
 
@@ -24,65 +20,34 @@ _WORDS = 5  # of an explanation
 _SHOWN_CHARS = 100  # of a training text
 
 
-@dataclass(frozen=True, kw_only=True)
-class MistakeOptions:
-    """Where a model is wrong."""
+def check_mistakes_file(path: Path) -> None:
+    """Refuse a file of another format.
 
-    panel: ClassVar[str] = OUTPUT
-    errors: Annotated[
-        Path | None,
-        typer.Option(
-            "--errors", metavar="FILE", help="Write the worst mistakes, explained, to this file (.csv or .jsonl)."
-        ),
-    ] = None
-    slices: Annotated[
-        bool, typer.Option("--slices", help="Also report the metric by length and by words that no other text has.")
-    ] = False
-
-    def check(self) -> None:
-        """Refuse a file of another format.
-
-        Raises:
-            ConfigError: its name ends neither in .csv nor in .jsonl.
-        """
-        if self.errors is not None and self.errors.suffix.lower() not in (".csv", ".jsonl"):
-            raise ConfigError(f"--errors: {self.errors} ends neither in .csv nor in .jsonl")
+    Raises:
+        ConfigError: its name ends neither in .csv nor in .jsonl.
+    """
+    if path.suffix.lower() not in (".csv", ".jsonl"):
+        raise ConfigError(f"--errors: {path} ends neither in .csv nor in .jsonl")
 
 
-def report_mistakes(
-    model: str, predictor: Predictor, examples: Sequence[Example], options: MistakeOptions
-) -> tuple[str, dict[str, Any]]:
-    """Write the mistakes, and return the slices as text and as values.
+def write_mistakes(model: str, predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
+    """Write the worst mistakes, with the words that explain them, to a CSV or JSONL file.
 
     Raises:
         ConfigError: the model has no such answers.
         StorageError: the file cannot be written.
     """
-    from mixling.audit.mistakes import find_mistakes, slices
+    from mixling.audit.mistakes import find_mistakes
     from mixling.audit.neighbors import training_or_reason
     from mixling.cli.predictions import open_output
-    from mixling.metrics.robustness import format_columns
 
     predictions = list(predictor.predict_stream(example.text for example in examples))
-    if options.errors is not None:
-        train, reason = training_or_reason(model, predictor)
-        if train is None:
-            print(f"--errors: without the nearest training examples: {reason}", file=sys.stderr)
-        found = find_mistakes(predictor, examples, predictions, train=train)
-        with open_output(options.errors) as write:
-            write(_csv(found) if options.errors.suffix.lower() == ".csv" else "".join(map(_json_line, found)))
-    if not options.slices:
-        return "", {}
-    parts = slices(predictor, examples, predictions)
-    return format_columns(_cells(parts, predictor.task.headline)), {"slices": [part.to_dict() for part in parts]}
-
-
-def _cells(parts: Sequence[Slice], metric: str) -> list[list[str]]:
-    rows = [["slice", "examples", metric.replace("_", " "), "95% interval"]]
-    for part in parts:
-        interval = f"{part.interval.low:.4f} to {part.interval.high:.4f}"
-        rows.append([part.name, f"{part.count:,}", f"{part.value:.4f}", interval])
-    return rows
+    train, reason = training_or_reason(model, predictor)
+    if train is None:
+        print(f"--errors: without the nearest training examples: {reason}", file=sys.stderr)
+    mistakes = find_mistakes(predictor, examples, predictions, train=train)
+    with open_output(path) as write:
+        write(_csv(mistakes) if path.suffix.lower() == ".csv" else "".join(map(_json_line, mistakes)))
 
 
 def _csv(mistakes: Sequence[Mistake]) -> str:

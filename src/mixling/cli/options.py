@@ -82,72 +82,59 @@ class TextColumn:
 class InputColumns(TextColumn):
     """The columns of a model's inputs."""
 
+    any_key: ClassVar[bool] = False  # whether --set sets any key of a configuration, or columns only
+
     text_pair: Annotated[str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text.")] = None
     tokens: Annotated[
         str | None, Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
     ] = None
-    sentence: Annotated[
-        str | None,
-        Option(
-            "--sentence",
-            metavar="COLUMN",
-            help="Tagging, where each row has a word: rows with the same value, or none after the first, are joined.",
-        ),
+    overrides: Annotated[
+        list[str] | None,
+        Option("--set", metavar="KEY=VALUE", help="Name another column, such as data.columns.sentence=id."),
     ] = None
 
+    def named_columns(self) -> dict[str, Any]:
+        """Return the columns that options of their own name, as values of `ColumnsConfig`; None: not given."""
+        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens}
+
     def columns(self) -> dict[str, Any]:
-        """Return the values of `ColumnsConfig`; None: not given."""
-        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens, "sentence": self.sentence}
+        """Return the values of `ColumnsConfig`; --set overrides other options. None: not given.
+
+        Raises:
+            ConfigError: --set names a key that the command does not have.
+        """
+        if not self.overrides:
+            return self.named_columns()
+        from mixling.config import read_overrides
+
+        for override in self.overrides:
+            if not self.any_key and not override.startswith("data.columns."):
+                raise ConfigError(f"--set {override}: only columns can be set here, as data.columns.KEY=COLUMN")
+        data = read_overrides(self.overrides).get("data", {})
+        columns = data.get("columns", {}) if isinstance(data, dict) else {}
+        return {**self.named_columns(), **(columns if isinstance(columns, dict) else {})}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledColumns(InputColumns):
     """The columns of a model's inputs and targets."""
 
-    label: Annotated[str | None, Option("--label", metavar="COLUMN", help="Column of the label [label].")] = None
-    labels: Annotated[
+    label: Annotated[
         str | None,
-        Option("--labels", metavar="A,B,C", help="Several labels a text: columns of 0 and 1, one for each label."),
-    ] = None
-    label_delimiter: Annotated[
-        str | None,
-        Option(
-            "--label-delimiter", metavar="TEXT", help="Several labels in a cell: what separates them, such as ';' [|]."
-        ),
+        Option("--label", metavar="COLUMN|A,B,C", help="Column of the label [label]; or one of 0 and 1 for each."),
     ] = None
     slots: Annotated[
         str | None, Option("--slots", metavar="COLUMN", help="Tagging: column of the tags, or of spans [slots].")
     ] = None
-    tags: Annotated[
-        str | None,
-        Option(
-            "--tags",
-            metavar="SCHEME|NAMES",
-            help="Tagging: iob2, iob1, io, bioes, bilou, bmes, ioe1 or ioe2 [recognized]; or O,B-x,I-x: names of tags "
-            "that are numbers.",
-        ),
-    ] = None
-    question: Annotated[
-        str | None, Option("--question", metavar="COLUMN", help="Questions: their column [question].")
-    ] = None
-    context: Annotated[
-        str | None, Option("--context", metavar="COLUMN", help="Questions: column of the texts with answers [context].")
-    ] = None
-    answers: Annotated[
-        str | None, Option("--answers", metavar="COLUMN", help="Questions: column of the answers [answers].")
-    ] = None
 
-    def columns(self) -> dict[str, Any]:
+    def named_columns(self) -> dict[str, Any]:
         try:
-            labels = None if self.labels is None else next(csv.reader([self.labels], skipinitialspace=True), [])
+            names = [] if self.label is None else next(csv.reader([self.label], skipinitialspace=True), [])
         except csv.Error as error:
             quoted = "names as in a line of CSV, in double quotes if they have commas or line breaks"
-            raise ConfigError(f"--labels: got {shown(self.labels)}; allowed: {quoted}") from error
-        keys = ("label", "label_delimiter", "slots", "tags", "question", "context", "answers")
-        out = {**super().columns(), "labels": labels, **{key: getattr(self, key) for key in keys}}
-        if self.label_delimiter is not None:
-            out["label_delimiter"] = self.label_delimiter.replace("\\t", "\t").replace("\\n", "\n")
-        return out
+            raise ConfigError(f"--label: got {shown(self.label)}; allowed: {quoted}") from error
+        label = {"labels": names} if len(names) > 1 else {"label": names[0] if names else self.label}
+        return {**super().named_columns(), **label, "slots": self.slots}
 
 
 @dataclass(frozen=True, kw_only=True)

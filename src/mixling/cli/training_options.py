@@ -12,16 +12,22 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
-from mixling.cli.completion import LABELING, complete_models, complete_recipes
+from mixling.cli.completion import LABELING, complete_models
 from mixling.cli.options import LabeledColumns
 from mixling.errors import ConfigError
 
+SetOption = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, e.g. train.optim.lr=0.002."),
+]
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabeledDataOptions(LabeledColumns):
     """Training and validation data."""
+
+    any_key: ClassVar[bool] = True
 
     files: Annotated[
         list[str] | None,
@@ -35,47 +41,28 @@ class LabeledDataOptions(LabeledColumns):
         list[str] | None,
         Option("--validation", "--dev", metavar="FILE", help="Data to choose the best epoch on; may be repeated."),
     ] = None
-    validation_fraction: Annotated[
-        float | None,
-        Option("--validation-fraction", help="Fraction of the training data to split off without --validation [0.1]."),
-    ] = None
-    group: Annotated[
-        str | None,
-        Option("--group", metavar="COLUMN", help="Keep rows with the same value on one side of the split."),
-    ] = None
     task: Annotated[
         str | None, Option("--task", metavar="|".join(LABELING), help="By default inferred from the data.")
     ] = None
     on_bad_row: Annotated[
         str | None, Option("--on-bad-row", metavar="error|skip", help="Stop at a bad row [error], or skip it.")
     ] = None
+    overrides: SetOption = None
 
     def data_values(self) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`; None or (): not given."""
         data = {
             "train": self.files,
             "validation": self.validation,
-            "validation_fraction": self.validation_fraction,
             "on_bad_row": self.on_bad_row,
         }
-        return {"task": self.task, "data": {**data, "columns": {**self.columns(), "group": self.group}}}
+        return {"task": self.task, "data": {**data, "columns": self.columns()}}
 
 
 UnlabeledOption = Annotated[
     list[str] | None,
     Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorOptions:
-    """Word vectors to initialize a model from."""
-
-    panel: ClassVar[str] = MODEL
-    init_embeddings: Annotated[
-        str | None,
-        Option("--init-embeddings", metavar="DIR", help="Initialize from the word vectors of `mixling vectors`."),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +78,6 @@ class ModelOptions:
             help="Name or file of a model [chosen to fit the data].",
             autocompletion=complete_models,
         ),
-    ] = None
-    vocabulary: Annotated[
-        str | None,
-        Option("--vocabulary", metavar="FILE", help="Vocabulary of subwords; by default trained on the data."),
     ] = None
 
 
@@ -126,29 +109,10 @@ class TrainingOptions(Duration):
         str | None,
         Option("--config", metavar="FILE.toml", help="Configuration as of `mixling config`; options override it."),
     ] = None
-    overrides: Annotated[
-        list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, e.g. train.optim.lr=0.002."),
-    ] = None
+    overrides: SetOption = None
 
     def training_values(self) -> dict[str, Any]:
         return {**super().training_values(), "seed": self.seed}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeOption:
-    """Published hyper-parameters."""
-
-    panel: ClassVar[str] = TRAINING
-    recipe: Annotated[
-        str | None,
-        Option(
-            "--recipe",
-            metavar="NAME",
-            help="Hyper-parameters of a paper, such as gmlp-table9; other options override them.",
-            autocompletion=complete_recipes,
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,16 +176,14 @@ class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledTraining(LabeledDataOptions, VectorOptions, TrainerOptions):
+class LabeledTraining(LabeledDataOptions, TrainerOptions):
     """The options that `train` and `distill` share."""
 
     def values(self) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`, for `mixling.runs.resolve.spec.resolve`; None: not given."""
         return {
             **self.data_values(),
-            "init": {"vectors": self.init_embeddings},
             "model": self.model,
-            "vocabulary": self.vocabulary,
             "train": self.training_values(),
         }
 

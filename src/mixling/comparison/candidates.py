@@ -78,7 +78,7 @@ def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str], *, ma
                 check_projection(candidate.config.model.text)
             except ConfigError as error:
                 raise ConfigError(
-                    f"--model {candidate.name}: {error}; leave it out, or --init-embeddings and --unlabeled"
+                    f"--model {candidate.name}: {error}; leave it out, or --unlabeled and init.vectors"
                 ) from None
     return out
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import csv
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from mixling.config import Config
 
 LABEL_DELIMITER = "|"
+_OPTIONS = ("text", "text_pair", "label", "tokens", "slots")  # columns that have an option
+
+
+def column_option(key: str, value: str = "COLUMN") -> str:
+    """Return the words of a command line that name a column of `ColumnsConfig`."""
+    if key in _OPTIONS:
+        return f"--{key.replace('_', '-')} {value}"
+    return f"--set data.columns.{key}={value}"
 
 
 class ColumnsConfig(Config):
@@ -31,6 +40,21 @@ class ColumnsConfig(Config):
     context: str = Field("context", description="the text that has the answer")
     answers: str = Field("answers", description="the answers and where they start")
     group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _list_of_names(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return next(csv.reader([value], skipinitialspace=True), [])
+        except csv.Error as error:
+            raise ValueError(f"got {value!r}; allowed: names as in a line of CSV") from error
+
+    @field_validator("label_delimiter")
+    @classmethod
+    def _without_escapes(cls, value: str) -> str:
+        return value.replace("\\t", "\t").replace("\\n", "\n")
 
     def names(self) -> set[str]:
         """Return the names of all columns that may be read."""
@@ -67,7 +91,7 @@ class DataConfig(Config):
     def _groups_are_for_splits(self) -> DataConfig:
         if self.columns.group is not None and self.validation:
             raise ValueError(
-                f"columns.group: got {self.columns.group!r} (--group) together with validation (--validation); groups "
+                f"columns.group: got {self.columns.group!r} together with validation (--validation); groups "
                 "control which training rows are set aside for validation, so give only one of the two"
             )
         return self

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mixling.answers.questions import Answers
-from mixling.data.config import ColumnsConfig
+from mixling.data.config import ColumnsConfig, column_option
 from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
@@ -72,7 +72,6 @@ class RowReader(ABC):
 
     Attributes:
         wanted: the keys of `ColumnsConfig` for the task's columns; the last is the target's.
-        option: the command-line option for a column, with a placeholder for its key.
         of_words: texts are lists of words, not strings.
         of_sets: targets are sets of labels, which may be in several columns.
         further: columns that are read where a wanted one is absent.
@@ -80,7 +79,6 @@ class RowReader(ABC):
 
     wanted: ClassVar[tuple[str, ...]]
     further: ClassVar[tuple[str, ...]] = ()
-    option: ClassVar[str] = "--{}"
     of_words: ClassVar[bool] = False
     of_sets: ClassVar[bool] = False
 
@@ -88,7 +86,7 @@ class RowReader(ABC):
         self.columns, self.labeled = columns, labeled
         for key in ("labels", "label_delimiter"):
             if not self.of_sets and getattr(columns, key) != ColumnsConfig.model_fields[key].default:
-                raise ConfigError(f"--{key.replace('_', '-')}: is for several labels a text, --task multi_label")
+                raise ConfigError(f"data.columns.{key}: is for several labels a text, --task multi_label")
 
     def check_columns(self, row: Row) -> None:
         """Check that a row, or the file that it is the first row of, has all columns.
@@ -107,11 +105,10 @@ class RowReader(ABC):
 
     def missing(self, key: str, name: str, row: Row) -> DataError:
         """Return the error of a row, or of its file, that lacks a column."""
-        how = self.option.format(key.replace("_", "-") if self.option == RowReader.option else key)
-        message = f"no column {name!r}; {self._known(key, name, row)}; choose a column with {how}"
+        message = f"no column {name!r}; {self._known(key, name, row)}; choose a column with {column_option(key)}"
         marks = [name for name, mark in row.values.items() if mark_of(mark) is not None and f"_{name}"[-3:] != "_id"]
         if key == "label" and len(marks) > 1:
-            message += f", or columns of 0 and 1, one for each label, with --labels {','.join(marks)}"
+            message += f", or columns of 0 and 1, one for each label, with --label {','.join(marks)}"
         if row.own_columns:
             return row_error(row, f"{message}, add it to the row, {SKIP}")
         return DataError(message, path=row.path)
@@ -309,7 +306,8 @@ def _block(rows: RowBlock, read: RowReader | None) -> ExampleBlock | None:
 
 def _check_group(row: Row, columns: ColumnsConfig) -> None:
     if columns.group is not None and columns.group not in row.values:
-        message = f"no column {columns.group!r}; {near_miss(columns.group, row.values)}; choose a column with --group"
+        near = near_miss(columns.group, row.values)
+        message = f"no column {columns.group!r}; {near}; choose a column with {column_option('group')}"
         raise DataError(message, path=row.path)
 
 

@@ -57,7 +57,7 @@ def _joined_labels(counts: Mapping[str, int], *, several: bool, in_python: bool 
     if sets:
         example = with_escapes(max(sets, key=lambda name: counts[name]))
         sign = delimiter.encode("unicode_escape").decode()
-        option = "" if delimiter == LABEL_DELIMITER else f"--label-delimiter {shlex.quote(sign)}"
+        option = "" if delimiter == LABEL_DELIMITER else f"--set data.columns.label_delimiter={shlex.quote(sign)}"
         remedy = " ".join(filter(None, ["" if several else "--task multi_label", option])) + " divides them"
         if in_python:
             remedy = f"y = [[part.strip() for part in label.split('{sign}')] for label in y] divides them"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from mixling.data.character_spans import SPAN_COLUMNS, SpanError, list_in, span_column, tagged_words
-from mixling.data.config import ColumnsConfig
+from mixling.data.config import ColumnsConfig, column_option
 from mixling.data.examples import Example, RowReader
 from mixling.data.readers.rows import SKIP, OnBadRow, Row
 from mixling.data.tag_schemes import HALF, ImpossibleTagError, TagScheme, recognize, scheme_named, types_of
@@ -100,7 +100,7 @@ class TagReader(RowReader):
             raise row_error(row, f"{problem}; {self._hint}")
         if self._scheme.failures > HALF:  # to skip these rows would leave those without spans
             words = "tags of single words, such as parts of speech, are written as spans: B-NOUN"
-            scheme = "name the scheme with --tags, such as --tags bioes"
+            scheme = "name the scheme, such as --set data.columns.tags=bioes"
             if not re.search(r"^\w[-_/:.|]|[-_/:.|]\w$", slots[error_at]):  # which is impossible in all schemes
                 scheme = "words outside of spans have O"
             raise row_error(row, f"{problem}; {scheme}; {words}")
@@ -151,10 +151,10 @@ class TagReader(RowReader):
             return slots
         if self._tag_names is None:
             got = f"column {column!r} has numbers ({', '.join(map(str, slots[:5]))})"
-            raise row_error(row, f"{got}; give the names of the tags in their order: --tags O,B-x,I-x")
+            raise row_error(row, f"{got}; give the names of the tags in their order: --set data.columns.tags=O,B-x,I-x")
         if wrong := [number for number in slots if not 0 <= int(number) < len(self._tag_names)]:
             got = f"column {column!r} has the number {wrong[0]}"
-            raise row_error(row, f"{got}, but --tags names {len(self._tag_names)} tags, from 0 on")
+            raise row_error(row, f"{got}, but data.columns.tags names {len(self._tag_names)} tags, from 0 on")
         return [self._tag_names[int(number)] for number in slots]
 
     def _joined(self, rows: Iterator[Row], column: str, on_bad_row: OnBadRow) -> Iterator[Row]:
@@ -212,7 +212,8 @@ class TagReader(RowReader):
             return
         likely = next((name for name in rows[0].values if "sent" in name.lower()), "COLUMN")
         likely = repr(likely) if " " in likely or "#" in likely else likely
-        self._hint = f"each row is a sentence; if it is a word, join the rows of a sentence: --sentence {likely}"
+        join = f"join the rows of a sentence: {column_option('sentence', likely)}"
+        self._hint = f"each row is a sentence; if it is a word, {join}"
         on_bad_row.note(f"{path}: {self._hint}")
 
 

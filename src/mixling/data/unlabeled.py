@@ -106,7 +106,7 @@ def choose_texts(
         limit = min(max(round(_MOST_WORDS / max(labeled, 1)), _FEWEST), _MOST)
     sentences = split == "sentences"
     if sentences and not isinstance(first[0], str):
-        raise ConfigError("--split sentences: pairs and lists of words have no sentences; allowed: documents")
+        raise ConfigError("distill.split = sentences: pairs and lists of words have no sentences; allowed: documents")
     if split == "auto" and isinstance(first[0], str):
         unlabeled = statistics.median(map(_words, first))
         sentences = unlabeled > 2 * labeled

@@ -165,8 +165,8 @@ def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset |
     if half < (needed := min_examples(coverage)):
         raise ConfigError(
             f"decisions.conformal: half of the {len(validation)} validation examples are kept apart, and {half} are "
-            f"too few for a coverage of {coverage:g}, which needs {needed}; provide more (--validation FILE, "
-            f"--validation-fraction), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
+            f"too few for a coverage of {coverage:g}, which needs {needed}; provide more (--validation FILE, --set "
+            f"data.validation_fraction=X), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
         )
     chosen, held = np.sort(order[half:]), np.sort(order[:half])
     return validation.subset(chosen), validation.subset(held)
@@ -226,8 +226,8 @@ def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
     if wanted is not None and number < (needed := min_examples(wanted)):
         raise ConfigError(
             f"decisions.abstain_at: {number} validation examples are too few to show an accuracy of {wanted:g}, which "
-            f"needs {needed}; provide more (--validation FILE, --validation-fraction), or an accuracy of at most "
-            f"{math.floor(1000 * number / (number + 1)) / 1000:g}"
+            f"needs {needed}; provide more (--validation FILE, --set data.validation_fraction=X), or an accuracy of "
+            f"at most {math.floor(1000 * number / (number + 1)) / 1000:g}"
         )
 
 
@@ -237,7 +237,7 @@ def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConf
         return
     remedy = ""
     if not config.data.validation and not train.schema.grouped and train.schema.targets != "answers":
-        remedy = "; --group COLUMN keeps related rows on one side of the split"
+        remedy = "; --set data.columns.group=COLUMN keeps related rows on one side of the split"
     log(
         f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts with at least "
         f"{MIN_WORDS} words have a near-duplicate in the training data: expect worse results on new text{remedy}"

@@ -56,7 +56,7 @@ def replayed_run(init: InitConfig, task: str, log: Callable[[str], None] | None 
     labeled = bool(saved) and kind_of(saved, where=path).labeled
     if problem := _problem(saved, task) if labeled else "is not of `mixling train`":
         if number is not None:
-            raise ConfigError(f"--replay: the run in {folder} {problem}; leave it out")
+            raise ConfigError(f"init.replay: the run in {folder} {problem}; leave it out")
         if labeled and log is not None:
             log(f"{folder} {problem}: the training begins with its weights, without its labels")
         return None
@@ -95,7 +95,7 @@ def with_replay(
     if old is None:
         return new
     folder = init.pretrained
-    remedy = f"--replay 0 continues without them, and {folder}'s labels are forgotten"
+    remedy = f"--set init.replay=0 continues without them, and {folder}'s labels are forgotten"
     if not old.data.train:
         raise ConfigError(f"--from {folder}: its run does not record the files that it was trained on; {remedy}")
     try:
@@ -112,7 +112,7 @@ def with_replay(
     labels = parts[0].label_counts()
     log(
         f"{folder}: its {len(labels):,} labels stay; {len(samples[0]):,} of its {len(parts[0]):,} training examples "
-        f"are replayed, {count:,} of each label (--replay N)"
+        f"are replayed, {count:,} of each label (--set init.replay=N)"
     )
     train, validation = (
         Dataset.from_examples(chain(fresh, sample), spool_dir=spool_dir)

@@ -25,7 +25,6 @@ from mixling.errors import ConfigError
 from mixling.export.plots import training_curves
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
-from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic, write_sealed
 from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.config import TrainConfig
@@ -34,7 +33,6 @@ from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.state import restore_weights
-from mixling.training.tracking import track_model
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -123,7 +121,6 @@ class RunFolder:
         self._command = kind_named(kind).resume_command(config.to_dict(), folder)
         self._recorded = resume or not self.is_main
         self._fingerprint = ""
-        self._track: tuple[str, ...] = ()
         self._history: list[dict[str, Any]] = []
 
     @classmethod
@@ -190,7 +187,6 @@ class RunFolder:
             What trained it, which knows the number of steps.
         """
         self._fingerprint = _fingerprint(self._config, kind_named(self._kind).data_keys, content)
-        self._track = training.track
         callback = self._callback
         if self.is_main:
             callback = CallbackList(callback or Callback(), Curves(self.folder, self.log))
@@ -279,7 +275,6 @@ class RunFolder:
         if if_possible(lambda: training_curves(self._history, curves, exported=exported), self.log):
             draw(self.folder)
         write_atomic(self.folder / CARD_FILE, card(whole))
-        track_model(self._track, self.folder, self.folder / ONNX_FILE, self.log)
         finish_run(self.folder, self._config, kind=self._kind)
         return Run(folder=self.home, metrics=metrics, history=self._history, report=whole)
 

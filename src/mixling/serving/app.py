@@ -16,7 +16,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mixling.errors import DataError, UserError
-from mixling.serving import open_inference, predicting
+from mixling.serving import predicting
 from mixling.serving.arriving import TICKET
 from mixling.serving.body import Bodies, ClientGone, has_body
 from mixling.serving.callers import REQUEST, Callers
@@ -63,12 +63,8 @@ class Service:
         self._document = OpenApiDocument(self.models, settings, keys=self._keys is not None)
         routes = [
             *self._routes(predicting.prediction_handlers(self), "POST"),
-            *self._routes(open_inference.inference_handlers(self), "POST"),
             *self._routes({"/v1/models": self._models, "/openapi.json": self._openapi, "/metrics": self._metrics}),
-            *self._routes(open_inference.descriptions(self)),
-            *self._routes(
-                {"/healthz": self._alive, "/readyz": self._ready, **open_inference.health(self)}, public=True
-            ),
+            *self._routes({"/healthz": self._alive, "/readyz": self._ready}, public=True),
             *self._routes(page_routes(), public=True),
         ]
         self._known = self._known_paths(routes)

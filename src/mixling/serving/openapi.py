@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixling.serving.generating import NOT_EMPTY, LoadedGenerator
+from mixling.serving.generating import LoadedGenerator
 from mixling.serving.models import AnyLoaded, ModelStore
-from mixling.serving.open_inference import InferRequest, input_names
 from mixling.serving.schemas import input_keys
 from mixling.serving.settings import ServerSettings
 from mixling.tasks.base import Task
@@ -33,17 +32,9 @@ class OpenApiDocument:
             "/v1/models": {"get": self._operation("The models", _MODELS)},
             "/healthz": {"get": self._operation("Whether the process answers", _STATUS, public=True)},
             "/readyz": {"get": self._operation("Whether models answer", _STATUS, public=True, also=(503,))},
-            "/v2": {"get": self._operation("The server, in the Open Inference Protocol", _OBJECT)},
-            "/v2/health/live": {"get": self._operation("Whether the process answers", _OBJECT, public=True)},
-            "/v2/health/ready": {"get": self._operation("Whether models answer", _OBJECT, public=True, also=(503,))},
         }
         for loaded in self._models:
-            base = f"/v2/models/{loaded.name}"
             paths[f"/v1/models/{loaded.name}/predict"] = {"post": self._predict(loaded)}
-            paths[base] = {"get": self._operation(f"The model {loaded.name}, in the Open Inference Protocol", _OBJECT)}
-            ready = self._operation(f"Whether the model {loaded.name} answers", _OBJECT, public=True, also=(503,))
-            paths[f"{base}/ready"] = {"get": ready}
-            paths[f"{base}/infer"] = {"post": self._infer(loaded)}
         document: _Json = {
             "openapi": "3.1.0",
             "info": {"title": "mixling", "version": __version__, "description": "Predictions of small text models."},
@@ -58,49 +49,6 @@ class OpenApiDocument:
         schema = _inline(loaded.requests.model.model_json_schema())
         summary = f"Predictions of {loaded.name} ({loaded.task})"
         return self._operation(summary, _prediction_schema(loaded), body=schema)
-
-    def _infer(self, loaded: AnyLoaded) -> _Json:
-        schema = _inline(InferRequest.model_json_schema())
-        names = input_names(loaded)
-        limits = self._settings
-        tensor = schema["properties"]["inputs"]["items"]
-        text: _Json = {"type": "string", "maxLength": limits.max_chars}
-        if generates := isinstance(loaded, LoadedGenerator):
-            text["pattern"] = NOT_EMPTY
-        tensors = [
-            {
-                **tensor,
-                "properties": {
-                    **tensor["properties"],
-                    "name": {"const": name},
-                    "shape": {"const": [1]},
-                    "data": {"type": "array", "items": text, "minItems": 1, "maxItems": 1},
-                },
-            }
-            for name in names
-        ]
-        # A schema cannot say that a shape is the number of values: it describes inputs of one text.
-        schema["properties"]["inputs"] = {
-            "type": "array", "prefixItems": tensors, "items": False, "minItems": len(names), "maxItems": len(names),
-            "description": "Tensors of texts; any number of texts up to the server's limit is allowed.",
-        }  # fmt: skip
-        example = [
-            {"name": name, "shape": [1], "datatype": "BYTES", "data": [value]}
-            for name, value in zip(names, ("play some jazz", "play some rock"), strict=False)
-        ]
-        schema["properties"].pop("outputs")
-        schema["examples"] = [{"inputs": example}]
-        if generates:
-            schema["properties"]["parameters"] = parameters = _inline(loaded.requests.model.model_json_schema())
-            del parameters["properties"]["texts"], parameters["additionalProperties"]
-            parameters["required"] = [name for name in parameters["required"] if name != "texts"]
-            (values,) = parameters.pop("examples")
-            if parameters["required"]:
-                schema["required"] = [*schema["required"], "parameters"]
-                schema["examples"][0]["parameters"] = {name: values[name] for name in parameters["required"]}
-            else:
-                parameters["type"] = ["object", "null"]  # some clients send null for absent parameters
-        return self._operation(f"Predictions of {loaded.name}, in the Open Inference Protocol", _INFERRED, body=schema)
 
     def _operation(
         self,
@@ -182,17 +130,11 @@ def _prediction(task: Task) -> _Json:
     return properties
 
 
-_OBJECT: _Json = {"type": "object"}
 _STATUS: _Json = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
 _MODELS: _Json = {
     "type": "object",
     "properties": {"models": {"type": "array", "items": {"type": "object", "required": ["name", "version", "task"]}}},
     "required": ["models"],
-}
-_INFERRED: _Json = {
-    "type": "object",
-    "properties": {"model_name": {"type": "string"}, "outputs": {"type": "array", "items": {"type": "object"}}},
-    "required": ["model_name", "outputs"],
 }
 _PROBLEM: _Json = {
     "type": "object",

@@ -26,10 +26,10 @@ class Problem(Exception):
         self.status, self.detail, self.headers, self.members = status, detail, dict(headers or {}), members
 
     def response(self) -> Response:
-        """Return the answer; `error` repeats the detail for clients of the Open Inference Protocol."""
+        """Return the answer."""
         title = HTTPStatus(self.status).phrase
         body = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
-        content = to_json({**body, "error": self.detail, **self.members})
+        content = to_json({**body, **self.members})
         return Response(content, self.status, self.headers, media_type="application/problem+json")
 
 

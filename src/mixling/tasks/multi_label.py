@@ -97,11 +97,12 @@ class LabelsReader(LabelReader):
         if names is None or are_names or not labels or self._has_marks(row):
             if len(marks) > len(set(marks)) and None not in marks:  # a set has each label once
                 got = f"column {column!r} is {shown_value(labels)}, a row of an indicator matrix"
-                raise row_error(row, f"{got}; name its labels in their order with --labels a,b,c")
+                raise row_error(row, f"{got}; name its labels in their order with --set data.columns.labels=a,b,c")
             return labels
         if len(labels) != len(names) or None in marks:
             got = f"column {column!r} is {shown_value(labels)}"
-            raise row_error(row, f"{got}; {len(names)} items of 0 and 1 are required, as of --labels, {SKIP}")
+            wanted = f"{len(names)} items of 0 and 1 are required, as of data.columns.labels"
+            raise row_error(row, f"{got}; {wanted}, {SKIP}")
         return list(itertools.compress(names, marks))
 
 
@@ -154,7 +155,8 @@ class MultiLabel(Task):
         two = set(train.label_counts()) == {"0", "1"} and not train.label_columns
         if two and all(len(names_of(target)) == 2 for target in train.targets):
             got = "every list of labels is [0, 1] or [1, 0], as in an indicator matrix"
-            raise DataError(f"{got}; name its labels in their order with --labels a,b", path=train.where(0)[0])
+            remedy = "name its labels in their order with --set data.columns.labels=a,b"
+            raise DataError(f"{got}; {remedy}", path=train.where(0)[0])
         return super().label_set(train)
 
     def targets(self, targets: Iterable[Any]) -> npt.NDArray[np.int64]:

@@ -108,7 +108,7 @@ class WordVectors:
                 num_tokens=int(content["num_tokens"]),
             )
         except FileNotFoundError:
-            raise ModelFileError(f"{folder}: has no word vectors; make them: mixling vectors FILES -o DIR") from None
+            raise ModelFileError(f"{folder}: has no word vectors, as WordVectors.save writes them") from None
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise ModelFileError(f"{path}: is damaged: {error}") from None
         shape = (len(out.words), out.config.dim)

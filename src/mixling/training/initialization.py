@@ -57,7 +57,7 @@ def init_bottleneck(
     if text.lowercase != config.lowercase:
         raise ConfigError(
             f"the word vectors were made with lowercase = {config.lowercase}, but the model has model.text.lowercase = "
-            f"{text.lowercase}; make others: mixling vectors --set lowercase={str(text.lowercase).lower()}"
+            f"{text.lowercase}; make others with VectorConfig(lowercase={text.lowercase})"
         )
     features = _features(encoder, vectors.words)
     weights = np.sqrt(vectors.counts).astype(np.float32)

@@ -261,19 +261,6 @@ class Tracking(Callback):
         self._guard.post(lambda: self._tracker.write(values, step))
 
 
-def track_model(names: tuple[str, ...], folder: Path, model_file: Path, log: Log) -> None:
-    """Add the model of a finished run to its run in MLflow, if it is tracked there."""
-    if Mlflow.package not in names or not model_file.exists() or not (folder / TRACKING_FILE).exists():
-        return
-    from mixling.runtime.mlflow_model import log_pyfunc
-
-    identity = json.loads((folder / TRACKING_FILE).read_bytes()).get(Mlflow.package)
-    guard = Guard(Mlflow.package, log)
-    if identity is not None:
-        guard.post(lambda: log_pyfunc(identity, model_file))
-    guard.finish()
-
-
 def tracking(names: tuple[str, ...], folder: Path, *, config: Mapping[str, Any], log: Log) -> Callback:
     """Return a callback for several trackers, for a new run or one to continue.
 

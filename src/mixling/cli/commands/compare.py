@@ -12,18 +12,20 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.command import OUTPUT
+from mixling.cli.command import MODEL, OUTPUT
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.output import announce, put
-from mixling.cli.training_options import Duration, LabeledDataOptions, MetricOptions, VectorOptions
+from mixling.cli.training_options import Duration, LabeledDataOptions, MetricOptions
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareModels(VectorOptions):
+class CompareModels:
     """The models to compare."""
+
+    panel: ClassVar[str] = MODEL
 
     model: Annotated[
         list[str] | None,
@@ -32,12 +34,6 @@ class CompareModels(VectorOptions):
             metavar="NAME|FILE.toml",
             help="An additional model, a name or a file; may be repeated.",
             autocompletion=complete_models,
-        ),
-    ] = None
-    init_embeddings: Annotated[
-        str | None,
-        typer.Option(
-            "--init-embeddings", metavar="DIR", help="Initialize mixling's models from vectors of `mixling vectors`."
         ),
     ] = None
     unlabeled: Annotated[
@@ -79,10 +75,6 @@ class CompareTraining(Duration):
         str,
         typer.Option("--few", metavar="N,N,...", help="Also train on N examples per label, such as 5,10,50."),
     ] = ""
-    refit: Annotated[
-        bool,
-        typer.Option("--refit", help="Train all systems anew on training and validation data after all choices."),
-    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +116,13 @@ class CompareOptions(MetricOptions, LabeledDataOptions, CompareModels, CompareTr
 
     def values(self, *, seed: int) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`, without the additional models."""
-        init = {"vectors": self.init_embeddings, "texts": self.unlabeled}
-        values = {**self.data_values(), "init": init, "train": {**self.training_values(), "seed": seed}}
-        return {**values, "decisions": {**self.aims(), "refit": self.refit or None}}
+        train = {**self.training_values(), "seed": seed}
+        return {
+            **self.data_values(),
+            "init": {"texts": self.unlabeled},
+            "train": train,
+            "decisions": self.aims(),
+        }
 
 
 def compare_command(options: CompareOptions) -> None:
@@ -156,7 +152,7 @@ def compare_command(options: CompareOptions) -> None:
             raise ConfigError(f"{path}: is a folder; name a file to write the report to")
     if keep is not None:
         check_folder(keep)
-    resolved = resolve(options.values(seed=seeds[0]), spec=LABELS)
+    resolved = resolve(options.values(seed=seeds[0]), spec=LABELS, overrides=options.overrides or ())
     config = resolved.config
     terminal, line = TrainingProgress(silent=not options.verbose, verbose=True), ProgressLine()
     for remark in resolved.remarks:

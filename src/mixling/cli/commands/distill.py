@@ -48,14 +48,6 @@ class TeacherData:
         list[str] | None,
         typer.Option("--test", metavar="FILE", help="Exclude these texts from the unlabeled text; may be repeated."),
     ] = None
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="auto|sentences|documents", help="Unit to split unlabeled text into."),
-    ] = None
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", help="Maximum number of unlabeled texts [40,000 long to 120,000 short ones]."),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +60,6 @@ class DistillOptions(SideBySideOptions, TeacherOptions, TeacherData, LabeledTrai
             "unlabeled": self.unlabeled if self.teacher is not None or self.config is not None else None,
             "fine_tune": self.fine_tune or None,
             "test": self.test,
-            "split": self.split,
-            "limit": self.limit,
         }
         # `RunConfig.initialization` initializes the student from the unlabeled text.
         return {**super().values(), "distill": distill}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT, given_options
-from mixling.cli.mistakes import MistakeOptions, report_mistakes
+from mixling.cli.mistakes import check_mistakes_file, write_mistakes
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import (
     LabeledColumns,
@@ -52,7 +52,7 @@ class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(MistakeOptions):
+class ReportOptions:
     """How the metrics are reported."""
 
     panel: ClassVar[str] = OUTPUT
@@ -78,6 +78,12 @@ class ReportOptions(MistakeOptions):
             help="Also report AUROC and false-accept rate on texts that no label fits.",
         ),
     ] = None
+    errors: Annotated[
+        Path | None,
+        typer.Option(
+            "--errors", metavar="FILE", help="Write the worst mistakes, explained, to this file (.csv or .jsonl)."
+        ),
+    ] = None
     threshold: ThresholdOption = None
     too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1
@@ -98,7 +104,8 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     if "-" in files:
         raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
-    report.check()
+    if report.errors is not None:
+        check_mistakes_file(report.errors)
     commands = commands_of(kind_of_model(model))
     plots = [path for path in (report.confusion, report.reliability_plot) if path is not None]
     if plots:
@@ -143,7 +150,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
     seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)
     examples = examples if seen is None else seen.watch(examples)
-    kept = list(examples) if report.errors is not None or report.slices else None
+    kept = list(examples) if report.errors is not None else None
     evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
     metrics, text = evaluation.metrics, format_table(evaluation.metrics)
     if evaluation.unseen:
@@ -169,7 +176,6 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     if report.out_of_scope:
         outside = evaluate_out_of_scope(predictor, report.out_of_scope, evaluation.confidence, columns=columns)
         text, values["out_of_scope"] = f"{text}\n\n{outside.summary()}", asdict(outside)
-    if kept is not None:
-        table, found = report_mistakes(model, predictor, kept, report)
-        text, values = f"{text}\n\n{table}".rstrip(), values | found
+    if report.errors is not None and kept is not None:
+        write_mistakes(model, predictor, kept, report.errors)
     return text, values, metrics if isinstance(metrics, ClassificationMetrics) else None

@@ -53,8 +53,8 @@ class Question(InputColumns):
         ),
     ] = None
 
-    def columns(self) -> dict[str, str | None]:
-        return {**super().columns(), "question": self.question, "context": self.context}
+    def named_columns(self) -> dict[str, Any]:
+        return {**super().named_columns(), "question": self.question, "context": self.context}
 
 
 @dataclass(frozen=True, kw_only=True)

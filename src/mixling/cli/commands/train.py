@@ -14,7 +14,7 @@ from mixling.cli.folders import refuse_file
 from mixling.cli.guessing import completed
 from mixling.cli.options import PairColumnOptions
 from mixling.cli.output import announce
-from mixling.cli.training_options import LabeledTraining, MetricOptions, RecipeOption, SplittingOptions, UnlabeledOption
+from mixling.cli.training_options import LabeledTraining, MetricOptions, SplittingOptions, UnlabeledOption
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,18 +60,10 @@ class InitOptions:
             help="Fine-tune a model of `mixling pretrain`, or of `mixling train`, whose labels are kept.",
         ),
     ] = None
-    replay: Annotated[
-        int | None,
-        typer.Option(
-            "--replay",
-            metavar="N",
-            help="With --from: train again on N examples of each of its labels [50 or more]; 0: forget its labels.",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, MetricOptions, RecipeOption, LabeledTraining, SplittingOptions):
+class TrainOptions(PairOptions, InitOptions, MetricOptions, LabeledTraining, SplittingOptions):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -156,15 +148,10 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, RecipeOption, Labele
     ] = None  # type: ignore[assignment]
 
     def values(self) -> dict[str, Any]:
-        init = {
-            "vectors": self.init_embeddings,
-            "texts": self.unlabeled,
-            "pretrained": self.pretrained,
-            "replay": self.replay,
-        }
+        init = {"texts": self.unlabeled, "pretrained": self.pretrained}
         values = super().values()
         data = {**values["data"], "test": self.test, "test_fraction": self.test_fraction}
-        return {**values, "data": data, "init": init, "recipe": self.recipe, "decisions": self._decisions()}
+        return {**values, "data": data, "init": init, "decisions": self._decisions()}
 
     def _decisions(self) -> dict[str, Any]:
         return {
@@ -179,11 +166,8 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, RecipeOption, Labele
     def label_option(self) -> str | None:
         """Return an option, as given, that only tasks with labeled texts have; None: there is none."""
         options: dict[str, Any] = {
-            **self.columns(),
-            "group": self.group,
-            "init_embeddings": self.init_embeddings,
+            **self.named_columns(),
             "unlabeled": self.unlabeled,
-            "replay": self.replay,
             "baseline": self.baseline,
             "test": self.test,
             "test_fraction": self.test_fraction,

@@ -13,7 +13,7 @@ from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
 from mixling.cli.output import Stopwatch, announce, put
-from mixling.cli.training_options import LabeledDataOptions, MetricOptions, UnlabeledOption, VectorOptions, read_seconds
+from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, UnlabeledOption, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _TRIALS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class TunedModels(VectorOptions):
+class TunedModels:
     """The models to tune."""
 
     panel: ClassVar[str] = MODEL
@@ -72,10 +72,7 @@ class SearchOptions:
         str | None,
         typer.Option("--config", metavar="FILE.toml", help="Configuration of all trials, as of `mixling config`."),
     ] = None
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, for all trials."),
-    ] = None
+    overrides: SetOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,7 @@ class TuneOptions(MetricOptions, LabeledDataOptions, TunedModels, SearchOptions,
         """Return the options in the layout of `RunConfig`."""
         return {
             **self.data_values(),
-            "init": {"vectors": self.init_embeddings, "texts": self.unlabeled},
+            "init": {"texts": self.unlabeled},
             "model": model,
             "train": {"seed": self.seed},
             "decisions": self.aims(),

@@ -12,9 +12,6 @@ from mixling.cli.output import put
 
 
 def models_command(
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Compare with the parameters and FLOPs that the papers print.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List all models by name, with size, cost, and use or paper.
@@ -24,9 +21,6 @@ def models_command(
     2, an FFT of L numbers as 5 L log2 L. The tokens of image models are patches. For text-to-text models all parameters
     are counted, with tables of as many subwords as stated beside the source.
     """
-    if paper:
-        _compare_with_papers(as_json=as_json)
-        return
     from mixling.models.counts import count
     from mixling.models.presets import PRESETS
     from mixling.research.cost.flops import count_encoder_decoder, count_images
@@ -71,31 +65,3 @@ def _line(row: dict[str, Any], width: int) -> str:
         f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {tokens:>7} "
         f"{row['flops'] / 1e9:>9.3f}  {source}"
     )
-
-
-def _compare_with_papers(*, as_json: bool) -> None:
-    from mixling.research.cost.printed import PRINTED, Compared, compare_counts
-
-    rows = [compare_counts(printed) for printed in PRINTED]
-    if as_json:
-        own = [{"parameters": row.parameters, "gflops": row.gflops} for row in rows]
-        both = [{"printed": asdict(row.printed), "mixling": mine} for row, mine in zip(rows, own, strict=True)]
-        put(json.dumps(both, indent=2) + "\n")
-        return
-    width = max(len(row.printed.model) for row in rows)
-
-    def line(row: Compared) -> str:
-        printed = row.printed
-        flops = ""
-        if row.gflops is not None and printed.gflops is not None:
-            flops = f"{printed.gflops:.1f} {row.gflops:>9.1f} {100 * (row.gflops / printed.gflops - 1):>+6.1f}%"
-        tokens = f", {printed.max_len} tokens" if printed.max_len else ""
-        note = f" ({printed.note})" if printed.note else ""
-        return (
-            f"{printed.model:<{width}} {printed.parameters:>9g}M {row.parameters / 1e6:>9.3f}M "
-            f"{100 * (row.ratio - 1):>+6.1f}% {flops:>26}  {printed.source}{tokens}{note}"
-        )
-
-    name = "mixling"
-    heading = f"{'model':<{width}} {'printed':>10} {name:>10} {'':>7} {'printed':>8} {name:>9} {'GFLOPs':>7}  source"
-    put("\n".join([heading, *map(line, rows)]) + "\n")

@@ -11,7 +11,7 @@ from mixling.cli.completion import complete_models
 from mixling.cli.options import TextColumn
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
-from mixling.cli.training_options import RecipeOption, SplittingOptions, TrainerOptions, TrainingOptions
+from mixling.cli.training_options import SplittingOptions, TrainerOptions, TrainingOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PretrainingOptions(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions, SplittingOptions):
+class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions, SplittingOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -73,9 +73,7 @@ class PretrainOptions(Corpus, PretrainingOptions, RecipeOption, TrainerOptions, 
         return {
             "corpus": {"files": self.files, "validation": self.validation, "text": self.text},
             "model": self.model,
-            "vocabulary": self.vocabulary,
             "train": self.training_values(),
-            "recipe": self.recipe,
         }
 
 

@@ -53,7 +53,6 @@ class PretrainConfig(Config):
 
 class _Pretraining(Spec[PretrainConfig]):
     schema = PretrainConfig
-    kind = "pretrain"
     preset = PRETRAINED_MODEL
     whole = frozenset({"preset", "layers"})
 
@@ -187,6 +186,6 @@ def _encoder(config: PretrainConfig, folder: Path) -> TextEncoder:
             if subword not in vocabulary:
                 raise ConfigError(
                     f"the vocabulary has no subword {subword}, which masked language modeling needs; add it to the "
-                    "file, or leave out --vocabulary to train one on the text"
+                    "file, or leave out model.text.vocabulary to train one on the text"
                 )
     return document_encoder(text.for_vocabulary(vocabulary), vocabulary)

@@ -68,7 +68,6 @@ def _values_of(options: TrainOptions) -> dict[str, Any]:
         "name": options.template,
         "train": options.files,
         "validation": options.validation,
-        "validation_fraction": options.validation_fraction,
         "template": options.template,
         "prefix": options.prefix,
         "on_bad_row": options.on_bad_row,
@@ -77,9 +76,7 @@ def _values_of(options: TrainOptions) -> dict[str, Any]:
     return {
         "pretrained": options.pretrained,
         "model": options.model,
-        "vocabulary": options.vocabulary,
         "train": options.training_values(),
-        "recipe": options.recipe,
         "tasks": [task],
     }
 

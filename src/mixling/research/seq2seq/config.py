@@ -18,7 +18,6 @@ from mixling.research.seq2seq.model import EncoderDecoderConfig
 from mixling.research.seq2seq.pairs import PairColumns
 from mixling.research.seq2seq.presets import seq2seq_config, seq2seq_with_changes, with_dropout
 from mixling.research.seq2seq.span_corruption import SpanConfig
-from mixling.runs.resolve.recipes import Recipe
 from mixling.runs.resolve.spec import Spec
 from mixling.tasks.objective import UNSMOOTHED
 from mixling.training.config import TokenTraining, TrainConfig
@@ -128,10 +127,8 @@ class PairRunConfig(Config):
 
 class _PairSpec(Spec[PairRunConfig]):
     schema = PairRunConfig
-    kind = "text2text"
     preset = SEQ2SEQ_MODEL
     whole = frozenset({"preset", "encoder"})
-    vocabulary = ("tokenizer", "vocabulary")
 
     def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
         own = options.get("tasks")
@@ -151,10 +148,6 @@ class _PairSpec(Spec[PairRunConfig]):
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> EncoderDecoderConfig:
         return seq2seq_with_changes(given, changes)
-
-    def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
-        # A key of `Shape`, which applies to every layer.
-        return {**recipe.model, **({} if recipe.dropout is None else {"dropout": recipe.dropout})}
 
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None

@@ -154,5 +154,5 @@ def _without_subwords(name: str, pairs: Sequence[Pair], coder: SubwordTokenizer,
     return (
         f"{len(pairs):,} of {count:,} {name}s have characters that are not in the vocabulary, which the model cannot "
         f"{effect}: {shown}, first at {first.path}:{first.line}; train a vocabulary on the data (without --from and "
-        "--vocabulary), or give another"
+        "--set tokenizer.vocabulary=FILE), or give another"
     )

@@ -58,17 +58,16 @@ def _values_of(options: TrainOptions) -> dict[str, Any]:
     Raises:
         ConfigError: an option is given that images do not have.
     """
-    others = {"vocabulary": options.vocabulary, "from": options.pretrained, "source": options.has_pair_options()}
+    others = {"from": options.pretrained, "source": options.has_pair_options()}
     also = options.label_option() or next((name for name, value in others.items() if value), None)
     if also is not None:
         raise ConfigError(f"--{also}: applies to texts, not to images; leave it out")
     data = {
         "train": options.files,
         "validation": options.validation,
-        "validation_fraction": options.validation_fraction,
         "on_bad_row": options.on_bad_row,
     }
-    return {"data": data, "model": options.model, "train": options.training_values(), "recipe": options.recipe}
+    return {"data": data, "model": options.model, "train": options.training_values()}
 
 
 def _train(options: TrainerOptions, values: Mapping[str, Any], started: Stopwatch) -> None:

@@ -13,7 +13,6 @@ from mixling.models.presets import resolve_preset
 from mixling.research.vision.augmentation import ImageAugmentationConfig
 from mixling.research.vision.images import first_shape
 from mixling.research.vision.model import IMAGE_PRESETS, ImageModelConfig
-from mixling.runs.resolve.recipes import Recipe
 from mixling.runs.resolve.spec import Spec
 from mixling.training.config import TrainConfig
 from mixling.training.optim import OptimConfig
@@ -58,7 +57,6 @@ class ImageRunConfig(Config):
 
 class _ImageSpec(Spec[ImageRunConfig]):
     schema = ImageRunConfig
-    kind = "image_classification"
     preset = IMAGE_MODEL
     whole = frozenset({"preset", "layers"})
 
@@ -92,9 +90,6 @@ class _ImageSpec(Spec[ImageRunConfig]):
             return f"unknown model of images {name!r}; {near_miss(name, presets)}"
 
         return resolve_preset(ImageModelConfig, presets, name, merge(table, changes), unknown=unknown)
-
-    def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(recipe.model)
 
     def defaults(
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None

@@ -1,4 +1,4 @@
-"""From options, files and recipes to the configuration of a run."""
+"""From options and files to the configuration of a run."""
 
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
@@ -6,7 +6,6 @@ if TYPE_CHECKING:
     from mixling.runs.resolve.choice import choose_model
     from mixling.runs.resolve.config import RunConfig, resumed_config
     from mixling.runs.resolve.kinds import infer_kind
-    from mixling.runs.resolve.recipes import RECIPES
     from mixling.runs.resolve.spec import LABELS, Spec, resolve
     from mixling.runs.resolve.toml import as_toml
 

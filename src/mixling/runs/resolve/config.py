@@ -28,7 +28,7 @@ _C = TypeVar("_C", bound=Config)
 class InitConfig(Config):
     """Initial weights, where they are not random."""
 
-    vectors: str | None = Field(None, description="folder of word vectors written by `mixling vectors`")
+    vectors: str | None = Field(None, description="folder of word vectors that `WordVectors.save` wrote")
     texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
     training_texts: bool = Field(False, description="also count word vectors in the training texts")
     pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")

@@ -1,7 +1,7 @@
 """Resolving the configuration of a run from options, a TOML file, overrides, presets and the data.
 
-In order of increasing precedence: defaults of the kind of run and of the preset, the model chosen for the examples, the
-recipe, the TOML file, options, overrides (`--set`). A resolved configuration is never changed.
+In order of increasing precedence: defaults of the kind of run and of the preset, the model chosen for the examples,
+the TOML file, options, overrides (`--set`). A resolved configuration is never changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_
 from mixling.runs.resolve.choice import choose_batches, choose_model
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.hub_names import with_commits
-from mixling.runs.resolve.recipes import Recipe, find_recipe, model_values
 from mixling.tasks import infer_task
 
 _C = TypeVar("_C", bound=Config)
@@ -40,17 +39,13 @@ class Spec(ABC, Generic[_C]):
 
     Attributes:
         schema: the class of the configuration.
-        kind: the kind of run, as recipes name it.
         preset: the default model.
         whole: keys that make a `model` table a complete model rather than changes to another.
-        vocabulary: the key of the configuration that the option `vocabulary` sets.
     """
 
     schema: type[_C]
-    kind: ClassVar[str]
     preset: ClassVar[str]
     whole: ClassVar[frozenset[str]]
-    vocabulary: ClassVar[tuple[str, ...]] = ("model", "text", "vocabulary")
 
     def options(self, options: Mapping[str, Any], file: Mapping[str, Any], toml: str) -> Mapping[str, Any]:
         """Return the options in the form in which they override the TOML file's values."""
@@ -73,10 +68,6 @@ class Spec(ABC, Generic[_C]):
         self, model: str | Mapping[str, Any], values: Mapping[str, Any], folder: str | None
     ) -> Mapping[str, Any]:
         """Return the defaults of the kind of run and its model."""
-
-    def recipe_model(self, recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes that a recipe makes to a complete configuration of a model."""
-        return model_values(recipe, model)
 
     def complete(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """Return the values with those inferred from the data files added, and remarks for the user."""
@@ -115,7 +106,6 @@ class _Layers(Generic[_C]):
     model: Any
     changes: Mapping[str, Any]
     folder: str | None
-    recipe: Recipe | None
     where: str
 
     @property
@@ -127,26 +117,15 @@ class _Layers(Generic[_C]):
         given = self.model
         if self.folder is None and not self.model_named:
             given = merge({"preset": self.spec.preset}, merge(chosen, given))
-        model = self._changed(given, self.changes)
-        if self.recipe is not None:
-            beneath = self.spec.recipe_model(self.recipe, model)
-            named = _without(given, "preset") if isinstance(given, Mapping) else {}
-            model = self._changed(given, merge(beneath, merge(named, self.changes)))
-        return given, model
-
-    def _changed(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        if self.folder is not None:
-            assert isinstance(given, Mapping)
-            return self.spec.saved_model(self.folder, given, changes)
-        return self.spec.model(given, changes).to_dict()
+        if self.folder is None:
+            return given, self.spec.model(given, self.changes).to_dict()
+        assert isinstance(given, Mapping)
+        return given, self.spec.saved_model(self.folder, given, self.changes)
 
     def config(self, chosen: Chosen) -> _C:
         spec, (given, model) = self.spec, self.model_values(chosen.model)
         defaults = spec.defaults(given, self.values, self.folder)
-        if self.recipe is not None:
-            augment = {"augment": self.recipe.augment} if self.recipe.augment else {}
-            defaults = merge(defaults, {"train": self.recipe.train, **augment})
-        elif not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
+        if not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
             defaults = merge(defaults, {"train": chosen.train})
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
@@ -170,8 +149,7 @@ def resolve(
     """Return the configuration of a run.
 
     Args:
-        options: values nested as in the configuration; None and empty values are ignored. `model` is a name or file,
-            `vocabulary` a file, `recipe` one of `RECIPES`.
+        options: values nested as in the configuration; None and empty values are ignored. `model` is a name or file.
         spec: the rules of the kind of run.
         toml: the path of a TOML file with values of the configuration.
         overrides: KEY=VALUE as `--set` takes them, or a nested mapping.
@@ -184,13 +162,8 @@ def resolve(
     file = read_toml(toml) if toml else {}
     given = dict(spec.options(present(options), file, toml or ""))
     changes = dict(overrides) if isinstance(overrides, Mapping) else read_overrides(overrides)
-    beside: dict[str, Any] = {}
-    if (vocabulary := given.pop("vocabulary", None)) is not None:
-        beside = _nested(spec.vocabulary, vocabulary)
     values = {**file, "model": given.pop("model", file.get("model", {}))}
     values = merge(values, given)
-    name = values.pop("recipe", None)
-    recipe = None if name is None else find_recipe(str(name), spec.kind)
     origin = where or toml or "options"
     for part in (file, values, changes):
         wrong = {name: part[name] for name, kinds in _READ_FIRST.items() if not isinstance(part.get(name, {}), kinds)}
@@ -202,8 +175,7 @@ def resolve(
         model_changes = {"preset": model_changes}
     if "preset" in model_changes:  # replaces the file's model
         values["model"], model_changes = model_changes["preset"], _without(model_changes, "preset")
-    model_changes = merge(beside.pop("model", {}), model_changes)
-    values = merge(merge(values, beside), changes)
+    values = merge(values, changes)
     model = values.pop("model")
     folder = spec.pretrained(values)
     if folder is not None and (isinstance(model, str) or spec.whole & model.keys()):
@@ -214,14 +186,11 @@ def resolve(
         model=model,
         changes=model_changes,
         folder=folder,
-        recipe=recipe,
         where=origin,
     )
     layers.model_values({})  # report errors in the options before errors in the files
     complete, remarks = spec.complete(values)
     layers = replace(layers, values=complete)
-    if recipe is not None:
-        remarks = (*remarks, recipe.remark(str(name)))
     return Resolved(config=layers.config(Chosen()), remarks=remarks, model_named=layers.model_named, _layers=layers)
 
 
@@ -229,15 +198,8 @@ def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key != name}
 
 
-def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
-    for key in reversed(path[1:]):
-        value = {key: value}
-    return {path[0]: value}
-
-
 class _Labels(Spec[RunConfig]):
     schema = RunConfig
-    kind = "train"
     preset = DEFAULT_PRESET
     whole = frozenset({"preset", "layers"})
 
@@ -247,7 +209,7 @@ class _Labels(Spec[RunConfig]):
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         if "vocabulary" in merge(given, changes).get("text", {}):
-            raise ConfigError(f"--from {folder} includes its vocabulary; leave out --vocabulary")
+            raise ConfigError(f"--from {folder} includes its vocabulary; leave out model.text.vocabulary")
         return with_changes(merge(pretrained_config(folder), given), changes).to_dict()
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ModelConfig:

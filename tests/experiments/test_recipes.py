@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mixling import ConfigError
-from mixling.cli.completion import RECIPE_NAMES
-from mixling.research.pretraining import MASKED_LM
-from mixling.research.seq2seq import PAIRS
-from mixling.research.vision import IMAGE_RUNS
-from mixling.runs.resolve import LABELS, RECIPES, Spec, resolve
+from mixling import ConfigError, Predictor
 
-SPECS: dict[str, Spec[Any]] = {
-    "train": LABELS,
-    "pretrain": MASKED_LM,
-    "text2text": PAIRS,
-    "image_classification": IMAGE_RUNS,
-}
 ADAMW = {"name": "adamw", "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "schedule": "linear"}
 CONSTANT = {"name": "adafactor", "lr": 1e-3, "schedule": "constant", "warmup": 0.0}
 # As printed: the source, then values of `train` and of `train.optim`. "Gradient clipping 0" is none.
@@ -58,17 +50,27 @@ PRINTED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def resolved(name: str, options: dict[str, Any] | None = None, **more: Any) -> Any:
-    kind = RECIPES[name].kinds[0]
-    task = {"task": "classification"} if kind == "train" else {}
-    return resolve({**task, "recipe": name, **(options or {})}, spec=SPECS[kind], **more).config
+@pytest.fixture(scope="module")
+def recipes(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("experiments/recipes.py")
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_values_are_those_of_the_paper(name: str) -> None:
+@pytest.fixture(scope="module")
+def resolved(recipes: ModuleType) -> Callable[..., Any]:
+    """The configuration with a recipe and options."""
+
+    def configuration(name: str, options: dict[str, Any] | None = None, overrides: Any = ()) -> Any:
+        task = {"task": "classification"} if recipes.RECIPES[name].kind == "train" else {}
+        return recipes.resolved(name, {**task, **(options or {})}, overrides)
+
+    return configuration
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_values_are_those_of_the_paper(recipes: ModuleType, resolved: Callable[..., Any], name: str) -> None:
     source, train, optim = PRINTED[name]
     config = resolved(name).train.to_dict()
-    assert RECIPES[name].source == source
+    assert recipes.RECIPES[name].source == source
     assert {key: config[key] for key in train} == train
     assert {key: config["optim"][key] for key in optim} == optim
     # No paper on texts has these; mixling's defaults for models that predict labels do.
@@ -79,23 +81,23 @@ def test_values_are_those_of_the_paper(name: str) -> None:
     )
 
 
-def test_images_are_mixed_as_in_table_7() -> None:
+def test_images_are_mixed_as_in_table_7(resolved: Callable[..., Any]) -> None:
     augment = resolved("gmlp-table7").augment
     assert (augment.mixup, augment.cutmix, augment.mixing) == (0.8, 1.0, 1.0)  # one or the other, with equal chances
-    assert resolved("gmlp-table7", {"augment": {"mixup": 0.1}}).augment.mixup == 0.1
+    assert resolved("gmlp-table7", overrides={"augment": {"mixup": 0.1}}).augment.mixup == 0.1
 
 
-def test_every_recipe_is_checked_and_completed() -> None:
-    assert set(PRINTED) == set(RECIPES) == set(RECIPE_NAMES)
+def test_every_recipe_is_checked(recipes: ModuleType) -> None:
+    assert set(PRINTED) == set(recipes.RECIPES)
 
 
-def test_text_is_cased_and_as_long_as_in_the_paper() -> None:
+def test_text_is_cased_and_as_long_as_in_the_paper(resolved: Callable[..., Any]) -> None:
     for name, length in (("gmlp-table8", 128), ("gmlp-table8-results", 512), ("pnlp-mixer", 64)):
         text = resolved(name).model.text
         assert (text.lowercase, text.max_len) == (False, length)
 
 
-def test_dropout_of_table_9_is_on_hidden_units_and_attention() -> None:
+def test_dropout_of_table_9_is_on_hidden_units_and_attention(resolved: Callable[..., Any]) -> None:
     model = resolved("gmlp-table9", {"model": "bert-base"}).model
     (layer,) = model.layers
     assert (model.embedding.dropout, layer.dropout, layer.mixers[0].dropout, model.head.dropout) == (0.1,) * 4
@@ -103,33 +105,38 @@ def test_dropout_of_table_9_is_on_hidden_units_and_attention() -> None:
     assert resolved("gmlp-table8", {"model": "gmlp-18"}).model.layers[0].dropout == 0
 
 
-def test_dropout_of_text_to_text_is_in_every_layer() -> None:
+def test_dropout_of_text_to_text_is_in_every_layer(resolved: Callable[..., Any]) -> None:
     model = resolved("t5", {"model": "t5-2m"}).model
     assert model.dropout == model.encoder.layers[0].feed_forward.dropout == model.decoder.layers[0].dropout == 0.1
 
 
-def test_options_and_files_override_a_recipe(tmp_path: Path) -> None:
-    toml = tmp_path / "run.toml"
-    toml.write_text('recipe = "gmlp-table9"\n[model]\npreset = "gmlp-18"\n[model.head]\ndropout = 0.3\n')
-    options = {"task": "classification", "train": {"epochs": 3}}
-    config = resolve(options, spec=LABELS, toml=str(toml), overrides=("model.layers.0.dropout=0.2",)).config
+def test_overrides_have_priority_over_a_recipe(resolved: Callable[..., Any]) -> None:
+    config = resolved("gmlp-table9", {"model": "gmlp-18"}, ("train.epochs=3", "model.layers.0.dropout=0.2"))
     assert (config.train.epochs, config.train.batch_size) == (3, 32)
-    assert config.model.head.dropout == 0.3
-    assert config.model.layers[0].dropout == 0.2
-    assert config.model.embedding.dropout == 0.1
+    assert (config.model.layers[0].dropout, config.model.embedding.dropout) == (0.2, 0.1)
 
 
-def test_the_user_reads_the_source_and_what_is_left_to_choose() -> None:
-    options = {"task": "classification", "recipe": "gmlp-table9"}
-    (remark,) = resolve(options, spec=LABELS).remarks
-    assert remark == (
-        "recipe: gmlp-table9 (gMLP, Table 9 (GLUE); the paper chooses train.optim.lr of 1e-05, 2e-05, 3e-05; "
-        "train.batch_size of 16, 32 on validation)"
-    )
-
-
-def test_unknown_recipes_and_those_of_other_runs() -> None:
+def test_an_unknown_recipe_is_reported(recipes: ModuleType) -> None:
     with pytest.raises(ConfigError, match=r"recipe: got 'gmlp-table6'.*did you mean 'gmlp-table"):
-        resolve({"task": "classification", "recipe": "gmlp-table6"}, spec=LABELS)
-    with pytest.raises(ConfigError, match="is for masked language modeling, this is a model that predicts labels"):
-        resolve({"task": "classification", "recipe": "gmlp-table8"}, spec=LABELS)
+        recipes.resolved("gmlp-table6", {"task": "classification"})
+
+
+def test_a_model_is_trained_with_a_recipe(
+    recipes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{word} {number},{label}" for number in range(20) for word, label in (("fine", "good"), ("dull", "bad"))]
+    (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    command = [
+        "recipes.py",
+        "gmlp-table9",
+        str(tmp_path / "a.csv"),
+        "--model",
+        "gmlp-tiny",
+        "-o",
+        str(tmp_path / "run"),
+    ]
+    sizes = ("train.epochs=1", "model.dim=8", "model.num_layers=1", "ngrams.use=never")
+    monkeypatch.setattr(sys, "argv", [*command, *(word for size in sizes for word in ("--set", size))])
+    recipes.main()
+    assert capsys.readouterr().out.startswith("gMLP, Table 9 (GLUE); the paper chooses train.optim.lr of 1e-05, 2e-05")
+    assert Predictor(tmp_path / "run").predict("fine").label in ("good", "bad")

@@ -1,28 +1,37 @@
-"""Training recipes: the hyper-parameters that papers print, by name, as `--recipe` takes them.
+"""Training recipes: the hyper-parameters that papers print, by name.
+
+    python experiments/recipes.py gmlp-table9 rows.csv --model gmlp-18 -o runs/topics
 
 A recipe has every value that its table states. What a table leaves open (no schedule, no regularization) is set to the
 plainest choice, so that a run does not silently have mixling's own regularization; each recipe says so in `open`.
-Values that the paper searches over are in `grid`, the recipe itself has one of them.
+Values that the paper searches over are in `grid`, the recipe itself has one of them. --set overrides a recipe's values.
 
 HyperMixer has no recipe: its hyper-parameters are in an appendix that was not available.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from mixling.config import merge
-from mixling.errors import ConfigError, near_miss
+from mixling import ConfigError, PretrainConfig, RunConfig, fit, pretrain, read_data
+from mixling.config import merge, read_overrides
+from mixling.errors import near_miss
 from mixling.models.presets import WORDS_AS_THEY_ARE
+from mixling.research.pretraining import MASKED_LM
+from mixling.research.seq2seq import PAIRS, PairRunConfig, fit_pairs
+from mixling.research.vision import IMAGE_RUNS, ImageRunConfig, fit_images
+from mixling.runs.resolve import LABELS, Spec, resolve
 
-_COMMANDS = {
-    "train": "a model that predicts labels",
-    "pretrain": "masked language modeling",
-    "text2text": "text to text",
-    "image_classification": "image classification",
+SPECS: dict[str, Spec[Any]] = {
+    "train": LABELS,
+    "pretrain": MASKED_LM,
+    "text2text": PAIRS,
+    "image_classification": IMAGE_RUNS,
 }
 
 
@@ -32,7 +41,7 @@ class Recipe:
 
     Args:
         source: paper and table or section.
-        kinds: the kinds of run it applies to: `train`, `pretrain`, `text2text`, `image_classification`.
+        kind: the kind of run, a key of `SPECS`.
         train: values of the table `train` of a configuration.
         model: values of the table `model`.
         augment: values of the table `augment`, of images.
@@ -42,7 +51,7 @@ class Recipe:
     """
 
     source: str
-    kinds: tuple[str, ...]
+    kind: str
     train: Mapping[str, Any]
     model: Mapping[str, Any] = field(default_factory=dict)
     augment: Mapping[str, Any] = field(default_factory=dict)
@@ -50,13 +59,13 @@ class Recipe:
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     open: str = ""
 
-    def remark(self, name: str) -> str:
-        """Return a line for the user: the source, and the open choices."""
-        grid = "; ".join(f"{key} of {', '.join(f'{value:g}' for value in grid)}" for key, grid in self.grid.items())
-        notes = [f"the paper chooses {grid} on validation"] * bool(grid) + [f"not in the paper: {self.open}"] * bool(
-            self.open
-        )
-        return f"recipe: {name} ({self.source}{''.join(f'; {note}' for note in notes)})"
+    def notes(self) -> list[str]:
+        """Return the open choices."""
+        grids = [
+            f"the paper chooses {key} of {', '.join(f'{value:g}' for value in values)} on validation"
+            for key, values in self.grid.items()
+        ]
+        return [*grids, *([f"not in the paper: {self.open}"] if self.open else [])]
 
 
 _BERT_ADAMW = {
@@ -84,7 +93,7 @@ _UNREGULARIZED = {"token_dropout": 0.0, "loss": {"label_smoothing": 0.0, "class_
 def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len: int) -> Recipe:
     return Recipe(
         source=source,
-        kinds=("pretrain",),
+        kind="pretrain",
         train={
             **_UNREGULARIZED,
             "steps": steps,
@@ -99,7 +108,7 @@ def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len
 RECIPES: dict[str, Recipe] = {
     "pnlp-mixer": Recipe(
         source="pNLP-Mixer, section 4.1",
-        kinds=("train",),
+        kind="train",
         train={
             **_UNREGULARIZED,
             **WORDS_AS_THEY_ARE,
@@ -118,11 +127,11 @@ RECIPES: dict[str, Recipe] = {
         },
         model={"text": {"lowercase": False}},
         open="optimizer, schedule and regularization: Adam at a constant rate, without regularization; the vocabulary "
-        "is multilingual BERT's cased one (--vocabulary FILE)",
+        "is multilingual BERT's cased one (--set model.text.vocabulary=FILE)",
     ),
     "gmlp-table7": Recipe(
         source="gMLP, Table 7 (ImageNet)",
-        kinds=("image_classification",),
+        kind="image_classification",
         train={
             "epochs": 300,
             "batch_size": 4096,
@@ -148,7 +157,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "gmlp-table9": Recipe(
         source="gMLP, Table 9 (GLUE)",
-        kinds=("train",),
+        kind="train",
         train={
             **_UNREGULARIZED,
             **WORDS_AS_THEY_ARE,
@@ -161,58 +170,62 @@ RECIPES: dict[str, Recipe] = {
     ),
     "t5": Recipe(
         source="T5, section 3.1.3, and T5.1.1",
-        kinds=("text2text",),
+        kind="text2text",
         train={**_UNREGULARIZED, "batch_size": 128, "optim": {**_ADAFACTOR, "lr": 1e-3}},
         dropout=0.1,
-        open="2^18 steps of fine-tuning, which are not set: give --epochs or --set train.steps=N",
+        open="2^18 steps of fine-tuning, which are not set: give --set train.epochs=N or train.steps=N",
     ),
     "t5-pretraining": Recipe(
         source="T5, section 3.1.2, and T5.1.1",
-        kinds=("text2text",),
+        kind="text2text",
         train={**_UNREGULARIZED, "batch_size": 128, "steps": 2**19, "optim": {**_ADAFACTOR, "lr": 1e-2}},
         dropout=0.0,
         open="the rate 1 / sqrt(max(t, 10^4)) is Adafactor's own from 10,000 steps on, see train.optim",
     ),
     "remixer": Recipe(
         source="Remixer, section 3",
-        kinds=("text2text",),
+        kind="text2text",
         train={**_UNREGULARIZED, "precision": "bfloat16", "optim": {**_ADAFACTOR, "lr": 1e-3}},
         dropout=0.1,
         grid={"model.mixing_dropout": (0.0, 0.1, 0.2)},
-        open="batch size and steps: as without a recipe; the subwords are T5's 32,000 (--vocabulary FILE)",
+        open="batch size and steps: as without a recipe; the vocabulary is T5's 32,000 (tokenizer.vocabulary)",
     ),
 }
 
 
-def find_recipe(name: str, kind: str) -> Recipe:
-    """Return a recipe by name.
+def resolved(
+    name: str, options: Mapping[str, Any], overrides: Sequence[str] | Mapping[str, Any] = ()
+) -> RunConfig | PretrainConfig | PairRunConfig | ImageRunConfig:
+    """Return the configuration of a run with the values of a recipe.
 
     Args:
-        kind: the kind of run, as in `Recipe.kinds`.
+        options: as `mixling.runs.resolve.resolve` takes them: the model and the files.
+        overrides: KEY=VALUE, or nested values, which override those of the recipe.
 
     Raises:
-        ConfigError: there is none of this name, or it is for another kind of run.
+        ConfigError: there is no such recipe, or a value is not allowed.
     """
     if name not in RECIPES:
         raise ConfigError(f"recipe: got {name!r}; {near_miss(name, RECIPES)}")
-    recipe = RECIPES[name]
-    if kind not in recipe.kinds:
-        fitting = [other for other, item in RECIPES.items() if kind in item.kinds]
-        raise ConfigError(
-            f"recipe: {name!r} is for {_COMMANDS[recipe.kinds[0]]}, this is {_COMMANDS[kind]}; "
-            f"allowed: {', '.join(fitting)}"
-        )
-    return recipe
+    recipe, spec = RECIPES[name], SPECS[RECIPES[name].kind]
+    model = resolve(options, spec=spec).config.model.to_dict()
+    values = {"train": recipe.train, "model": model_values(recipe, model)}
+    if recipe.augment:
+        values["augment"] = recipe.augment
+    changes = overrides if isinstance(overrides, Mapping) else read_overrides(overrides)
+    return resolve(options, spec=spec, overrides=merge(values, changes)).config
 
 
 def model_values(recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes that a recipe makes to a complete configuration of a model that predicts labels or subwords.
+    """Return the changes that a recipe makes to a complete configuration of a model.
 
     Dropout is set where BERT has its two rates: on the token vectors, on each sublayer's output, on the attention
-    probabilities and on the head's input.
+    probabilities and on the head's input. Models that generate text have one key for every layer.
     """
     if recipe.dropout is None:
         return dict(recipe.model)
+    if recipe.kind == "text2text":
+        return {**recipe.model, "dropout": recipe.dropout}
     layers = {
         str(number): {
             "dropout": recipe.dropout,
@@ -224,5 +237,37 @@ def model_values(recipe: Recipe, model: Mapping[str, Any]) -> dict[str, Any]:
         }
         for number, layer in enumerate(model["layers"])
     }
-    places = {"embedding": {"dropout": recipe.dropout}, "head": {"dropout": recipe.dropout}, "layers": layers}
-    return merge(recipe.model, places)
+    rates = {"embedding": {"dropout": recipe.dropout}, "head": {"dropout": recipe.dropout}, "layers": layers}
+    return merge(recipe.model, rates)
+
+
+def main() -> None:
+    """Train with a recipe."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", choices=RECIPES)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--model")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    recipe = RECIPES[arguments.recipe]
+    print(f"{recipe.source}{''.join(f'; {note}' for note in recipe.notes())}")
+    table = {
+        "train": {"data": {"train": arguments.files}},
+        "pretrain": {"corpus": {"files": arguments.files}},
+        "text2text": {"tasks": [{"train": arguments.files}]},
+        "image_classification": {"data": {"train": arguments.files}},
+    }[recipe.kind]
+    config = resolved(arguments.recipe, {"model": arguments.model, **table}, arguments.overrides)
+    if isinstance(config, RunConfig):
+        fit(config, *read_data(config, spool_dir=None, log=print), folder=arguments.out)
+    elif isinstance(config, PretrainConfig):
+        pretrain(config, folder=arguments.out)
+    elif isinstance(config, PairRunConfig):
+        fit_pairs(config, folder=arguments.out)
+    else:
+        fit_images(config, folder=arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,7 @@
 """The parameters and operations that papers print, beside ours.
 
+    python experiments/printed_counts.py
+
 Conventions that reproduce the printed numbers: models for slots have MTOP's 151 IOB tags, Table 7's two classes,
 image models 1,000; a masked language model's output is its table. gMLP's FLOPs are 2 for each multiply-add of all
 matrix products, with W as a dense matrix, and the product with the table for the 15% of the tokens that are hidden.
@@ -11,13 +13,13 @@ from dataclasses import dataclass
 
 import torch
 
+from mixling import PRESETS, ModelConfig, build_model, model_config
 from mixling.config import parse
-from mixling.models.counts import count
-from mixling.models.model import ModelConfig, Output, build_model, count_parameters, sized
-from mixling.models.presets import PRESETS, model_config
+from mixling.models import count, count_parameters, sized
+from mixling.models.model import Output
 from mixling.research.cost.flops import count_encoder_decoder
-from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
-from mixling.research.vision.model import IMAGE_PRESETS, build_image_model
+from mixling.research.seq2seq import SEQ2SEQ_PRESETS
+from mixling.research.vision import IMAGE_PRESETS, build_image_model
 
 SLOT_TAGS, IMAGE_CLASSES = 151, 1000
 _HIDDEN = 0.15  # of the tokens, in masked language modeling
@@ -173,3 +175,29 @@ def _compare_image(printed: Printed) -> Compared:
     products += dim * dim if config.pre_logits else 0
     flops = model.encoder.flops(1, config.num_tokens) + 2 * products
     return Compared(printed=printed, parameters=count_parameters(model), gflops=flops / 1e9)
+
+
+def lines() -> list[str]:
+    """Return the table of all printed numbers, a line for each."""
+    rows = [compare_counts(printed) for printed in PRINTED]
+    width = max(len(row.printed.model) for row in rows)
+    name = "mixling"
+    heading = f"{'model':<{width}} {'printed':>10} {name:>10} {'':>7} {'printed':>8} {name:>9} {'GFLOPs':>7}  source"
+    return [heading, *(_line(row, width) for row in rows)]
+
+
+def _line(row: Compared, width: int) -> str:
+    printed = row.printed
+    flops = ""
+    if row.gflops is not None and printed.gflops is not None:
+        flops = f"{printed.gflops:.1f} {row.gflops:>9.1f} {100 * (row.gflops / printed.gflops - 1):>+6.1f}%"
+    tokens = f", {printed.max_len} tokens" if printed.max_len else ""
+    note = f" ({printed.note})" if printed.note else ""
+    return (
+        f"{printed.model:<{width}} {printed.parameters:>9g}M {row.parameters / 1e6:>9.3f}M "
+        f"{100 * (row.ratio - 1):>+6.1f}% {flops:>26}  {printed.source}{tokens}{note}"
+    )
+
+
+if __name__ == "__main__":
+    print("\n".join(lines()))
