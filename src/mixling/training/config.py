@@ -167,8 +167,12 @@ class NgramConfig(Config):
     max_bytes: int | None = Field(
         None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"
     )
-    min_n: int = Field(3, ge=1, le=8, description="characters of the shortest n-gram")
-    max_n: int = Field(4, ge=1, le=8, description="characters of the longest n-gram")
+    min_n: int = Field(
+        3, ge=1, le=8, description="characters of the shortest n-gram; 2 if nothing is set and texts are a word or two"
+    )
+    max_n: int = Field(
+        4, ge=1, le=8, description="characters of the longest n-gram; 5 if nothing is set and texts are a word or two"
+    )
     strength: float | None = Field(
         None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
     )

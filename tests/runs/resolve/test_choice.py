@@ -102,3 +102,12 @@ def test_our_models_have_defaults_and_the_papers_see_the_words_as_they_are() -> 
         else:
             assert chosen is not None, name
             assert chosen.rate == 0, name
+
+
+@pytest.mark.parametrize(("words", "lengths"), [(1, (2, 5)), (2, (2, 5)), (3, (3, 4))])
+def test_a_word_or_two_have_other_character_ngrams(words: int, lengths: tuple[int, int]) -> None:
+    for given in ({}, {"model": {"preset": "mixling-tiny"}}):
+        found = resolve({"task": "classification", **given}, spec=LABELS).for_examples(rows(30, words)).config.ngrams
+        assert (found.min_n, found.max_n) == lengths
+    own = resolve({"task": "classification", "ngrams": {"max_n": 3}}, spec=LABELS).for_examples(rows(30, words))
+    assert own.config.ngrams.max_n == 3

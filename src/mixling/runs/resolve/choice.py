@@ -18,6 +18,8 @@ _MANY_EXAMPLES, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
 # As accurate as batches of 64 at a rate of 0.002, in half to five sixths of the time (experiments/README.md).
 _LARGE_BATCHES = {"batch_size": 256, "optim": {"lr": 3e-3}}
 _TAGGERS_BATCHES = {"batch_size": 128, "optim": {"lr": 4e-3}}
+# Where a text is a word or two, such as a name, its first and last letters count, and parts as long as syllables.
+_FEW_WORDS, _LENGTHS_IN_FEW_WORDS = 2, {"min_n": 2, "max_n": 5}
 # Of fewer examples, longer texts and wider models nothing is known.
 _LARGE_BATCH_EXAMPLES, _LARGE_BATCH_WORDS, _LARGE_BATCH_DIM = 5_000, 64, 256
 
@@ -76,6 +78,11 @@ def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> d
     if len(train) < _LARGE_BATCH_EXAMPLES or _words(train) > _LARGE_BATCH_WORDS:
         return {}
     return _TAGGERS_BATCHES if task.per_word else _LARGE_BATCHES
+
+
+def choose_ngrams(train: Dataset) -> dict[str, Any]:
+    """Return other lengths of character n-grams than usual for texts of a word or two."""
+    return dict(_LENGTHS_IN_FEW_WORDS) if len(train) and _words(train) <= _FEW_WORDS else {}
 
 
 def _words(train: Dataset) -> int:

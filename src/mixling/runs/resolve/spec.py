@@ -17,7 +17,7 @@ from mixling.errors import ConfigError
 from mixling.models.model import ModelConfig
 from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
 from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_config
-from mixling.runs.resolve.choice import choose_batches, choose_model
+from mixling.runs.resolve.choice import choose_batches, choose_model, choose_ngrams
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.hub_names import with_commits
 from mixling.tasks import infer_task
@@ -27,10 +27,11 @@ _C = TypeVar("_C", bound=Config)
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Default values of the model and of the training that fit the examples, and a remark for the user."""
+    """Default values of the model, of the training and of the n-gram branch that fit the examples, and a remark."""
 
     model: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
+    ngrams: Mapping[str, Any] = field(default_factory=dict)
     remark: str = ""
 
 
@@ -127,6 +128,8 @@ class _Layers(Generic[_C]):
         defaults = spec.defaults(given, self.values, self.folder)
         if not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
             defaults = merge(defaults, {"train": chosen.train})
+        if chosen.ngrams:
+            defaults = merge(defaults, {"ngrams": chosen.ngrams})
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
@@ -242,11 +245,14 @@ class _Labels(Spec[RunConfig]):
         return {**values, "task": task}, remarks
 
     def for_examples(self, config: RunConfig, train: Dataset, *, model_named: bool) -> Chosen:
+        ngrams = choose_ngrams(train)
         if model_named:
-            return Chosen(train=choose_batches(train, config, initialized=config.init.training_texts))
+            batches = choose_batches(train, config, initialized=config.init.training_texts)
+            return Chosen(train=batches, ngrams=ngrams)
         choice = choose_model(train, config)
         remark = f"model: {choice.name} ({choice.why}; change it with --model)"
-        return Chosen(model={"preset": choice.name, **choice.changes}, train=choice.train, remark=remark)
+        model = {"preset": choice.name, **choice.changes}
+        return Chosen(model=model, train=choice.train, ngrams=ngrams, remark=remark)
 
 
 LABELS = _Labels()
