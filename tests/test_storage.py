@@ -22,6 +22,7 @@ from mixling.storage import (
     check_sha256,
     locked,
     read_json,
+    read_limited,
     remove,
     remove_leftovers,
     write_atomic,
@@ -340,3 +341,16 @@ def test_a_file_is_what_was_recorded_of_it(tmp_path: Path) -> None:
         check_sha256(tmp_path / "pipe", None)
     with pytest.raises(ModelFileError, match="No such file"):
         check_sha256(tmp_path / "missing", None)
+
+
+@pytest.mark.parametrize(
+    ("size", "fits"), [(0, True), (99, True), (100, True), (101, False), (102, False), (5000, False)]
+)
+def test_a_file_is_read_up_to_its_limit_and_refused_above(tmp_path: Path, size: int, fits: bool) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * size)
+    if fits:
+        assert read_limited(path, 100) == b"x" * size
+    else:
+        with pytest.raises(OSError, match="has more than 100 bytes"):
+            read_limited(path, 100)
