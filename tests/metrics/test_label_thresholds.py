@@ -70,7 +70,10 @@ def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
     model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
     values = {"task": "multi_label", "model": model, "train": {"epochs": 3}, "ngrams": {"use": "never"}}
     run = fit(
-        parse(RunConfig, {**values, "label_thresholds": "f1"}, where="test"), train, validation, folder=tmp_path / "m"
+        parse(RunConfig, {**values, "decisions": {"label_thresholds": "f1"}}, where="test"),
+        train,
+        validation,
+        folder=tmp_path / "m",
     )
     assert run is not None
     predictor = Predictor(tmp_path / "m")
@@ -98,9 +101,9 @@ def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="threshold: the model has no label 'c'; allowed: a, b"):
         Predictor(tmp_path / "m", threshold={"c": 0.5})
     with pytest.raises(ConfigError, match="label_thresholds: classification does not predict several labels"):
-        parse(RunConfig, {"label_thresholds": 0.9}, where="test")
+        parse(RunConfig, {"decisions": {"label_thresholds": 0.9}}, where="test")
     for wrong in ("f2", 1.5, 0, True):
         with pytest.raises(
-            ConfigError, match=r'^test: label_thresholds: got .*; allowed: "f1", or a precision between'
+            ConfigError, match=r'^test: decisions.label_thresholds: got .*; allowed: "f1", or a precision between'
         ):
-            parse(RunConfig, {"task": "multi_label", "label_thresholds": wrong}, where="test")
+            parse(RunConfig, {"task": "multi_label", "decisions": {"label_thresholds": wrong}}, where="test")

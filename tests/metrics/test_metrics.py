@@ -357,7 +357,7 @@ def test_long_tables_keep_the_worst_classes_and_state_so() -> None:
     shown = [line.split()[0] for line in lines[3:-1]]
     # c50 and c58 are never found; c51 and c59 are predicted for them too. The other classes are all right.
     assert shown == [*names[:36], "c50", "c51", "c58", "c59"]
-    assert lines[-1] == "(40 of 60 classes: those of lowest F1; 20 are left out)"
+    assert lines[-1] == "(40 of 60 classes, by lowest F1; 20 are left out)"
     assert len(format_table(one_a_class(names[:40], set())).splitlines()) == 43
 
 

@@ -117,10 +117,8 @@ def test_a_refit_keeps_the_branch_that_was_chosen_before_and_unknown_labels_are_
     validation = Dataset.from_examples([Example("balan kopert", "odd", "rows", 0), *known])
     runs = {}
     for name in ("first", "refit"):
-        changes = {
-            "ngrams": {"use": "always", "refit": True},
-            "decisions": {"refit": name == "refit", "precision": "float32"},
-        }
+        decisions = {"refit": name == "refit", "precision": "float32"}
+        changes = {"ngrams": {"use": "always", "refit": True}, "decisions": decisions}
         run = fit(config(**changes), train, validation, folder=tmp_path / name)
         assert run is not None
         runs[name] = run.report

@@ -122,8 +122,8 @@ def test_a_network_that_hardly_counts_is_not_trained_again(tmp_path: Path, monke
     measured: dict[str, Any] = {}
     decide = training.decide
 
-    def noted(config: RunConfig, model: Any, *arguments: Any, **options: Any) -> Any:
-        decided = decide(config, model, *arguments, **options)
+    def noted(config: Any, ngrams: Any, model: Any, *arguments: Any, **options: Any) -> Any:
+        decided = decide(config, ngrams, model, *arguments, **options)
         measured.update({name: value.clone() for name, value in model.state_dict().items()})
         return decided
 
