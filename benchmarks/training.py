@@ -5,10 +5,10 @@
 
 - `steps`, on the intents of SNIPS. The textbook forms have the same layers and parameters, in float32, with
   torch.nn.EmbeddingBag on every token, or with dense counters of the features and torch.nn.Linear; clipping, AdamW and
-  batches of padded arrays, which are ready before the step. "mixling" makes its batches in the step: without changes of
-  the texts, as the textbook forms, and as it trains by default, with typos, pseudo-words and token dropout. All take
-  turns in one process, in an order drawn anew each round; times are CPU seconds of the process, since a machine that
-  does other work would add its waiting.
+  batches of padded arrays, which are ready before the step. "mixling", with PyTorch's backend and
+  with the native one, makes its batches in the step: without changes of the texts, as the textbook forms, and as it
+  trains by default, with typos, pseudo-words and token dropout. All take turns in one process, in an order drawn anew
+  each round; times are CPU seconds of the process, since a machine that does other work would add its waiting.
 - `layers`: a feed-forward sublayer of mixling-small and of mixling-base, forward and backward, in the instructions that
   the processor has: in float32, in bfloat16 in its registers, and in its matrix unit (AMX). GFLOP/s count its six
   products, not those that are computed again, norms or GELUs.
@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -122,11 +122,11 @@ def textbook_step(data: LabeledData, batch_size: int, *, dense: bool) -> Callabl
     return step
 
 
-def our_step(data: LabeledData, batch_size: int) -> Callable[[], None]:
+def our_step(data: LabeledData, batch_size: int, backend: Literal["torch", "native"]) -> Callable[[], None]:
     """A function that makes a step of the training loop."""
     config = model_config("mixling-small").model_copy(update={"text": data.train.encoder.config})
     model = build_model(config, len(data.objective.labels), seed=0)
-    trainer = Trainer(model, data, TrainConfig(batch_size=batch_size, steps=100_000, device="cpu"))
+    trainer = Trainer(model, data, TrainConfig(batch_size=batch_size, steps=100_000, device="cpu", backend=backend))
     state = trainer._plan()
     return lambda: (trainer._step(state, Interrupts(enabled=False)), None)[1]
 
@@ -245,15 +245,18 @@ def steps(rows: Rows, rounds: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for batch_size in (64, 256):
         calls = {
-            "mixling": our_step(plain, batch_size),
-            "mixling, with changes of texts": our_step(changed, batch_size),
+            "mixling, native": our_step(plain, batch_size, "native"),
+            "mixling, native, with changes of texts": our_step(changed, batch_size, "native"),
+            "mixling": our_step(plain, batch_size, "torch"),
+            "mixling, with changes of texts": our_step(changed, batch_size, "torch"),
             "embedding bag": textbook_step(plain, batch_size, dense=False),
             "dense counters": textbook_step(plain, batch_size, dense=True),
         }
         found = in_turn(calls, rounds if batch_size == 64 else rounds // 2, time.process_time)
         out[str(batch_size)] = {
             "ms": {name: round(1000 * statistics.median(values), 2) for name, values in found.items()},
-            "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[2:]},
+            "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[4:]},
+            "native_is_faster_than": {name: ratio(found[name], found["mixling, native"]) for name in list(calls)[2:]},
         }
     return out
 
