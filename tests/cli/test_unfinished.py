@@ -188,3 +188,16 @@ def test_a_folder_that_another_process_writes_to_is_refused(call: Any, reviews: 
     done.set()
     holder.join()
     assert not folder.exists()
+
+
+def test_a_backend_that_does_not_know_the_model_is_refused_before_the_run_begins(
+    call: Any, reviews: Path, tmp_path: Path
+) -> None:
+    rows = ["train", reviews / "train.csv", "--text", "review", "--label", "stars"]
+    refused = call(
+        *rows, *SMALL, "--set", "train.backend=native", "--set", "model.head.dropout=0.1", "-o", tmp_path / "run"
+    )
+    assert refused.code == 2
+    assert "error: train.backend: got 'native': model.head.dropout: got 0.1, which" in refused.err
+    assert refused.err.endswith("allowed here: torch, auto\n")
+    assert not (tmp_path / "run").exists()

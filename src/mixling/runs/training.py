@@ -43,6 +43,7 @@ from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
+from mixling.training.backends.choose import knows_natively
 from mixling.training.callbacks import Detail, Log
 from mixling.training.config import TrainConfig
 from mixling.training.state import weights_of
@@ -94,6 +95,7 @@ def fit(
             training = resolve_training(config, examples)
             data, measured = training_data(config, examples, training, encoder, shared, run.log)
             model, model_config = initial_model(config, examples.task, encoder, examples.vectors, run.log)
+            knows_natively(model, data, training, run.distributed)  # refuses a backend before the run begins
             untrained = copy.deepcopy(model)
             seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
         _log_smoothing(config, model_config, examples.task, run.log)

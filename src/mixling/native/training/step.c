@@ -84,7 +84,7 @@ static int begin_step(step *s) {
         s->logits_floats = larger(s->logits_floats, (of->pooling ? p->texts : n) * (size_t)of->outputs);
         tokens += n;
     }
-    s->logits_floats = (s->logits_floats + 15) / 16 * 16; /* whole registers, as what is before it */
+    s->logits_floats = (s->logits_floats + 15) / 16 * 16; /* so that the next thread begins at a whole register */
     s->sums = allocate(U * S), s->rows = of->spread < 0 ? s->sums : allocate(U * R);
     s->scratch = allocate(threads * (s->scratch_floats + s->logits_floats));
     if (!s->sums || !s->rows || !s->scratch) return 0;

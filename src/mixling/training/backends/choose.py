@@ -24,12 +24,27 @@ def choose_backend(
     Raises:
         ConfigError: the native steps, which the configuration names, do not know the model or the training.
     """
-    if config.backend != "torch":
+    if knows_natively(model, data, config, distributed):
         from mixling.training.backends.shared_model import NativeBackend
 
-        try:
-            return NativeBackend(model, data, config, distributed)
-        except ConfigError as error:
-            if config.backend == "native":
-                raise ConfigError(f"train.backend: got 'native': {error}; allowed here: torch, auto") from None
+        return NativeBackend(model, data, config, distributed)
     return TorchBackend(model, data.objective, config, distributed)
+
+
+def knows_natively(model: nn.Module, data: TrainingData, config: TrainConfig, distributed: DistributedContext) -> bool:
+    """Return whether native steps may be used, and know the model and the training.
+
+    Raises:
+        ConfigError: they do not, and the configuration names them.
+    """
+    if config.backend == "torch":
+        return False
+    from mixling.training.backends.shared_model import check_native
+
+    try:
+        check_native(model, data, config, distributed)
+    except ConfigError as error:
+        if config.backend == "native":
+            raise ConfigError(f"train.backend: got 'native': {error}; allowed here: torch, auto") from None
+        return False
+    return True

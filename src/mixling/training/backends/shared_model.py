@@ -15,7 +15,7 @@ from mixling.models.model import Model
 from mixling.training.backends import native
 from mixling.training.backends.base import Backend, StepPart, StepSums
 from mixling.training.backends.native import NativeBatch, NativeNetwork
-from mixling.training.backends.network import plan_network
+from mixling.training.backends.network import NetworkPlan, plan_network
 from mixling.training.backends.pytorch import device_of, is_half
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.state import restore_weights, weights_of
@@ -43,17 +43,9 @@ class NativeBackend(Backend):
     def __init__(
         self, model: nn.Module, data: TrainingData, config: TrainConfig, distributed: DistributedContext
     ) -> None:
-        if native._native is None:
-            raise ConfigError("the native module is not built")
-        if not isinstance(model, Model) or not isinstance(data, LabeledData):
-            raise ConfigError("native steps are for labels of texts")
-        _check(config, distributed)
-        labels, output = len(data.objective.labels), data.objective.output
-        plan = plan_network(model.config, labels, output)
-        if any(not item.requires_grad for item in model.parameters()):
-            raise ConfigError("parameters that are not trained are unknown to the native steps")
+        plan, terms = check_native(model, data, config, distributed)
+        assert isinstance(model, Model)
         half = is_half(config, torch.device("cpu"))
-        terms = _loss_terms(data, transitions="head.transitions" in plan.shapes)
         self._model = model
         self._network = NativeNetwork(plan, config.optim, terms, half=half)
         views = self._network.parameters()
@@ -94,7 +86,26 @@ class NativeBackend(Backend):
         return groups["best"]
 
 
-def _check(config: TrainConfig, distributed: DistributedContext) -> None:
+def check_native(
+    model: nn.Module, data: TrainingData, config: TrainConfig, distributed: DistributedContext
+) -> tuple[NetworkPlan, LossTerms]:
+    """Return the plan of the network and its loss, as native steps know them.
+
+    Raises:
+        ConfigError: the native steps do not know the model or the training.
+    """
+    if native._native is None:
+        raise ConfigError("the native module is not built")
+    if not isinstance(model, Model) or not isinstance(data, LabeledData):
+        raise ConfigError("native steps are for labels of texts")
+    _check_training(config, distributed)
+    plan = plan_network(model.config, len(data.objective.labels), data.objective.output)
+    if any(not parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError("parameters that are not trained are unknown to the native steps")
+    return plan, _loss_terms(data, transitions="head.transitions" in plan.shapes)
+
+
+def _check_training(config: TrainConfig, distributed: DistributedContext) -> None:
     """Refuse trainings that the native steps do not know."""
     if config.optim.name != "adamw":
         raise ConfigError(f"train.optim.name: got {config.optim.name!r}, which is unknown to the native steps")
