@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES = Path(__file__).resolve().parents[1] / "src" / "mixling" / "samples"
-OPTIONS = {"epochs": 10, "seed": 0}
-DATA = ("messages.csv", "no_topic.csv")
+OPTIONS = {"epochs": 25, "seed": 0}
+DATA = ("messages.csv", "no_topic.csv", "no_topic_train.csv")
 
 
 def measure(model: Path) -> dict[str, Any]:

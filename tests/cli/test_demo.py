@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mixling.cli.commands.demo import with_no_topic
+from mixling.data import Dataset, Example
+
 from .conftest import Call, Done
 
 
@@ -43,6 +46,16 @@ def test_the_labels_that_look_wrong_are_wrong(trained: Done, folder: Path) -> No
         planted = {row["line"]: row["given"] for row in csv.DictReader(file)}
     assert len(found) == 3
     assert sum(planted.get(line) == given for line, given, _ in found) >= 2
+
+
+def test_messages_without_topic_have_no_probable_topic(tmp_path: Path) -> None:
+    file = tmp_path / "outside.csv"
+    file.write_text("message\ngood evening\n")
+    rows = (Example(text=f"{topic} {n}", target=topic, path="a.csv", line=n) for topic in "abcdefgh" for n in range(3))
+    train = Dataset.from_examples(rows)
+    joined = with_no_topic(train, file)
+    added = [target for text, target in zip(joined.texts, joined.targets, strict=True) if text == "good evening"]
+    assert (len(joined), len(set(added)), len(added)) == (28, 4, 4)
 
 
 def test_messages_are_answered_with_words(trained: Done) -> None:

@@ -25,7 +25,7 @@ SAMPLES = {
         "messages.csv --text message --label topic",
     ),
     "no-topic": SampleSet(
-        ("no_topic.csv", "no_topic_test.csv"),
+        ("no_topic.csv", "no_topic_test.csv", "no_topic_train.csv"),
         "messages of no topic, which a model should not answer",
         "messages.csv --text message --label topic --out-of-scope no_topic.csv",
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,7 @@ from mixling.cli.results import STRENGTH, SystemAnswers, has_color, majority_ans
 from mixling.errors import command_line, printable
 
 if TYPE_CHECKING:
+    from mixling.data.dataset import Dataset
     from mixling.data.examples import Example
     from mixling.runtime.predictor import Predictor
 
@@ -27,6 +30,7 @@ TEXTS = (
     "hello, are you there?",
 )
 _ACCURACY = 0.9  # of answers on validation; else the model abstains
+_COPIES = 4  # of each text without a topic, under as many topics
 
 
 def demo_command(
@@ -135,8 +139,26 @@ def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) ->
         train, validation = read_data(resolved.config, spool_dir=None, log=lambda message: None)
         terminal.log(f"{out / 'messages.csv'}: {len(train):,} messages to train on, {len(validation):,} to choose by")
         config = resolved.for_examples(train).config
+        train = with_no_topic(train, out / "no_topic_train.csv")
         fit(config, train, validation, folder=model, callback=terminal, log=lambda message: None)
     terminal.log(f"trained in {started.elapsed()}")
+
+
+def with_no_topic(train: Dataset, file: Path) -> Dataset:
+    """Return the training messages with messages of no topic, each under several topics, so that none is probable."""
+    from mixling.data.dataset import Dataset
+    from mixling.data.examples import Example
+
+    with file.open(encoding="utf-8", newline="") as opened:
+        texts = [row["message"] for row in csv.DictReader(opened)]
+    topics = sorted(train.label_counts())
+    step = len(topics) // _COPIES
+    copies = (
+        Example(text=text, target=topics[(number + copy * step) % len(topics)], path=str(file), line=number)
+        for number, text in enumerate(texts, 2)
+        for copy in range(_COPIES)
+    )
+    return Dataset.from_examples(itertools.chain(train, copies))
 
 
 def _rows(path: Path) -> list[Example]:
