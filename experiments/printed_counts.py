@@ -21,7 +21,8 @@ from mixling.research.cost.flops import count_encoder_decoder
 from mixling.research.seq2seq import SEQ2SEQ_PRESETS
 from mixling.research.vision import IMAGE_PRESETS, build_image_model
 
-SLOT_TAGS, IMAGE_CLASSES = 151, 1000
+SLOT_TAGS = 151
+IMAGE_CLASSES = 1000
 _HIDDEN = 0.15  # of the tokens, in masked language modeling
 _NO_RULE = "no rule found that gives the printed number"
 
@@ -170,7 +171,8 @@ def _compare_image(printed: Printed) -> Compared:
     assert printed.outputs is not None
     with torch.device("meta"):
         model = build_image_model(config, num_outputs=printed.outputs)
-    dim, patches = config.dim, config.num_tokens - config.class_token
+    dim = config.dim
+    patches = config.num_tokens - config.class_token
     products = patches * config.channels * config.patch_size**2 * dim + dim * printed.outputs
     products += dim * dim if config.pre_logits else 0
     flops = model.encoder.flops(1, config.num_tokens) + 2 * products

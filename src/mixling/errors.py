@@ -33,7 +33,8 @@ class DataError(UserError):
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
-        self.path, self.line = path, line
+        self.path = path
+        self.line = line
         where = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
         super().__init__(where + message)
 
@@ -103,7 +104,9 @@ def shown(value: object) -> str:
 
 
 _FEW = 5  # up to this many choices are always listed
-_NEAR, _VERY_NEAR = 0.5, 0.75  # similarity of a suggested spelling, and of one that is most likely meant
+# similarity of a suggested spelling, and of one that is most likely meant
+_NEAR = 0.5
+_VERY_NEAR = 0.75
 
 
 def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "", cutoff: float = _NEAR) -> str:

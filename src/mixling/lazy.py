@@ -36,7 +36,8 @@ def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         nonlocal found
         if found is None:
             spec: Any = importlib.import_module(package).__spec__
-            code, module = spec.loader.get_code(package), ""
+            code = spec.loader.get_code(package)
+            module = ""
             imported = {name for value in code.co_consts if isinstance(value, tuple) for name in value}
             modules_of_names = {}
             for name in code.co_names:

@@ -38,8 +38,13 @@ class Registry(Generic[_T]):
         load_own: Callable[[str], _T],
         name_of: Callable[[Any], str],
     ) -> None:
-        self.what, self.key, self.group, self.how = what, key, group, how
-        self._own, self._load_own, self._name_of = own, load_own, name_of
+        self.what = what
+        self.key = key
+        self.group = group
+        self.how = how
+        self._own = own
+        self._load_own = load_own
+        self._name_of = name_of
         self.registered: dict[str, _T] = {}
         self._loaded: dict[str, _T] = {}
 

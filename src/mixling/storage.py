@@ -20,7 +20,9 @@ from mixling.errors import ModelFileError, StorageError
 
 MAX_JSON = 64 << 20  # bytes, mostly labels
 JSON_FORMAT = 2  # of JSON files with a checksum; format 1 has none
-LOCK_FILE, OWNER_FILE = ".lock", ".lock.json"  # of a folder that a process writes to, and that process
+# of a folder that a process writes to, and that process
+LOCK_FILE = ".lock"
+OWNER_FILE = ".lock.json"
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
 _LOCKED: list[Path] = []  # the folders that this process writes to
 _SUFFIX = ".part"  # of temporary files that `remove_leftovers` may remove
@@ -44,7 +46,8 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
         with _stream(path) as file:
             yield file
         return
-    name, path = path, Path(path)
+    name = path
+    path = Path(path)
     unchanged = "; the file of that name is unchanged" if os.path.lexists(path) else ""
     temporary: str | None = None
     try:

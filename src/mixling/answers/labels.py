@@ -107,7 +107,8 @@ class LabelSet:
         ):
             raise ModelFileError("labels: expected {'kind': ..., 'names': [...]}; the model is damaged")
         try:
-            names, columns = tuple(values["names"]), tuple(values.get("columns", ()))
+            names = tuple(values["names"])
+            columns = tuple(values.get("columns", ()))
             if isinstance(types, str):
                 types = dict.fromkeys((*names, *columns), types)
             return cls(names, values["kind"], values.get("numbers", {}), types, columns)
@@ -156,14 +157,16 @@ def iob_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     As in conlleval, B-x always starts a span, and so does an I-x that does not continue a span of type x.
     """
     spans = []
-    current, first = "", 0
+    current = ""
+    first = 0
     for index, tag in enumerate((*tags, "O")):
         prefix, _, kind = tag.partition("-")
         if current and (prefix != "I" or kind != current):
             spans.append((current, first, index))
             current = ""
         if kind and not current:
-            current, first = kind, index
+            current = kind
+            first = index
     return spans
 
 

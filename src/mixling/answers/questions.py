@@ -63,9 +63,11 @@ def find_answer(encoding: EncodedWindows, logits: Iterable[npt.NDArray[np.floati
     Raises:
         ModelFileError: a logit is not finite.
     """
-    separator, total = encoding.separator, len(encoding.context)
+    separator = encoding.separator
+    total = len(encoding.context)
     width = min(reading.max_answer, max(total, 1))
-    nothing, best = np.inf, _Best(width)
+    nothing = np.inf
+    best = _Best(width)
     for begin, values in zip(encoding.begins, logits, strict=True):
         if not np.isfinite(values).all():
             raise not_finite()
@@ -95,8 +97,13 @@ class _Best:
     """
 
     def __init__(self, width: int) -> None:
-        self.score, self.sum, self.first, self.last = -np.inf, 0.0, 0, 0
-        self._open, self._begin = np.zeros((0, width)), 0  # (K, width) scores of spans from token `_begin` on
+        self.score = -np.inf
+        self.sum = 0.0
+        self.first = 0
+        self.last = 0
+        # (K, width) scores of spans from token `_begin` on
+        self._open = np.zeros((0, width))
+        self._begin = 0
 
     def add(self, begin: int, scores: npt.NDArray[np.float64]) -> None:
         """Add the scores (N, width) of the spans of the window that begins at token `begin`."""
@@ -104,11 +111,13 @@ class _Best:
         grown = np.full((max(len(self._open), len(scores)), scores.shape[1]), -np.inf)
         grown[: len(self._open)] = self._open
         np.maximum(grown[: len(scores)], scores, out=grown[: len(scores)])
-        self._open, self._begin = grown, begin
+        self._open = grown
+        self._begin = begin
 
     def close(self, end: int) -> None:
         """Finish the spans that start before token `end`, which no later window contains."""
-        done, self._open = self._open[: end - self._begin], self._open[end - self._begin :]
+        done = self._open[: end - self._begin]
+        self._open = self._open[end - self._begin :]
         if not len(done):
             return
         index = int(done.argmax())
@@ -116,5 +125,7 @@ class _Best:
         if top > self.score:
             self.sum *= float(np.exp(self.score - top))
             first, more = divmod(index, done.shape[1])
-            self.score, self.first, self.last = top, self._begin + first, self._begin + first + more
+            self.score = top
+            self.first = self._begin + first
+            self.last = self._begin + first + more
         self.sum += float(np.exp(done - self.score).sum())

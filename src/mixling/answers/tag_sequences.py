@@ -33,7 +33,8 @@ class TagSequences:
     """
 
     def __init__(self, names: Sequence[str], transitions: Float32 | None = None) -> None:
-        self._names, self._transitions = names, transitions
+        self._names = names
+        self._transitions = transitions
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_native"}
@@ -50,8 +51,10 @@ class TagSequences:
         """
         if self._transitions is not None or not logits:
             return [self._viterbi(np.asarray(rows, np.float64)) for rows in logits]
-        tags, lengths = np.concatenate(logits).argmax(-1), np.array([len(rows) for rows in logits])
-        before, ends = self._begins[0][tags], np.cumsum(lengths)
+        tags = np.concatenate(logits).argmax(-1)
+        lengths = np.array([len(rows) for rows in logits])
+        before = self._begins[0][tags]
+        ends = np.cumsum(lengths)
         previous = np.concatenate([[-1], tags])[:-1]
         previous[(ends - lengths)[lengths > 0]] = -1
         wrong = np.flatnonzero((before >= 0) & (previous != tags) & (previous != before))
@@ -67,7 +70,8 @@ class TagSequences:
         """
         if not logits:
             return
-        joined, lengths = np.concatenate(logits), np.array([len(rows) for rows in logits], np.int32)
+        joined = np.concatenate(logits)
+        lengths = np.array([len(rows) for rows in logits], np.int32)
         ends = np.cumsum(lengths)[:-1]
         if self._native is not None and joined.dtype == np.float32:
             tags, of_tags = self._native.best(joined.tobytes(), lengths.tobytes())
@@ -97,8 +101,10 @@ class TagSequences:
         if self._transitions is None or not len(logits):
             return softmax(logits)
         # Forward and backward sums, each scaled to a sum of 1: their product is proportional to the probability.
-        follows, values = self._factors, np.exp(logits - logits.max(-1, keepdims=True))
-        forward, backward = np.empty_like(values), np.ones_like(values)
+        follows = self._factors
+        values = np.exp(logits - logits.max(-1, keepdims=True))
+        forward = np.empty_like(values)
+        backward = np.ones_like(values)
         for word, own in enumerate(values):
             sums = own * (self._may_begin if word == 0 else forward[word - 1] @ follows)
             forward[word] = sums / max(sums.sum(), 1e-300)
@@ -114,16 +120,19 @@ class TagSequences:
             return np.zeros(0, np.int64)
         before, inside = self._begins
         begins = before[inside]
-        best, sources = np.where(self._may_begin, logits[0], -np.inf), np.zeros(logits.shape, np.int64)
+        best = np.where(self._may_begin, logits[0], -np.inf)
+        sources = np.zeros(logits.shape, np.int64)
         for word in range(1, len(logits)):
-            source, value = sources[word], np.empty(len(best))
+            source = sources[word]
+            value = np.empty(len(best))
             if self._transitions is None:
                 source[self._open], value[self._open] = best.argmax(), best.max()
             else:
                 scores = best[:, None] + self._after_any
                 source[self._open] = top = scores.argmax(0)
                 value[self._open] = scores[top, np.arange(len(top))]
-            after_begin, after_itself = best[begins] + self._after_begin, best[inside] + self._after_itself
+            after_begin = best[begins] + self._after_begin
+            after_itself = best[inside] + self._after_itself
             source[inside] = np.where(after_begin >= after_itself, begins, inside)
             value[inside] = np.maximum(after_begin, after_itself)
             best = value + logits[word]

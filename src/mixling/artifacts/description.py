@@ -110,10 +110,12 @@ def summary(facts: dict[str, Any]) -> str:
 
 def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the lines of `summary` about a model that reads texts."""
-    text, by = facts["text"], f", written by {facts['written_by']}" if "written_by" in facts else ""
+    text = facts["text"]
+    by = f", written by {facts['written_by']}" if "written_by" in facts else ""
     projection = ", ".join(f"{key} {value}" for key, value in text["projection"].items() if key != "type")
     lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB{by}"), ("task", facts["task"])]
-    data, counts = facts.get("data"), {}
+    data = facts.get("data")
+    counts = {}
     if data is not None:
         counts = data["labels"]
         files = f" of {', '.join(facts['files'])}" if "files" in facts else ""
@@ -159,7 +161,8 @@ def quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
-    total, best = run["total_steps"], run["best"]
+    total = run["total_steps"]
+    best = run["best"]
     at = "run before its first checkpoint" if total is None else f"run at step {run['step']:,} of {total:,}"
     lines = [("unfinished", at)]
     if best is not None:

@@ -11,9 +11,13 @@ from mixling.storage import MAX_JSON, read_json
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.training.files import CHECKPOINT, HISTORY
 
-RUN_FILE, CONFIG_FILE, WEIGHTS_FILE = "run.json", "config.json", "model.safetensors"
-METRICS_FILE, CARD_FILE = "metrics.json", "README.md"
-CONFUSION_FILE, CURVES_FILE = "confusion.png", "curves.png"
+RUN_FILE = "run.json"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+METRICS_FILE = "metrics.json"
+CARD_FILE = "README.md"
+CONFUSION_FILE = "confusion.png"
+CURVES_FILE = "curves.png"
 MAX_WEIGHTS = 2 << 30  # bytes; the limit of the ONNX format, applied to model.safetensors as well
 TEACHER_FOLDER = "teacher"  # the fine-tuned teacher and its probabilities, in runs with distillation
 CORPUS_FOLDER = "corpus"  # encoded unlabeled text

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mixling.runs.resolve.spec import Spec
 
 # Values of `kind` in run.json and config.json.
-TRAINING, PRETRAINING = "training", "pretraining"
+TRAINING = "training"
+PRETRAINING = "pretraining"
 
 # Where each kind is. The product knows the research side by this table only.
 _HOMES = {

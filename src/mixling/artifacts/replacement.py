@@ -58,7 +58,8 @@ def complete(folder: Path) -> None:
     Raises:
         StorageError: a file cannot be written.
     """
-    new, done = folder / NEXT, folder / _DONE
+    new = folder / NEXT
+    done = folder / _DONE
     try:
         shutil.rmtree(done, ignore_errors=True)
         if not is_complete(folder):

@@ -55,9 +55,12 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
             state = json.loads(file.metadata()["state"])
         # None is marked where the last evaluation will be kept: the latest is what there is.
         best = [item for item in state["history"] if item["best"]] or state["history"][-1:]
-        step, total_steps = int(state["step"]), int(state["total_steps"])
+        step = int(state["step"])
+        total_steps = int(state["total_steps"])
     except FileNotFoundError:
-        best, step, total_steps = [], 0, None
+        best = []
+        step = 0
+        total_steps = None
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{location / CHECKPOINT}: is damaged: {error}") from None
     return Unfinished(

@@ -21,7 +21,8 @@ from mixling.data.examples import Example
 from mixling.errors import ModelFileError
 from mixling.storage import write_atomic
 
-_MAGIC, _DIGEST = b"MIXROWS1", hashlib.sha256().digest_size
+_MAGIC = b"MIXROWS1"
+_DIGEST = hashlib.sha256().digest_size
 
 
 def write_seen(folder: Path, hashes: Iterable[npt.NDArray[np.uint64]]) -> None:
@@ -50,7 +51,8 @@ def read_seen(model: str | Path) -> npt.NDArray[np.uint64] | None:
         return None
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    body, digest = content[:-_DIGEST], content[-_DIGEST:]
+    body = content[:-_DIGEST]
+    digest = content[-_DIGEST:]
     if body[: len(_MAGIC)] != _MAGIC or len(body) % 8 or hashlib.sha256(body).digest() != digest:
         raise ModelFileError(
             f"{path}: is damaged; delete it, and evaluations no longer tell which rows were trained on"
@@ -98,5 +100,6 @@ def describe_seen(seen: int, rows: int, *, what: str = "rows", by: str = "", who
     """
     if not seen:
         return ""
-    were, who = "was" if seen == 1 else "were", f" by {by}, where this model began" if by else ""
+    were = "was" if seen == 1 else "were"
+    who = f" by {by}, where this model began" if by else ""
     return f"{seen:,} of these {rows:,} {what} {were} trained on{who}: {whose} are too good for new text"

@@ -34,7 +34,9 @@ _CONFUSED = 20  # pairs of labels that are listed
 _EFFORT = 10  # times what training spends on near-duplicates
 _FIRST = 50  # findings that are listed first where none of them is likely enough to be wrong
 SHARES = (0.02, 0.05, 0.1)  # of wrong labels, for which the precision is given
-WRONG, LIKELY = 0.05, 0.9  # of the labels if they are as usual, and of the findings that are called likely errors
+# of the labels if they are as usual, and of the findings that are called likely errors
+WRONG = 0.05
+LIKELY = 0.9
 
 
 class Finding(NamedTuple):

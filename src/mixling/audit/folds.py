@@ -84,7 +84,8 @@ def _predict(
     probabilities = np.zeros((len(out), len(task.labels)))
     known = [task.labels.names.index(name) for name in predictor.labels.names]
     probabilities[:, known] = predictor.predict_proba(texts)
-    outputs, targets = list(task.scores(probabilities, least=_LEAST)), task.targets(examples.subset(out).targets)
+    outputs = list(task.scores(probabilities, least=_LEAST))
+    targets = task.targets(examples.subset(out).targets)
     score = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
     metric = task.metric.replace("_f1", " F1")
     log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")

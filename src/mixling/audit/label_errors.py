@@ -52,7 +52,9 @@ def planted_errors(given: Int64, probabilities: Float64, *, seed: int = 0) -> Fl
     """
     number, labels = probabilities.shape
     rng = np.random.default_rng(seed)
-    confident, best, rows = confident_labels(given, probabilities), probabilities.argmax(1), np.arange(number)
+    confident = confident_labels(given, probabilities)
+    best = probabilities.argmax(1)
+    rows = np.arange(number)
     out = []
     for _ in range(-(-_PLANTED // number)):
         other = rng.integers(0, labels - 1, number)

@@ -61,7 +61,8 @@ def nearest(predictor: Predictor, train: Dataset, texts: Sequence[Text], count: 
     """
     vectors = _vectors(predictor, list(train.texts))
     center = vectors.mean(0)
-    known, asked = _unit(vectors - center), _unit(_vectors(predictor, texts) - center)
+    known = _unit(vectors - center)
+    asked = _unit(_vectors(predictor, texts) - center)
     out = []
     for row in asked:
         cosines = known @ row

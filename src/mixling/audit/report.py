@@ -17,7 +17,9 @@ from mixling.data.similar_labels import with_escapes
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
 
-ROWS_FILE, NUMBERS_FILE, PAGE_FILE = "rows.csv", "audit.json", "report.html"
+ROWS_FILE = "rows.csv"
+NUMBERS_FILE = "audit.json"
+PAGE_FILE = "report.html"
 _COLUMNS = (
     "path", "line", "text", "label", "label_probability", "suggested", "suggested_probability", "improbable",
     "conflict", "also_in_test",
@@ -52,7 +54,9 @@ def rows_csv(audit: Audit) -> str:
     if audit.test is not None:
         for test_index, index in audit.leaks:
             in_test.setdefault(index, _where(audit.test, test_index))
-    suggested, quality, errors = audit.suggested, audit.quality.tolist(), audit.errors.tolist()
+    suggested = audit.suggested
+    quality = audit.quality.tolist()
+    errors = audit.errors.tolist()
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(_COLUMNS)
@@ -111,7 +115,8 @@ def _first_lines(audit: Audit) -> list[str]:
 
 def audit_page(audit: Audit, *, title: str) -> str:
     """Return a complete page that loads nothing."""
-    examples, findings = audit.examples, audit.findings()
+    examples = audit.examples
+    findings = audit.findings()
     errors = [
         (_where(examples, item.example), _short(examples.texts[item.example]),
          _shown(examples.targets[item.example]),
@@ -143,7 +148,8 @@ def audit_page(audit: Audit, *, title: str) -> str:
         note += "" if audit.leaks_complete else " Not all texts were compared: there may be more."
         columns = ("where in the other split", "text", "where", "text")
         parts.append(_table("In the other split as well", note, columns, leaks, len(audit.leaks)))
-    several, scores = isinstance(audit, LabelsAudit), ("label", "examples", "precision", "recall", "F1")
+    several = isinstance(audit, LabelsAudit)
+    scores = ("label", "examples", "precision", "recall", "F1")
     confused = ("label", "is" if several else "predicted", "examples")
     title_confused = "Missing and superfluous labels" if several else "Confused labels"
     rare = [(with_escapes(name), count) for name, count in audit.rare]

@@ -61,7 +61,8 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
     chosen: list[int] = []
     while order and len(chosen) < count:  # the next candidates, where the first were nearly equal to each other
         size = _CANDIDATES * count
-        part, order = np.array(order[:size]), order[size:]
+        part = np.array(order[:size])
+        order = order[size:]
         chosen += _spread(part, sure, probabilities, words, chosen, count - len(chosen))
     return [
         Suggestion(index=index, label=_label(task, probabilities[index]), margin=float(sure[index])) for index in chosen

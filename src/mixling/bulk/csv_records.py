@@ -27,9 +27,12 @@ def record_starts(data: io.BufferedReader, path: str, dialect: Dialect, first: i
     Raises:
         DataError: a line is too long.
     """
-    offset, opened, number = 0, 0, 0
+    offset = 0
+    opened = 0
+    number = 0
     is_open = False
-    delimiter, quote = dialect.delimiter.encode(), dialect.quote.encode()
+    delimiter = dialect.delimiter.encode()
+    quote = dialect.quote.encode()
     for number, line in enumerate(iter(lambda: data.readline(MAX_LINE + 1), b""), 1):
         if len(line) > MAX_LINE:
             message = f"the line is longer than {MAX_LINE >> 20} MiB; write one row per line, ended by a line feed"
@@ -57,7 +60,8 @@ def ends_open(line: bytes, is_open: bool, delimiter: bytes, quote: bytes) -> boo
     """
     at = 0
     if not is_open and line.startswith(quote):
-        is_open, at = True, 1
+        is_open = True
+        at = 1
     while True:
         if is_open:
             if (at := _closing_quote(line, at, quote)) < 0:

@@ -44,7 +44,8 @@ class InProcess:
     slots = 1
 
     def __init__(self, job: BulkJob) -> None:
-        self._job, self._waiting = job, deque[tuple[FilePart, float]]()
+        self._job = job
+        self._waiting = deque[tuple[FilePart, float]]()
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +71,8 @@ class ProcessPool:
     """
 
     def __init__(self, job: BulkJob, workers: int) -> None:
-        self._job, self.slots = job, workers
+        self._job = job
+        self.slots = workers
         self._parts: dict[Worker, FilePart | None] = {}  # what each worker predicts
 
     def __enter__(self) -> Self:

@@ -125,7 +125,11 @@ class _Slice(io.RawIOBase):
     """The bytes `start` to `stop` of a file, with the errors of `transfers`."""
 
     def __init__(self, file: BinaryIO, path: str, start: int, stop: int) -> None:
-        self._file, self._path, self._start, self._stop, self._at = file, path, start, stop, start
+        self._file = file
+        self._path = path
+        self._start = start
+        self._stop = stop
+        self._at = start
         self.seek(0)
 
     def readable(self) -> bool:

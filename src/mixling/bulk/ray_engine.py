@@ -39,7 +39,8 @@ class RayTasks:
             import ray
         except ImportError:
             raise MissingPackage(f"--engine ray needs Ray: {install_command('scale')}") from None
-        self._ray, self._running = ray, dict[Any, FilePart]()
+        self._ray = ray
+        self._running = dict[Any, FilePart]()
         self._own = not ray.is_initialized()
         if self._own:
             try:

@@ -113,19 +113,22 @@ def _parquet(part: FilePart, texts: _Texts) -> Iterator[Window]:
         file = pq.ParquetFile(data, buffer_size=_PAGES, pre_buffer=False)
         end = 0
         for group in range(file.num_row_groups):
-            at, end = end, end + file.metadata.row_group(group).num_rows
+            at = end
+            end = end + file.metadata.row_group(group).num_rows
             if end <= part.start or at >= part.stop:
                 continue
             try:
                 for batch in read_batches(file, WINDOW, row_groups=[group]):
-                    first, at = at, at + len(batch)
+                    first = at
+                    at = at + len(batch)
                     own = batch.slice(max(part.start - first, 0), max(part.stop - max(first, part.start), 0))
                     if len(own):
                         yield _batch_window(own, texts, part.path, max(first, part.start) + 1)
                     if at >= part.stop:
                         break
             except broken as error:
-                first, stop = max(at, part.start), min(end, part.stop)
+                first = max(at, part.start)
+                stop = min(end, part.stop)
                 message = f"row group {group} from here to row {end}: {describe_parquet(error)}"
                 texts.bad(DataError(f"{message} {SKIP}", path=part.path, line=first + 1))
                 yield from _lost_rows(file.schema_arrow, stop - first, texts.bad.messages.pop())
@@ -185,7 +188,9 @@ class _Remembered:
     """Texts of whole lines; the lines of the last one are remembered."""
 
     def __init__(self, texts: Iterator[tuple[int, str]]) -> None:
-        self._texts, self._first, self._lines = texts, 0, list[str]()
+        self._texts = texts
+        self._first = 0
+        self._lines = list[str]()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         return self
@@ -217,7 +222,10 @@ def _windows(rows: Iterator[Row], texts: _Texts, lines: _Remembered | None) -> I
         size += sum(len(value) for value in row.values.values() if isinstance(value, str))
         if len(items) >= WINDOW or size > MAX_WINDOW:
             yield Window(items=items, rows=values, lines=kept)
-            items, values, kept, size = [], [], [], 0
+            items = []
+            values = []
+            kept = []
+            size = 0
     for item in texts.errors():
         add(item, {}, "")
     if items:

@@ -101,7 +101,8 @@ def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, rec
     Args:
         records: of all parts, in order.
     """
-    rows, bad = sum(record.rows for record in records), sum(record.bad_rows for record in records)
+    rows = sum(record.rows for record in records)
+    bad = sum(record.bad_rows for record in records)
     manifest = {
         "format": FORMAT,
         "mixling": __version__,
@@ -133,7 +134,8 @@ def _is_leftover(name: str) -> bool:
 
 
 def _check(folder: Folder, old: Mapping[str, Any], job: Mapping[str, Any]) -> None:
-    before, now = old["settings"], job["settings"]
+    before = old["settings"]
+    now = job["settings"]
     if old.get("format") != FORMAT or before["cut"] != now["cut"]:
         raise ConfigError(f"{folder.url}: was begun with another version of mixling; choose another folder")
     if before["model"] != now["model"]:

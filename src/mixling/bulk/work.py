@@ -105,7 +105,9 @@ def perform(job: BulkJob, part: FilePart) -> Outcome:
 
 def _predict(job: BulkJob, part: FilePart) -> PartRecord:
     predictor = _predictor(job)
-    reader, columns, batch = predictor.task.reader, job.columns, job.batch_size
+    reader = predictor.task.reader
+    columns = job.columns
+    batch = job.batch_size
     rows = bad = 0
 
     def fill(file: BinaryIO) -> None:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
 
 TABLE_FORMATS = ("parquet", "jsonl", "csv")
-_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 << 20  # of Parquet, in memory until they are written
+# of Parquet, in memory until they are written
+_GROUP_ROWS = 65_536
+_GROUP_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,8 @@ def make_layout(
         ConfigError: the format is unknown, or cannot hold the input or the predictions.
         DataError: the input has a column of the name of one that would be added, or lacks one that is kept.
     """
-    task, labels = predictor.task, tuple(predictor.labels.names)
+    task = predictor.task
+    labels = tuple(predictor.labels.names)
     task.check_shown(shown)
     if name is None:
         name = "csv" if input_format == "tsv" else input_format
@@ -157,7 +160,9 @@ def _rows(window: Window) -> Sequence[Mapping[str, Any]]:
 
 class _Jsonl(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
-        self._file, self._kept, self._shown = file, layout.kept, layout.shown
+        self._file = file
+        self._kept = layout.kept
+        self._shown = layout.shown
 
     def write(self, window: Window, predictor: Predictor, texts: list[Any], batch_size: int) -> None:
         if predictor.task.json_of_texts and self._shown == DEFAULT_SHOWN:
@@ -185,7 +190,8 @@ def _joined(line: str, value: str) -> str:
 
 class _Csv(PartWriter):
     def __init__(self, layout: Layout, file: BinaryIO) -> None:
-        self._file, self._layout = file, layout
+        self._file = file
+        self._layout = layout
         schema = layout.schema
         self._names = schema if isinstance(schema, tuple) else tuple(schema.names)
         self._put([[*self._names, *layout.added]])
@@ -216,7 +222,9 @@ class _Parquet(PartWriter):
         if layout.shown.probabilities:
             types |= dict.fromkeys(layout.labels, pa.float64())
         added = [pa.field(f"{PREFIX}_{name}", types[name]) for name in (*layout.fields, "error")]
-        self._layout, self._types, self._count = layout, types, len(own)
+        self._layout = layout
+        self._types = types
+        self._count = len(own)
         self._schema = pa.schema([field.with_nullable(True) for field in (*own, *added)])
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
         self._batches: list[Any] = []
@@ -259,7 +267,9 @@ class _Parquet(PartWriter):
 
         if self._batches:
             self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=_GROUP_ROWS)
-        self._batches, self._rows, self._bytes = [], 0, 0
+        self._batches = []
+        self._rows = 0
+        self._bytes = 0
 
     def finish(self) -> None:
         self._flush()
@@ -283,7 +293,9 @@ def _of_a_label(prediction: Prediction, name: str) -> Any:
 def _arrow_types(labels: Sequence[str]) -> dict[str, Any]:
     import pyarrow as pa
 
-    text, number, index = pa.string(), pa.float64(), pa.int64()
+    text = pa.string()
+    number = pa.float64()
+    index = pa.int64()
     span = pa.struct([("label", text), ("start", index), ("end", index), ("score", number)])
     return {
         **dict.fromkeys(("label", "answer", "error"), text),

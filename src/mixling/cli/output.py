@@ -60,7 +60,8 @@ def wrapped(text: str, stream: TextIO | None = None) -> str:
     stream = stream or sys.stdout
     if not stream.isatty():
         return text
-    width, lines = shutil.get_terminal_size().columns, []
+    width = shutil.get_terminal_size().columns
+    lines = []
     for line in text.split("\n"):
         if len(line) <= width or "\033" in line or "   " in line.strip():  # fits, is colored, or of a table
             lines.append(line)

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from mixling.tasks.base import Task
     from mixling.text.encoder import Text
 
-_SHOWN, _WIDTH = 3, 74  # mistakes and suspicious labels; characters of a text
+# mistakes and suspicious labels; characters of a text
+_SHOWN = 3
+_WIDTH = 74
 _MOST_FOLDED = 10_000  # rows in which suspicious labels are searched
 STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
-_FEW_ROWS, _FEW_OF_LABEL = 300, 10
+_FEW_ROWS = 300
+_FEW_OF_LABEL = 10
 _UNKNOWN = 0.15  # share of words that no training text has
 _CARD_BEFORE = "## Results\n"  # the section of the card that the test's stands before
 _CERTAIN = 0.5  # probability of another label, from which a given one looks wrong
@@ -157,7 +160,8 @@ def score_lines(
     """
     from mixling.metrics.intervals import rate_interval
 
-    lines, values = [], {}
+    lines = []
+    values = {}
     width = max(len(result.name) for result in results)
     for number, result in enumerate(results):
         score = predictor.task.score(targets, result.answers)

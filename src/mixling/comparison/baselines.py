@@ -60,12 +60,14 @@ def choose(
     """Return the first of the fits with the best validation metric, and all that were tried."""
     best: Baseline | None = None
     tried: list[Tried] = []
-    sign, highest = -1 if less_is_better else 1, -math.inf
+    sign = -1 if less_is_better else 1
+    highest = -math.inf
     for baseline in fitted:
         value = evaluate(baseline)
         tried.append(Tried(baseline.options, value, baseline.seconds))
         if sign * value > highest:
-            best, highest = baseline, sign * value
+            best = baseline
+            highest = sign * value
     assert best is not None, "no options"
     return best, tuple(tried)
 
@@ -99,7 +101,8 @@ class TfidfFeatures:
         Raises:
             DataError: no text has a term.
         """
-        self._sides, parts = [], []
+        self._sides = []
+        parts = []
         for side in zip(*map(sides_of, texts), strict=True):
             self._sides.append([])
             for one in _vectorizers(self._features):

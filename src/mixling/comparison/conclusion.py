@@ -31,7 +31,8 @@ def conclusion_of(found: Comparison) -> Conclusion:
     The best of the others is the one with the best mean on these rows. To choose it there favors it, so that the
     sentence does not say too much for our model.
     """
-    ours, sign = found.reference, 1 if found.task.less_is_better else -1
+    ours = found.reference
+    sign = 1 if found.task.less_is_better else -1
     ahead = {
         name: (sign * result.difference + 0.0, _turned(result.difference_interval, sign))
         for name, result in found.test.items()
@@ -42,12 +43,18 @@ def conclusion_of(found: Comparison) -> Conclusion:
     rival = min(ahead, key=lambda name: ahead[name][0])
     difference, interval = ahead[rival]
     best = f"{rival}, the best of the others," if len(ahead) > 1 else rival
-    metric, rows = metric_title(found.task.headline), f"{len(found.held_out.texts):,} {found.split} rows"
+    metric = metric_title(found.task.headline)
+    rows = f"{len(found.held_out.texts):,} {found.split} rows"
     if found.task.less_is_better:
-        unit, scale, digits = f" of {metric}", 1.0, ".3g"
+        unit = f" of {metric}"
+        scale = 1.0
+        digits = ".3g"
     else:
-        unit, scale, digits = f" points of {metric}", 100.0, ".1f"
-    low, high = scale * interval.low, scale * interval.high
+        unit = f" points of {metric}"
+        scale = 100.0
+        digits = ".1f"
+    low = scale * interval.low
+    high = scale * interval.high
     if interval.low > 0:
         said = f"better than {best} by {scale * difference:{digits}}{unit} [{low:{digits}}, {high:{digits}}]"
     elif interval.high < 0:

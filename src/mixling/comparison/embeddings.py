@@ -20,7 +20,8 @@ class _Remembered:
     """The embeddings of an encoder, each text's computed once: choices are made on the same texts again and again."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
-        self._encoder, self.parameters = encoder, encoder.parameters
+        self._encoder = encoder
+        self.parameters = encoder.parameters
         self._known: dict[Hashable, npt.NDArray[np.float32]] = {}
 
     def transform(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:

@@ -48,7 +48,9 @@ class FastText(Baseline):
         import fasttext
 
         begin = time.perf_counter()
-        self.options, self._names, self._many = options, names, many
+        self.options = options
+        self._names = names
+        self._many = many
         self._model = fasttext.train_supervised(
             str(file),
             **options,

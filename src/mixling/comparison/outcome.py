@@ -36,7 +36,9 @@ from mixling.training.callbacks import Callback, Log
 
 # A fifth of the rows is held out; of few as many as give intervals of about .1 on each side, but at most a third, so
 # that the models are still those that the rows allow.
-_LEAST_HELD_OUT, _MOST_HELD_OUT, _MANY_HELD_OUT = 0.2, 1 / 3, 100
+_LEAST_HELD_OUT = 0.2
+_MOST_HELD_OUT = 1 / 3
+_MANY_HELD_OUT = 100
 # Lines on the data that a reader of results has no use for.
 _COUNTS = re.compile(r" 0 skipped$|^[\d,]+ training and [\d,]+ validation examples$")
 
@@ -143,7 +145,8 @@ def compare(
     failures = Failures(log)
     trained = train_on(train_rows, validation_rows, folder, failures)
     task = kind(kind.label_set(train_rows))
-    last, curve = LabeledRows.of(test_rows), {}
+    last = LabeledRows.of(test_rows)
+    curve = {}
     for count in few:
         log(f"== {count} examples per label")
         rows = few_per_label(train_rows, count, seed=seeds[0])

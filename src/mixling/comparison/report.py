@@ -61,7 +61,8 @@ def _table(found: Comparison, width: int) -> str:
         "train s": [],
     }
     for one in found.systems:
-        result, cells = found.test[one.name], iter(columns.values())
+        result = found.test[one.name]
+        cells = iter(columns.values())
         difference = ""
         if result.difference is not None and result.difference_interval is not None:
             difference = _short(f"{result.difference:+.3f} {_shown(result.difference_interval, sign=True)}")
@@ -150,7 +151,8 @@ def _numbers(result: SystemResult) -> dict[str, Any]:
 
 def _more_tables(found: Comparison) -> list[list[list[str]]]:
     """Return the tables with noise and with few examples, if any."""
-    last, out = {name: result.mean for name, result in found.test.items()}, []
+    last = {name: result.mean for name, result in found.test.items()}
+    out = []
     if found.noisy:
         out.append(noise_cells(last, found.noisy))
     if found.few:
@@ -177,12 +179,14 @@ def _cells(found: Comparison) -> list[list[str]]:
     header += [f"vs {found.reference}", aside, "parameters", "MB", "train s", "texts/s", "cold", "p50 ms"]
     out = [header]
     for one in found.systems:
-        result, speed = found.test[one.name], found.speeds[one.name]
+        result = found.test[one.name]
+        speed = found.speeds[one.name]
         values = [numbers[found.task.headline] for numbers in result.by_seed]
         row = [one.name, f"{result.mean:.3f} {_shown(result.interval)}"]
         if several:
             row.append(f"{min(values):.3f}-{max(values):.3f}" if len(values) > 1 else "-")
-        difference, interval = result.difference, result.difference_interval
+        difference = result.difference
+        interval = result.difference_interval
         if difference is None or interval is None:
             row.append("-")
         else:
@@ -211,7 +215,8 @@ def _legend(found: Comparison) -> list[tuple[str, str]]:
     out = []
     for one in found.systems:
         chosen = ", ".join(f"{key.replace('_', ' ')} {_value(value)}" for key, value in one.options.items())
-        mean, metric = sum(one.validation) / len(one.validation), found.task.metric.replace("_", " ")
+        mean = sum(one.validation) / len(one.validation)
+        metric = found.task.metric.replace("_", " ")
         out.append((one.name, f"{one.about} ({chosen}; {metric} {mean:.4f} on validation, where it was chosen)"))
     return out + [(one.name, f"{one.about}; failed: {one.reason}") for one in found.failed]
 

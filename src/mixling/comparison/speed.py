@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_limits
 from mixling.data.examples import Target
 from mixling.text.encoder import Text
 
-BATCH_TEXTS, SINGLE_TEXTS, ROUNDS = 1000, 200, 5
+BATCH_TEXTS = 1000
+SINGLE_TEXTS = 200
+ROUNDS = 5
 
 
 class Answerer(Protocol):
@@ -48,7 +50,8 @@ def time_predictions(
     systems: Mapping[str, Answerer], texts: Sequence[Text], *, rounds: int = ROUNDS
 ) -> dict[str, Speed]:
     """Return the speed of each system on one thread."""
-    batch, single = _spread(texts, BATCH_TEXTS), _spread(texts, SINGLE_TEXTS)
+    batch = _spread(texts, BATCH_TEXTS)
+    single = _spread(texts, SINGLE_TEXTS)
     warm: dict[str, list[float]] = {name: [] for name in systems}
     cold: dict[str, list[float]] = {name: [] for name in systems}
     ones: dict[str, list[float]] = {name: [] for name in systems}

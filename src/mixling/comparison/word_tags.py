@@ -25,7 +25,8 @@ _MAX_EPOCHS = 30
 def word_features(words: Sequence[str], index: int) -> dict[str, float]:
     """Return the features of one word: itself, affixes of up to 4 letters, its shape, two neighbors on each side."""
     around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(index - 2, index + 3)]
-    word, lower = words[index], around[2]
+    word = words[index]
+    lower = around[2]
     names = [f"{offset}={text}" for offset, text in zip(range(-2, 3), around, strict=True)]
     names += [f"-1,0={around[1]} {lower}", f"0,1={lower} {around[3]}"]
     names += [f"prefix={lower[:n]}" for n in range(1, 5)] + [f"suffix={lower[-n:]}" for n in range(1, 5)]

@@ -75,9 +75,11 @@ def collate(
         texts: rows (N,) of the encoder's word table, for each text.
         starts: the first token of each word (W,), for each text, if outputs are for words.
     """
-    mask, flat = real_tokens(texts), np.concatenate(texts)
+    mask = real_tokens(texts)
+    flat = np.concatenate(texts)
     kept = np.flatnonzero(flat)  # row 0 of the word table is padding, which replaces dropped tokens
-    read, order = flat[kept], np.arange(len(kept))
+    read = flat[kept]
+    order = np.arange(len(kept))
     # The words are in the order of the text, not of the table: gradients are summed in this order, and their rounding
     # must not depend on what was encoded before.
     first = np.empty(len(encoder), np.int64)
@@ -106,7 +108,8 @@ class TextSet:
     """
 
     def __init__(self, dataset: Dataset, encoder: TextEncoder, *, keep: bool = True) -> None:
-        self.dataset, self.encoder = dataset, encoder
+        self.dataset = dataset
+        self.encoder = encoder
         self._kept: list[npt.NDArray[np.int32]] | None = None
         self._kept_starts: list[npt.NDArray[np.int32]] | None = None
         self._generation = encoder.generation
@@ -203,7 +206,8 @@ def drop_words(
     """
     if rate == 0:
         return list(texts)
-    flat, read = np.concatenate(texts), real_tokens(texts)
+    flat = np.concatenate(texts)
+    read = real_tokens(texts)
     # The numbers of a token do not depend on how many tokens follow.
     drawn = np.random.default_rng(seed).random((read.shape[1], size), np.float32)[:, chosen].T
     flat[drawn[read] < rate] = 0

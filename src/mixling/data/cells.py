@@ -77,8 +77,10 @@ class _Notation:
     """Reads the notations of Python and NumPy, and mixtures of them; nothing is evaluated."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._kind, self._token = "", ""
+        self._text = text
+        self._at = 0
+        self._kind = ""
+        self._token = ""
         self._next()
 
     def whole(self) -> Any:
@@ -99,7 +101,8 @@ class _Notation:
                 raise _NoStructureError
             self._kind = self._token = "end"
             return
-        self._kind, self._at = str(match.lastgroup), match.end()
+        self._kind = str(match.lastgroup)
+        self._at = match.end()
         self._token = match[self._kind]
 
     def _take(self, *signs: str) -> bool:
@@ -110,7 +113,8 @@ class _Notation:
         return False
 
     def _value(self, depth: int) -> Any:
-        kind, token = self._kind, self._token
+        kind = self._kind
+        token = self._token
         if depth > _DEEPEST or kind == "end":
             raise _NoStructureError
         self._next()

@@ -12,7 +12,8 @@ from mixling.text.words import word_spans
 SPAN_COLUMNS = ("spans", "entities", "ents", "annotations", "annotation", "label", "labels")
 """The columns that may hold spans; the first one that does is read."""
 
-_STARTS, _ENDS = ("start", "start_offset", "begin", "offset"), ("end", "end_offset", "stop")
+_STARTS = ("start", "start_offset", "begin", "offset")
+_ENDS = ("end", "end_offset", "stop")
 _LABELS = ("label", "labels", "tag", "type", "entity", "entity_type", "entity_group", "name", "category")
 ALLOWED = '[start, end, "name"], or an object with start, end and label'
 
@@ -104,7 +105,8 @@ def _span(item: Any, text: str) -> Span:
             for names in (_STARTS, _ENDS, _LABELS)
         )
         said = item.get("text")
-        begin, length = _index(start), _index(item.get("length"))
+        begin = _index(start)
+        length = _index(item.get("length"))
         if end is None and begin is not None and length is not None:
             end = begin + length
     else:
@@ -114,7 +116,8 @@ def _span(item: Any, text: str) -> Span:
         if len(label) > 1:
             raise SpanError(f"{got}, which has {len(label)} labels; a word has one tag, so give each span one")
         label = label[0] if label else None
-    start, end = _index(start), _index(end)
+    start = _index(start)
+    end = _index(end)
     if start is None or end is None or isinstance(label, bool) or not isinstance(label, str | int):
         raise SpanError(f"{got}; allowed: {ALLOWED}")
     if not str(label).strip():

@@ -66,8 +66,11 @@ class ExampleColumns:
         self.label_columns: tuple[str, ...] = ()
         self.ids = array("i")  # id of the label; with tuples, the ids of all their items, concatenated
         self.ends: array[int] | None = None  # (len,) ends of the tuples in `ids`; None without tuples
-        self.hashes, self.groups = array("Q"), array("Q")  # of the texts; of the names of groups, if there are groups
-        self._lines, self._numbers = array("i"), array("d")
+        # of the texts; of the names of groups, if there are groups
+        self.hashes = array("Q")
+        self.groups = array("Q")
+        self._lines = array("i")
+        self._numbers = array("d")
         self._paths: list[str] = []
         self._path_starts: list[int] = []
         self._firsts: list[str | list[str]] = []  # the texts, or the first ones of pairs
@@ -76,7 +79,9 @@ class ExampleColumns:
         self._pairs = pairs
         self._targets: TargetKind = "none"
         self._sizes = array("q")  # bytes of the records
-        self._folder, self._limit, self._bytes = Path(spool_dir or tempfile.gettempdir()), memory_limit, 0
+        self._folder = Path(spool_dir or tempfile.gettempdir())
+        self._limit = memory_limit
+        self._bytes = 0
         self._number_of: dict[str, int] = {}
         self._shared: dict[str, str] = {}  # words and contexts, each stored once
 
@@ -106,7 +111,11 @@ class ExampleColumns:
         if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
             file = _SpoolFile(self._folder)
             file.write(map(self._record, range(len(self) - 1)))
-            self._firsts, self._seconds, self._answers, self._shared, self.file = [], [], [], {}, file
+            self._firsts = []
+            self._seconds = []
+            self._answers = []
+            self._shared = {}
+            self.file = file
         if self.file is not None:
             self.file.write([record])
         else:
@@ -116,7 +125,8 @@ class ExampleColumns:
         """Add the examples of a block."""
         names: Any = block.targets
         records = [_record(text, None) for text in block.texts]
-        size, count = sum(map(len, records)), len(self) + len(records)
+        size = sum(map(len, records))
+        count = len(self) + len(records)
         is_large = self._bytes + size + _OVERHEAD * count > self._limit or block.line + len(records) > _MOST_LINES
         if is_large or self.file is not None or self.ends is not None or set(map(type, names)) != {str}:
             for example in block:
@@ -142,9 +152,12 @@ class ExampleColumns:
 
     def _check(self, example: Example) -> None:
         """Reject an example whose schema differs from earlier examples."""
-        pair, kind, message = isinstance(example.text, tuple), _kind(example), ""
+        pair = isinstance(example.text, tuple)
+        kind = _kind(example)
+        message = ""
         if not len(self):
-            self._pairs, self._targets = pair if self._pairs is None else self._pairs, kind
+            self._pairs = pair if self._pairs is None else self._pairs
+            self._targets = kind
         if pair != self._pairs:
             got, first = ("one text", "a pair") if self._pairs else ("a pair of texts", "one text")
             message = f"got {got}, but the first example is {first}; give either pairs or single texts"
@@ -172,7 +185,8 @@ class ExampleColumns:
 
     def _keep(self, example: Example) -> None:
         """Store a text in memory; repeated words and contexts are stored once."""
-        text, shared = example.text, self._shared
+        text = example.text
+        shared = self._shared
         if isinstance(text, tuple):
             self._firsts.append(text[0])
             self._seconds.append(text[1] if example.answers is None else shared.setdefault(text[1], text[1]))
@@ -231,7 +245,8 @@ class _SpoolFile:
     """Records of texts in an unnamed temporary file."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.offsets = folder, array("q", [0])
+        self._folder = folder
+        self.offsets = array("q", [0])
         try:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (it lives as long as this object)
         except OSError as error:
@@ -264,7 +279,8 @@ class _SpoolFile:
 
     def read(self, index: int) -> Any:
         """Return the value of a record."""
-        start, end = self.offsets[index], self.offsets[index + 1]
+        start = self.offsets[index]
+        end = self.offsets[index + 1]
         return json.loads(os.pread(self._file.fileno(), end - start, start).decode("utf-8", "surrogatepass"))
 
     def _give_up(self, error: OSError) -> NoReturn:

@@ -34,7 +34,8 @@ class Dataset(Sequence[Example]):
     """
 
     def __init__(self, columns: ExampleColumns, rows: RowIndices | None = None) -> None:
-        self._columns, self._rows = columns, range(len(columns)) if rows is None else rows
+        self._columns = columns
+        self._rows = range(len(columns)) if rows is None else rows
 
     @classmethod
     def from_examples(
@@ -61,7 +62,8 @@ class Dataset(Sequence[Example]):
             StorageError: the temporary file cannot be written.
         """
         columns = ExampleColumns(pairs, spool_dir, memory_limit)
-        columns.label_types, columns.label_columns = dict(label_types or {}), tuple(label_columns)
+        columns.label_types = dict(label_types or {})
+        columns.label_columns = tuple(label_columns)
         for item in examples:
             if isinstance(item, Example):
                 columns.add(item)
@@ -201,7 +203,8 @@ class Column(Sequence[_T], Generic[_T]):
     """One value of each example, read on access; a slice is a list."""
 
     def __init__(self, read: Callable[[int], _T], rows: RowIndices) -> None:
-        self._read, self._rows = read, rows
+        self._read = read
+        self._rows = rows
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -101,7 +101,8 @@ def numbered_rows(X: Iterable[Text], y: Iterable[Any], where: str) -> LabeledTex
     texts, targets = _beside(X, y, where)
     numbers: list[Target] = []
     for row, (text, target) in enumerate(zip(texts, map(plain_label, targets), strict=True)):
-        problem, number = _problem(text), as_number(target)
+        problem = _problem(text)
+        number = as_number(target)
         if number is None:
             problem = f"got {shown(target)}; a finite number is required"
         elif abs(number) > LARGEST:
@@ -162,7 +163,8 @@ def unpacked_words(text: Any) -> Any:
 
 
 def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
-    texts, targets = listed(X, "texts"), listed(y, "targets")
+    texts = listed(X, "texts")
+    targets = listed(y, "targets")
     if len(texts) != len(targets):
         raise DataError(f"{len(texts)} texts but {len(targets)} targets; give each text one", path=where)
     return texts, targets

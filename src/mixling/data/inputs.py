@@ -136,7 +136,8 @@ def in_windows(items: Iterator[_S | None]) -> Iterator[list[_S]]:
                 size += item.size
             if len(window) == WINDOW or size > MAX_WINDOW or (item is None and window):
                 yield window
-                window, size = [], 0
+                window = []
+                size = 0
     except DataError:
         if window:
             yield window
@@ -201,8 +202,10 @@ class _BadItems(OnBadRow):
     def __init__(self, kept: KeptColumns, mode: Literal["error", "skip"], report: OnBadRow | None) -> None:
         super().__init__(mode)
         if report is not None:
-            self.counts, self.notes = report.counts, report.notes
-        self.kept, self._items = kept, list[Item]()
+            self.counts = report.counts
+            self.notes = report.notes
+        self.kept = kept
+        self._items = list[Item]()
 
     def __call__(self, error: DataError) -> None:
         super().__call__(error)
@@ -210,7 +213,8 @@ class _BadItems(OnBadRow):
 
     def taken(self) -> list[Item]:
         """Return the items since the last call."""
-        items, self._items = self._items, []
+        items = self._items
+        self._items = []
         return items
 
 
@@ -225,7 +229,9 @@ def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator
     Raises:
         DataError: a line is not UTF-8 or longer than 16 MiB, unless `skip`; the lines before it are yielded first.
     """
-    number, size = 0, 0  # of the line; bytes in `parts`
+    # of the line; bytes in `parts`
+    number = 0
+    size = 0
     parts: list[bytes] = []  # of the incomplete line
     while True:
         try:
@@ -237,13 +243,15 @@ def stream_items(stream: BinaryIO, name: str, *, skip: bool = False) -> Iterator
         lines = []
         for end in ends:
             lines.append(b"".join([*parts, end]))
-            parts, size = [], 0
+            parts = []
+            size = 0
         if rest and size <= MAX_LINE:  # the rest of an endless line is dropped
             parts.append(rest)
             size += len(rest)
         if parts and (not chunk or (size > MAX_LINE and not skip)):
             lines.append(b"".join(parts))
-            parts, size = [], 0
+            parts = []
+            size = 0
         items: list[Item] = []
         for line in lines:
             number += 1

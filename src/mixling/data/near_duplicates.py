@@ -17,8 +17,10 @@ from mixling.text.splitting import StringSplitter
 JACCARD = 0.6  # of the sets of words: size of the intersection over size of the union
 MIN_WORDS = 4  # distinct words; shorter texts are similar by chance
 # Limits on texts, their total bytes, and words that are compared, for about a second of work.
-MAX_TEXTS, MAX_BYTES = 2_000, 1 << 20
-MAX_TRAINING_TEXTS, MAX_TRAINING_BYTES = 100_000, 6 << 20
+MAX_TEXTS = 2_000
+MAX_BYTES = 1 << 20
+MAX_TRAINING_TEXTS = 100_000
+MAX_TRAINING_BYTES = 6 << 20
 MAX_WORK = 20_000_000
 _TOGETHER = 2048  # texts that are split at a time
 _MAX_CHARS = (1 << 31) - 1

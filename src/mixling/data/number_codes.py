@@ -40,7 +40,8 @@ def reason_for_classes(counts: Mapping[str, int]) -> str | None:
     Args:
         counts: how often each label occurs, as it is written.
     """
-    numbers, rows = set(map(as_number, counts)), sum(counts.values())
+    numbers = set(map(as_number, counts))
+    rows = sum(counts.values())
     values = {number for number in numbers if number is not None}
     if None in numbers or not counts:
         return None

@@ -22,7 +22,8 @@ def json_rows(examples: Iterable[Example], columns: ColumnsConfig, *, of_words: 
 
 
 def _rows(example: Example, number: int, columns: ColumnsConfig, *, of_words: bool) -> Iterator[dict[str, Any]]:
-    text, target = example.text, example.target
+    text = example.text
+    target = example.target
     if example.answers is not None:
         answers = {"text": list(example.answers.texts), "answer_start": list(example.answers.starts)}
         row = {columns.question: text[0], columns.context: text[1], columns.answers: answers}

@@ -135,7 +135,8 @@ def _difference(names: Sequence[str]) -> str:
 
 
 def _line(difference: str, groups: Sequence[Sequence[str]], counts: Mapping[str, int]) -> str:
-    plain, foreign = difference in _PLAIN, _ALPHABETS[0] in difference
+    plain = difference in _PLAIN
+    foreign = _ALPHABETS[0] in difference
     parts = []
     for names in groups[:_GROUPS]:
         listed = names[:_MEMBERS]

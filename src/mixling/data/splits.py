@@ -37,7 +37,8 @@ def split_validation(
     if not 0 < fraction < 1:
         raise ConfigError(f"validation fraction: got {fraction}; allowed: a number between 0 and 1")
     _check_classes(store, repeated=True)
-    hashes, ids = store.group_hashes(), store.class_ids()
+    hashes = store.group_hashes()
+    ids = store.class_ids()
     keys = _shuffled(hashes, seed)  # equal for equal texts; the smallest keys of a class go to validation
     classes = np.zeros(len(store), dtype=np.int32) if ids is None else ids - ids.min(initial=0)
     if store.schema.grouped:
@@ -108,7 +109,8 @@ def assign_folds(
     Raises:
         DataError: there are fewer distinct texts than folds.
     """
-    hashes, classes = examples.group_hashes() if groups is None else groups, _classes(examples)
+    hashes = examples.group_hashes() if groups is None else groups
+    classes = _classes(examples)
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     if len(first) < folds:
         raise DataError(
@@ -178,8 +180,10 @@ def _quotas(counts: npt.NDArray[np.int64], fraction: float) -> npt.NDArray[np.in
 def _smallest(keys: npt.NDArray[np.uint64], quota: int) -> npt.NDArray[np.bool_]:
     """Select about `quota` smallest keys, but not all; equal keys are either all selected or all left."""
     edge = np.partition(keys, quota - 1)[quota - 1]
-    below, upto = keys < edge, keys <= edge
-    more, fewer = int(upto.sum()), int(below.sum())
+    below = keys < edge
+    upto = keys <= edge
+    more = int(upto.sum())
+    fewer = int(below.sum())
     closest: npt.NDArray[np.bool_] = upto if more < len(keys) and more - quota <= quota - fewer else below
     return closest
 
@@ -232,7 +236,9 @@ def unseen(store: Dataset, known_labels: Collection[str]) -> npt.NDArray[np.int6
 
 def describe_unseen(targets: Iterable[Target], known_labels: Collection[str]) -> str:
     """Return a sentence that counts and names the labels that are not known; "" if there are none."""
-    known, counts, number = set(known_labels), Counter[str](), 0
+    known = set(known_labels)
+    counts = Counter[str]()
+    number = 0
     for target in targets:
         new = set(names_of(target)) - known
         counts.update(new)
@@ -241,9 +247,11 @@ def describe_unseen(targets: Iterable[Target], known_labels: Collection[str]) ->
         return ""
     named = ", ".join(f"'{with_escapes(label)}' ({count:,})" for label, count in counts.most_common(_NAMED))
     more = f" and {len(counts) - _NAMED:,} more" if len(counts) > _NAMED else ""
-    have, count = ("example has a label", "counts as an error")
+    have = "example has a label"
+    count = "counts as an error"
     if number > 1:
-        have, count = ("examples have labels", "count as errors")
+        have = "examples have labels"
+        count = "count as errors"
     return f"{number:,} {have} that training never saw and {count}: {named}{more}"
 
 
@@ -256,7 +264,8 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
     Raises:
         DataError: the labels are numbers with fractions, or nearly every row has its own.
     """
-    labels, rows = store.label_counts(), len(store)
+    labels = store.label_counts()
+    rows = len(store)
     if store.class_ids() is None or len(labels) <= MANY:
         return
     unique = repeated and len(labels) > 2 / 3 * rows

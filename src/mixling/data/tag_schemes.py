@@ -52,7 +52,8 @@ _WRITTEN = {  # by what they are called in messages; the first that reads most t
     "B": re.compile(rf"(?P<mark>{MARK_LETTER})(?P<type>)"),
     "b": re.compile(rf"(?P<mark>{MARK_LETTER.lower()})(?P<type>)"),
 }
-_BRACKETS, _ALONE = "(x*", "x"
+_BRACKETS = "(x*"
+_ALONE = "x"
 _UNKNOWN_MARK = re.compile(r"[^\W_][\W_]")
 _BRACKET = re.compile(r"(?:\((?P<type>[^()*\s]+))?\*?(?P<end>\))?")
 
@@ -155,7 +156,8 @@ def _ioe(marks: Sequence[_Mark], tags: Sequence[str], *, always: bool) -> list[b
     """Read schemes in which E ends spans: always (IOE2), or only where one of the same type follows (IOE1)."""
     begins = []
     for index, (mark, kind) in enumerate(marks):
-        before, after = marks[index - 1] if index else ("O", ""), marks[index + 1 : index + 2]
+        before = marks[index - 1] if index else ("O", "")
+        after = marks[index + 1 : index + 2]
         followed = bool(after) and after[0][1] == kind
         if mark == ("I" if always else "E") and not followed:
             got = f"{tags[index]!r} is followed by {tags[index + 1] if after else 'the end'!r}"
@@ -199,7 +201,8 @@ def _brackets(tags: Sequence[str]) -> list[_Mark]:
             continue
         if match is None or (match["type"] and open_type) or (match["end"] and not (match["type"] or open_type)):
             raise ImpossibleTagError(index, f"got {tag!r}; allowed: *, (x*, *) and (x), without brackets in brackets")
-        new, end = bool(match["type"]), bool(match["end"])
+        new = bool(match["type"])
+        end = bool(match["end"])
         open_type = match["type"] or open_type
         out.append((("S" if end else "B") if new else "E" if end else "I", open_type))
         open_type = "" if end else open_type

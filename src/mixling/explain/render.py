@@ -11,7 +11,8 @@ from mixling.explain.explanation import Explanation, WordEffect
 
 _LISTED = 8  # words with their effects, below the text
 # Red raises and blue lowers, as SHAP has it: the two can be told apart by color-blind readers.
-_RAISES, _LOWERS = (214, 60, 50), (40, 105, 210)
+_RAISES = (214, 60, 50)
+_LOWERS = (40, 105, 210)
 _STYLE = """
 body { font: 16px/1.7 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 section { border-top: 1px solid #ccc; padding: .5rem 0 1rem }
@@ -62,7 +63,8 @@ def html_section(explanation: Explanation) -> str:
     strongest = _strongest(explanation)
     for part, words in _by_part(explanation):
         source = _source(explanation, part)
-        pieces, end = [], 0
+        pieces = []
+        end = 0
         for index, word in words:
             pieces.append(html.escape(source[end : word.start]))
             spelled = html.escape(source[word.start : word.end])
@@ -81,7 +83,8 @@ def html_section(explanation: Explanation) -> str:
 
 
 def _headline(explanation: Explanation) -> str:
-    score, base = f"{explanation.score:.3f}", f"{explanation.base:.3f}"
+    score = f"{explanation.score:.3f}"
+    base = f"{explanation.base:.3f}"
     without = "without words" if explanation.word is None else "of the word alone"
     method = explanation.method.replace("_", " ")
     if explanation.probability is None:
@@ -111,7 +114,8 @@ def _by_part(explanation: Explanation) -> Iterator[tuple[int, list[tuple[int, Wo
 
 
 def _painted(source: str, words: list[tuple[int, WordEffect]], explained: int | None, strongest: float) -> str:
-    pieces, end = [], 0
+    pieces = []
+    end = 0
     for index, word in words:
         spelled = source[word.start : word.end]
         if index == explained:

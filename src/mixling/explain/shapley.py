@@ -69,7 +69,8 @@ def sampled_shapley(game: Game, players: int, *, evaluations: int, seed: int) ->
     prefixes = ranks[:, None, :] < np.arange(1, players)[None, :, None]  # (P, N - 1, N)
     ends = np.array([np.zeros(players, bool), np.ones(players, bool)])
     values = game(np.concatenate([prefixes.reshape(-1, players), ends]))
-    base, full = float(values[-2]), float(values[-1])
+    base = float(values[-2])
+    full = float(values[-1])
     steps = np.full((len(orders), players + 1), base)
     steps[:, 1:-1] = values[:-2].reshape(len(orders), -1)
     steps[:, -1] = full

@@ -38,9 +38,11 @@ def model_card(
     decisions += abstention_section(*map(report.get, ("abstention", "risk_coverage", "out_of_scope")))
     sets = conformal_section(report.get("conformal"), validation)
     sets += thresholds_section(report.get("label_thresholds"), config["decisions"]["label_thresholds"])
-    selects, refit = config["train"]["load_best_at_end"], report.get("refit")
+    selects = config["train"]["load_best_at_end"]
+    refit = report.get("refit")
     fitted = (report.get("data") or {}).get("fitted_on_validation", False)
-    selection, again = _selection(report["best"], selects=selects), _fitted(refit, fitted=fitted, selects=selects)
+    selection = _selection(report["best"], selects=selects)
+    again = _fitted(refit, fitted=fitted, selects=selects)
     measured = "a model that was not fitted on them" if fitted else f"the exported {report['precision']} model"
     ngrams = _ngrams(config["ngrams"], report.get("ngrams"))
     files = config["data"]
@@ -193,7 +195,8 @@ model is in `model.onnx` only: `model.safetensors` holds the network.
 
 
 def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
-    model, train = config["model"], config["train"]
+    model = config["model"]
+    train = config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]
     projection = model["text"]["projection"]
     return {
@@ -222,7 +225,8 @@ def _initialization(init: Mapping[str, Any]) -> str:
 def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
     if distill is None:
         return {}
-    teacher, members = distill["teacher"], distill["members"]
+    teacher = distill["teacher"]
+    members = distill["members"]
     name = "models like this one" if teacher == "self" else Path(teacher).name
     if distill["fine_tune"]:
         name += ", fine-tuned on the training data"
@@ -231,7 +235,8 @@ def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def pretraining_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return the card of a pretrained model; arguments as for `model_card`, from pretraining."""
-    validation, best = report["validation"], report["best"]
+    validation = report["validation"]
+    best = report["best"]
     return f"""# {_kind(config["model"])}, pretrained as a masked language model
 
 {report["parameters"]:,} parameters without the head, which fine-tuning replaces.
@@ -266,7 +271,9 @@ def text_to_text_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> s
     results = (
         "Metrics of the texts generated for the validation pairs:\n\n" + "\n".join(lines) + "\n\n" if lines else ""
     )
-    model, held_out, best = config["model"], report["held_out"], report["best"]
+    model = config["model"]
+    held_out = report["held_out"]
+    best = report["best"]
     return f"""# A text-to-text model
 
 An encoder-decoder of {report["parameters"]:,} parameters. It reads up to {model["max_source_len"]} subwords and

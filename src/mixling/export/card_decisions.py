@@ -34,7 +34,8 @@ def abstention_section(
 def _abstains(abstention: Mapping[str, Any] | None, out_of_scope: Mapping[str, Any] | None) -> str:
     if abstention is None or abstention["threshold"] is None:
         return ""
-    wanted, examples = abstention["wanted"], "validation examples"
+    wanted = abstention["wanted"]
+    examples = "validation examples"
     why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of the answers"
     if wanted is not None and out_of_scope is not None:
         examples += " and out-of-scope texts, answers to which are wrong"

@@ -26,7 +26,9 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
-_DARKEST, _BRIGHTEST = 0.06, 0.94  # of dark pictures
+# of dark pictures
+_DARKEST = 0.06
+_BRIGHTEST = 0.94
 _MAX_NAME = 24
 MAX_TICKS = 75  # names along an axis
 # These fonts have only boxes, or symbols for formulas.
@@ -90,7 +92,8 @@ def _darken(figure: Figure) -> None:
     for artist in figure.findobj():
         if artist not in left:
             for name in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
-                get, put = getattr(artist, f"get_{name}", None), getattr(artist, f"set_{name}", None)
+                get = getattr(artist, f"get_{name}", None)
+                put = getattr(artist, f"set_{name}", None)
                 if get is not None and put is not None and (isinstance(color := get(), str) or np.ndim(color) == 1):
                     put(turned(color))
 
@@ -136,7 +139,8 @@ class Labels(NamedTuple):
 def labels(names: Sequence[str]) -> Labels:
     """Return the names as they can be drawn with the installed fonts."""
     families: dict[str, None] = {}
-    shown, numbered = [], {}
+    shown = []
+    numbered = {}
     for number, name in enumerate(names, 1):
         name = plot_text(name)
         name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"

@@ -54,7 +54,9 @@ class NativePlan:
         ]
 
     def of(self, model: Model, table: Tensor, scale: Tensor | None) -> dict[str, Any]:
-        embedding, head, encoder = model.embedding, model.head, model.encoder
+        embedding = model.embedding
+        head = model.head
+        encoder = model.encoder
         if not isinstance(head, PoolingHead | TokenHead) or model.class_token is not None:
             raise _Unsupported
         blocks = [block for block in encoder.layers if isinstance(block, Block)]

@@ -60,7 +60,8 @@ class ExportedModel(nn.Module):
         self.register_buffer("scale", None)
         if precision == "int8":
             integers, scale = quantize(table.numpy(), axis=1)
-            table, self.scale = torch.from_numpy(integers), torch.from_numpy(scale)
+            table = torch.from_numpy(integers)
+            self.scale = torch.from_numpy(scale)
         self.register_buffer("table", table)
         spread = model.embedding.spread
         self.row_dim = table.shape[1] if spread is None else spread.shape[1]

@@ -141,7 +141,8 @@ def training_curves(
         )
     columns = 1 if len(drawn) < 3 else 2
     rows = math.ceil(len(drawn) / columns)
-    width, height = 4.6 * columns + 0.6, 2.5 * rows
+    width = 4.6 * columns + 0.6
+    height = 2.5 * rows
     figure = new_figure(width, height)
     # Margins in inches that all panels fit: to find the smallest ones takes longer than all the drawing.
     figure.set_layout_engine(None)

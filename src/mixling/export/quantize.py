@@ -79,7 +79,8 @@ def quantization_problem(quantization: QuantizationCheck) -> str | None:
     against `MIN_AGREEMENT`; for accuracy a sign test of texts that got worse against those that got better (McNemar's
     exact test if a text is one decision).
     """
-    check, problems = quantization, []
+    check = quantization
+    problems = []
     changed = _tail_probability(check.changed, check.decisions, 1 - MIN_AGREEMENT)
     if check.agreement < MIN_AGREEMENT and changed < SIGNIFICANCE:
         problems.append(

@@ -51,7 +51,8 @@ class Scope:
     @cached_property
     def indices(self) -> str:
         """The indices of the tokens, (N,)."""
-        zero, one = self.graph.constant(0, np.int64), self.graph.constant(1, np.int64)
+        zero = self.graph.constant(0, np.int64)
+        one = self.graph.constant(1, np.int64)
         return self.graph.add("Range", zero, self.graph.add("Squeeze", self.length), one)
 
     @cached_property

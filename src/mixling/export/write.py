@@ -75,7 +75,9 @@ def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weight
 
 
 def _write_embedding(scope: Scope, module: ProjectionEmbedding, x: str) -> str:
-    graph, w, dim = scope.graph, module.window, module.dim
+    graph = scope.graph
+    w = module.window
+    dim = module.dim
     if w:
         padded = graph.add("Pad", x, graph.integers(0, w, 0, 0, w, 0))
         parts = []
@@ -140,8 +142,11 @@ def _write_rms_norm(scope: Scope, module: RMSNorm, x: str) -> str:
 def _write_pooling_head(scope: Scope, module: PoolingHead, x: str) -> str:
     from onnx import TensorProto
 
-    graph, tokens, lowest = scope.graph, scope.graph.integers(1), float(np.finfo(np.float32).min)
-    pools, zeroed = [], scope.without_padding(x)
+    graph = scope.graph
+    tokens = scope.graph.integers(1)
+    lowest = float(np.finfo(np.float32).min)
+    pools = []
+    zeroed = scope.without_padding(x)
     if module.score is not None:
         scores = scope.without_padding(scope.write(module.score, x), lowest)
         weights = graph.add("Transpose", graph.add("Softmax", scores, axis=1), perm=(0, 2, 1))

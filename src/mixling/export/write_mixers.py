@@ -69,7 +69,8 @@ def _angles(scope: Scope, turns: str) -> str:
 
 
 def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
-    graph, length = scope.graph, scope.length
+    graph = scope.graph
+    length = scope.length
 
     def by_token(bias: Tensor) -> str:
         """Return a bias of the token axis; ONNX Runtime does this once, on loading."""
@@ -85,7 +86,9 @@ def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
 
 
 def _write_spatial_gating(scope: Scope, module: SpatialGating, x: str) -> str:
-    graph, length, masked = scope.graph, scope.length, module.mask_padding
+    graph = scope.graph
+    length = scope.length
+    masked = module.mask_padding
     x = scope.without_padding(x) if masked else x
     z = gated = graph.add("Gelu", scope.write(module.expand, x), approximate="none")
     if module.variant == "split":
@@ -118,7 +121,8 @@ def _tiny_attention(scope: Scope, module: TinyAttention, x: str, *, masked: bool
 
 
 def _write_attention(scope: Scope, module: Attention, x: str) -> str:
-    graph, heads = scope.graph, module.num_heads
+    graph = scope.graph
+    heads = module.num_heads
     x = scope.without_padding(x)
     query = _by_head(scope, scope.write(module.query, x), heads)
     keys = _by_head(scope, scope.write(module.key, x), heads, perm=(0, 2, 3, 1))
@@ -133,7 +137,8 @@ def _write_attention(scope: Scope, module: Attention, x: str) -> str:
 
 def _relative_bias(scope: Scope, module: RelativeBias) -> str:
     """Return the biases (H, N, N)."""
-    graph, reach = scope.graph, module.reach
+    graph = scope.graph
+    reach = module.reach
     distances = scope.distances
     if module.bucketed:
         distances = graph.add("Max", distances, graph.constant(-reach, np.int64))
@@ -250,7 +255,8 @@ def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
 def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
     from onnx import TensorProto
 
-    graph, axis = scope.graph, scope.graph.integers(1)
+    graph = scope.graph
+    axis = scope.graph.integers(1)
     count = graph.add("ReduceSum", graph.add("Cast", scope.real, to=TensorProto.FLOAT), axis, keepdims=1)
     if module.pooling == "max":
         y = graph.add("ReduceMax", scope.without_padding(x, _LOWEST), axis, keepdims=1)

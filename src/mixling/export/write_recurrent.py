@@ -47,7 +47,8 @@ def _write_lstm(scope: Scope, module: LSTM, x: str) -> str:
 
 def _write_qrnn(scope: Scope, module: QRNN, x: str) -> str:
     """By doubling, without a step for each token."""
-    graph, length = scope.graph, scope.length
+    graph = scope.graph
+    length = scope.length
 
     def shifted(y: str, shift: int) -> str:
         """Return y with zeros before it, cut to the length."""

@@ -113,7 +113,8 @@ class FeedForwardSublayer(torch.autograd.Function):
         half = _casts_to_bfloat16()
         # A matrix unit computes hidden layers again in less time than memory takes to keep a whole batch's.
         again = half and multiplies_in_tiles()
-        hidden, out = None if again else rows.new_empty(len(rows), inner), torch.empty_like(rows)
+        hidden = None if again else rows.new_empty(len(rows), inner)
+        out = torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
         made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)
 
@@ -124,7 +125,9 @@ class FeedForwardSublayer(torch.autograd.Function):
 
         _in_parts(compute, len(rows), 2 * dim * inner)
         ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden, expand_bias)
-        ctx.half, ctx.eps, ctx.biases = half, eps, (expand_bias is not None, contract_bias is not None)
+        ctx.half = half
+        ctx.eps = eps
+        ctx.biases = (expand_bias is not None, contract_bias is not None)
         return out.view(x.shape)
 
     @staticmethod
@@ -216,9 +219,11 @@ class GeneratedMixing(torch.autograd.Function):
     def forward(
         ctx: Any, x: Float[Tensor, "*B M D"], w1: Float[Tensor, "*B M H"], w2: Float[Tensor, "*B N H"] | None
     ) -> Float[Tensor, "*B N D"]:
-        w1, w2 = w1.float(), None if w2 is None else w2.float()
+        w1 = w1.float()
+        w2 = None if w2 is None else w2.float()
         out = x.new_empty(*x.shape[:-2], (w1 if w2 is None else w2).shape[-2], x.shape[-1])
-        ctx.half, ctx.sizes = _casts_to_bfloat16(), (x.shape[-2], out.shape[-2], x.shape[-1], w1.shape[-1])
+        ctx.half = _casts_to_bfloat16()
+        ctx.sizes = (x.shape[-2], out.shape[-2], x.shape[-1], w1.shape[-1])
         arrays = _arrays(*_texts(x, w1, w2, out))
 
         def compute(at: slice) -> None:
@@ -281,7 +286,8 @@ class Windows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Any, ...]:
         sums, spread, index = ctx.saved_tensors
-        of_sums, of_spread = torch.zeros_like(sums), None if spread is None else torch.zeros_like(spread)
+        of_sums = torch.zeros_like(sums)
+        of_spread = None if spread is None else torch.zeros_like(spread)
         of_bias = sums.new_zeros(grad.shape[-1]) if ctx.has_bias else None
         given = _arrays(sums, spread, index, grad.float())
         _native.windows_backward(_REGISTERS, *ctx.sizes, *given, *_arrays(of_sums, of_spread, of_bias))
@@ -302,7 +308,8 @@ class Pools(torch.autograd.Function):
         score: Float[Tensor, "1 D"],
         score_bias: Float[Tensor, " 1"],
     ) -> Float[Tensor, "B 3*D"]:
-        weights, out = x.new_empty(mask.shape), x.new_empty(len(x), 3 * x.shape[2])
+        weights = x.new_empty(mask.shape)
+        out = x.new_empty(len(x), 3 * x.shape[2])
         _native.pools(_REGISTERS, *x.shape, *_arrays(x, mask, score, weights), score_bias.item(), *_arrays(out))
         ctx.save_for_backward(x, mask, score, weights, out)
         return out
@@ -311,7 +318,8 @@ class Pools(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B 3*D"]) -> tuple[Any, ...]:
         x, _, score, _, _ = ctx.saved_tensors
-        of_x, of_score = torch.zeros_like(x), torch.zeros_like(score)
+        of_x = torch.zeros_like(x)
+        of_score = torch.zeros_like(score)
         given = _arrays(*ctx.saved_tensors, grad.float())
         _native.pools_backward(_REGISTERS, *x.shape, *given, *_arrays(of_x, of_score))
         # Scores that are all higher by the same have the same softmax.
@@ -369,9 +377,12 @@ class SequenceLosses(torch.autograd.Function):
         ignored: int,
     ) -> Float[Tensor, " B"]:
         texts, length, tags = logits.shape
-        losses, forward, sums = logits.new_empty(texts), None, None
+        losses = logits.new_empty(texts)
+        forward = None
+        sums = None
         if any(ctx.needs_input_grad):
-            forward, sums = logits.new_empty(length, texts, -(-tags // 16) * 16), logits.new_empty(length, texts)
+            forward = logits.new_empty(length, texts, -(-tags // 16) * 16)
+            sums = logits.new_empty(length, texts)
         given = *logits.shape, ignored, *_arrays(logits, transitions, targets, forward, sums)
         _native.sequence_losses(_REGISTERS, *given, *_arrays(losses))
         ctx.save_for_backward(logits, transitions, targets, forward, sums)
@@ -382,7 +393,8 @@ class SequenceLosses(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, " B"]) -> tuple[Any, ...]:
         logits, transitions, *_ = ctx.saved_tensors
-        of_logits, of_transitions = logits.new_empty(logits.shape), transitions.new_zeros(transitions.shape)
+        of_logits = logits.new_empty(logits.shape)
+        of_transitions = transitions.new_zeros(transitions.shape)
         given = *logits.shape, ctx.ignored, *_arrays(*ctx.saved_tensors)
         _native.sequence_losses_backward(_REGISTERS, *given, *_arrays(grad.float(), of_logits, of_transitions))
         return of_logits, of_transitions, None, None

@@ -64,5 +64,6 @@ def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, 
 
 def visible(mask: Bool[Tensor, "B N"], *, causal: bool) -> Bool[Tensor, "#B #N N"]:
     """Return which positions each query sees: the real ones, of these in the causal form those up to itself."""
-    seen, length = mask[:, None], mask.shape[1]
+    seen = mask[:, None]
+    length = mask.shape[1]
     return seen & torch.ones(length, length, dtype=torch.bool, device=mask.device).tril() if causal else seen

@@ -21,7 +21,8 @@ State = dict[str, Tensor]
 
 # Steps keep their latest positions apart from the earlier ones, so that not all are copied at each step: at least
 # `_NEW`, and more where they have fewer than `_NEW_NUMBERS` numbers, which are copied in no time.
-_NEW, _NEW_NUMBERS = 32, 1 << 16
+_NEW = 32
+_NEW_NUMBERS = 1 << 16
 
 
 class Mixer(nn.Module, ABC):
@@ -226,7 +227,8 @@ class MixerConfig(Config, ABC):
         if cross and not self.supports_cross:
             raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
         mixer = self._build(dim, max_len, causal)
-        mixer.dim, mixer.causal = dim, causal
+        mixer.dim = dim
+        mixer.causal = causal
         return mixer
 
     def _check_heads(self, num_heads: int, *, advice: str = "change one of them", **sizes: int) -> None:

@@ -25,7 +25,8 @@ class Affine(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         return torch.addcmul(self.bias, self.weight, x).to(x.dtype)

@@ -162,7 +162,8 @@ class RelativeBias(nn.Module):
 
     def __init__(self, positions: RelativePositions, *, num_heads: int, max_len: int, causal: bool = False) -> None:
         super().__init__()
-        num_buckets, max_distance = positions.num_buckets, positions.max_distance or _T5_DISTANCE
+        num_buckets = positions.num_buckets
+        max_distance = positions.max_distance or _T5_DISTANCE
         self.reach = max_len - 1 if num_buckets is None else max(max_distance, max_len)
         self.bucketed = num_buckets is not None
         distances = torch.arange(-self.reach, self.reach + 1)
@@ -247,7 +248,8 @@ class _FFTProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Float[Tensor, " R"], x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        length, size = x.shape[1], _fft_size(len(values))
+        length = x.shape[1]
+        size = _fft_size(len(values))
         kernel = torch.fft.rfft(values.flip(0), size)
         y = torch.empty_like(x)
         for part in _chunks(x, size):
@@ -262,9 +264,11 @@ class _FFTProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Float[Tensor, " R"], Float[Tensor, "B N D"]]:
         values, x = ctx.saved_tensors
-        length, size = x.shape[1], _fft_size(len(values))
+        length = x.shape[1]
+        size = _fft_size(len(values))
         kernel = torch.fft.rfft(values, size)  # not flipped: the transposed matrix
-        grad_x, correlation = torch.empty_like(grad), torch.zeros_like(kernel)
+        grad_x = torch.empty_like(grad)
+        correlation = torch.zeros_like(kernel)
         for part in _chunks(x, size):
             spectrum = torch.fft.rfft(grad[part].mT, size)
             grad_x[part] = torch.fft.irfft(spectrum * kernel, size)[..., length - 1 : 2 * length - 1].mT

@@ -46,14 +46,16 @@ def choose_abstention(
         confidence: (B,) its probability.
     """
     ranking = Ranking.of(confidence)
-    answered, hits = np.arange(1, len(right) + 1), np.cumsum(right[ranking.order])
+    answered = np.arange(1, len(right) + 1)
+    hits = np.cumsum(right[ranking.order])
     lower = hits / (answered + 1)
     reached = np.flatnonzero(ranking.possible & (lower >= wanted))
     if not len(reached):
         best = int(np.where(ranking.possible, lower, -1).argmax())
         return Abstention(wanted, None, float(answered[best] / len(right)), float(lower[best]))
     last = int(reached[-1])
-    coverage, accuracy = float(answered[last] / len(right)), float(hits[last] / answered[last])
+    coverage = float(answered[last] / len(right))
+    accuracy = float(hits[last] / answered[last])
     return Abstention(wanted, ranking.threshold_below(last), coverage, accuracy)
 
 

@@ -46,8 +46,10 @@ def choose_label_threshold(
         return LabelThreshold(None, 0.0, 0.0, precision is None)
     ranking = Ranking.of(probabilities)
     possible = ranking.possible
-    predicted, hits = np.arange(1, len(truth) + 1), np.cumsum(truth[ranking.order])
-    precisions, recalls = hits / predicted, hits / truth.sum()
+    predicted = np.arange(1, len(truth) + 1)
+    hits = np.cumsum(truth[ranking.order])
+    precisions = hits / predicted
+    recalls = hits / truth.sum()
     if precision is None:
         best = int(np.where(possible, 2 * hits / (predicted + truth.sum()), -1).argmax())
         reached = True

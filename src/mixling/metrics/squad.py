@@ -70,7 +70,8 @@ def score_answer(text: str, right: Answers) -> tuple[float, float]:
 def _overlap(given: str, gold: str) -> float:
     if not given or not gold:
         return float(given == gold)
-    words, wanted = given.split(), gold.split()
+    words = given.split()
+    wanted = gold.split()
     common = sum((Counter(words) & Counter(wanted)).values())
     return 2 * common / (len(words) + len(wanted))
 

@@ -61,7 +61,11 @@ class Attention(Mixer):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.num_heads, self.head_dim, self.dropout, self.causal = dim, num_heads, head_dim, dropout, causal
+        self.dim = dim
+        self.num_heads = num_heads
+        self.head_dim = head_dim
+        self.dropout = dropout
+        self.causal = causal
         self.scale = head_dim**-0.5 if scale else 1.0
         inner = num_heads * head_dim
         self.query = nn.Linear(dim, inner, bias=bias)
@@ -97,7 +101,8 @@ class Attention(Mixer):
         return {"attention": (query @ keys.mT * self.scale + added).softmax(-1)}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        keys, inner = length if context_length is None else context_length, self.num_heads * self.head_dim
+        keys = length if context_length is None else context_length
+        inner = self.num_heads * self.head_dim
         projections = 2 * batch * self.dim * inner * (2 * length + 2 * keys)
         return projections + 2 * (2 * batch * length * keys * inner)
 

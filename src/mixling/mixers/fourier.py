@@ -32,7 +32,8 @@ class Fourier(Mixer):
 
     def __init__(self, *, dim: int, per_length: bool) -> None:
         super().__init__()
-        self.dim, self.per_length = dim, per_length
+        self.dim = dim
+        self.per_length = per_length
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         if not self.per_length:
@@ -51,7 +52,8 @@ def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tenso
     if mask.all():
         transformed: Tensor = torch.fft.fft2(x).real
         return transformed
-    lengths, y = mask.sum(1), torch.zeros_like(x)
+    lengths = mask.sum(1)
+    y = torch.zeros_like(x)
     for length in lengths.unique().tolist():
         if length:
             real = mask & (lengths == length)[:, None]

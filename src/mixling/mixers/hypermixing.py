@@ -74,7 +74,10 @@ class HyperMixing(Mixer):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.hidden_dim, self.num_heads, self.causal = dim, hidden_dim, num_heads, causal
+        self.dim = dim
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.causal = causal
         self.head_dim = dim // num_heads
         self.max_len = max_len if positions == "learned" else None
         self.positions: Positions | PublishedPositions
@@ -158,7 +161,8 @@ class HyperMixing(Mixer):
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
         """Count the cheaper way for each generated matrix, and the running sums of the causal form."""
-        hidden, across = self.hidden_dim * self.head_dim, self.dim * self.head_dim
+        hidden = self.hidden_dim * self.head_dim
+        across = self.dim * self.head_dim
         if self.causal and context_length is None:
             networks = 1 if self.queries is None else 2
             whole, rest = divmod(length, CAUSAL_STEPS)

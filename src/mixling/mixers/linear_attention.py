@@ -43,7 +43,10 @@ class LinearAttention(Mixer):
 
     def __init__(self, *, dim: int, num_heads: int, bias: bool, eps: float, causal: bool) -> None:
         super().__init__()
-        self.dim, self.num_heads, self.eps, self.causal = dim, num_heads, eps, causal
+        self.dim = dim
+        self.num_heads = num_heads
+        self.eps = eps
+        self.causal = causal
         self.head_dim = dim // num_heads
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key = nn.Linear(dim, dim, bias=bias)
@@ -81,7 +84,8 @@ class LinearAttention(Mixer):
         return {"linear attention": scores / (scores.sum(-1, keepdim=True) + self.eps)}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
-        keys, width = length if context_length is None else context_length, self.head_dim + 1
+        keys = length if context_length is None else context_length
+        width = self.head_dim + 1
         projections = 2 * batch * self.dim * self.dim * (2 * length + 2 * keys)
         if context_length is not None or not self.causal:
             return projections + 2 * batch * self.dim * width * (length + keys)

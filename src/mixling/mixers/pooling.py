@@ -28,7 +28,8 @@ class Pooling(Mixer):
 
     def __init__(self, *, pooling: PoolingKind, causal: bool) -> None:
         super().__init__()
-        self.pooling, self.causal = pooling, causal
+        self.pooling = pooling
+        self.causal = causal
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         real = mask[..., None]
@@ -53,7 +54,8 @@ class Pooling(Mixer):
         if self.pooling == "max":
             y = torch.maximum(state["max"], x)
             return y, {"max": y}
-        total, count = state["sum"] + x, state["count"] + 1
+        total = state["sum"] + x
+        count = state["count"] + 1
         return (total / count[:, None]).to(x.dtype), {"sum": total, "count": count}
 
 

@@ -65,11 +65,15 @@ class QRNN(nn.Module):
     def __init__(self, *, dim: int, hidden_dim: int, window: int, max_len: int) -> None:
         super().__init__()
         self.macs = 3 * hidden_dim * window * dim
-        self.dim, self.hidden_dim, self.window, self.max_len = dim, hidden_dim, window, max_len
+        self.dim = dim
+        self.hidden_dim = hidden_dim
+        self.window = window
+        self.max_len = max_len
         self.gates = nn.Linear(window * dim, 3 * hidden_dim)
 
     def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N H"]:
-        length, padded = x.shape[1], F.pad(x, (0, 0, self.window - 1, 0))
+        length = x.shape[1]
+        padded = F.pad(x, (0, 0, self.window - 1, 0))
         keep, new, out = self._gates(torch.cat([padded[:, k : k + length] for k in range(self.window)], -1))
         if torch.compiler.is_compiling():
             longest = length if isinstance(length, int) else self.max_len  # an open length is no number
@@ -110,7 +114,8 @@ def _recur(keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"]) -> Float[T
 
 
 def _steps(keep: Float[Tensor, "B *N H"], new: Float[Tensor, "B *N H"], axis: int = 1) -> Float[Tensor, "B *N H"]:
-    keeps, news = keep.unbind(axis), new.unbind(axis)
+    keeps = keep.unbind(axis)
+    news = new.unbind(axis)
     c = [news[0]]
     for one_keep, one_new in zip(keeps[1:], news[1:], strict=True):
         c.append(torch.addcmul(one_new, one_keep, c[-1]))
@@ -121,7 +126,8 @@ def _recur_by_doubling(
     keep: Float[Tensor, "B N H"], new: Float[Tensor, "B N H"], longest: int
 ) -> Float[Tensor, "B N H"]:
     """Compute the same without a step for each token, for a graph of open length: step k reaches 2^k tokens."""
-    length, shift = keep.shape[1], 1
+    length = keep.shape[1]
+    shift = 1
     while shift < longest:
         new = new + keep * F.pad(new, (0, 0, shift, 0))[:, :length]
         keep = keep * F.pad(keep, (0, 0, shift, 0))[:, :length]
@@ -158,7 +164,8 @@ class Recurrent(Mixer):
         bidirectional: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.bidirectional = dim, bidirectional
+        self.dim = dim
+        self.bidirectional = bidirectional
         self.width = hidden_dim * (2 if bidirectional else 1)
         widths = [dim] + [self.width] * (num_layers - 1)
         self.forwards = nn.ModuleList(cell(width) for width in widths)

@@ -68,9 +68,12 @@ class Remixing(Mixer):
         causal: bool = False,
     ) -> None:
         super().__init__()
-        self.dim, self.max_len, self.residual = dim, max_len, inner_dim is None
+        self.dim = dim
+        self.max_len = max_len
+        self.residual = inner_dim is None
         self.inner_dim = inner_dim = dim if inner_dim is None else inner_dim
-        self.dropout, self.causal = dropout, causal
+        self.dropout = dropout
+        self.causal = causal
         self.gate = nn.Linear(dim, inner_dim, bias=False)  # W1
         self.value = nn.Linear(dim, inner_dim, bias=False)  # W2
         self.out = nn.Linear(inner_dim, dim, bias=False)  # W3

@@ -93,8 +93,13 @@ class SpatialGating(Mixer):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.max_len, self.ffn_dim, self.variant = dim, max_len, ffn_dim, variant
-        self.dense, self.mask_padding, self.causal = weights == "dense", mask_padding, causal
+        self.dim = dim
+        self.max_len = max_len
+        self.ffn_dim = ffn_dim
+        self.variant = variant
+        self.dense = weights == "dense"
+        self.mask_padding = mask_padding
+        self.causal = causal
         self.gate_dim = ffn_dim // 2 if variant == "split" else ffn_dim  # E
         self.expand = nn.Linear(dim, ffn_dim)  # U
         self.norm = nn.LayerNorm(self.gate_dim)

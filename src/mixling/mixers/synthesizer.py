@@ -48,7 +48,10 @@ class Synthesizer(Mixer):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.dim, self.num_heads, self.dropout, self.causal = dim, num_heads, dropout, causal
+        self.dim = dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.causal = causal
         self.max_len = max_len if positions.num_buckets is None else None
         self.relative = RelativeBias(positions, num_heads=num_heads, max_len=max_len, causal=causal)
         self.value = nn.Linear(dim, dim)

@@ -28,13 +28,15 @@ class TokenLinear(Mixer):
 
     def __init__(self, *, dim: int, max_len: int) -> None:
         super().__init__()
-        self.dim, self.max_len = dim, max_len
+        self.dim = dim
+        self.max_len = max_len
         self.linear = nn.Linear(max_len, max_len)
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         length = x.shape[1]
         self.check_length(length)
-        weight, bias = self.linear.weight[:length, :length], self.linear.bias[:length]
+        weight = self.linear.weight[:length, :length]
+        bias = self.linear.bias[:length]
         return F.linear(real(x, mask).mT, weight, bias).mT
 
     def filters(self, length: int | None = None) -> dict[str, Float[Tensor, "1 N N"]]:

@@ -45,8 +45,11 @@ class TokenMLP(Mixer):
         self, *, dim: int, max_len: int, hidden_dim: int, causal: bool = False, window: int | None = None
     ) -> None:
         super().__init__()
-        self.dim, self.max_len, self.hidden_dim = dim, max_len, hidden_dim
-        self.causal, self.window = causal, max_len if window is None else window
+        self.dim = dim
+        self.max_len = max_len
+        self.hidden_dim = hidden_dim
+        self.causal = causal
+        self.window = max_len if window is None else window
         self.expand = nn.Linear(max_len, hidden_dim)
         self.contract = nn.Linear(hidden_dim, max_len)
 

@@ -146,7 +146,8 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.dropout, self.drop_path = config.dropout, config.drop_path
+        self.dropout = config.dropout
+        self.drop_path = config.drop_path
         self.mixers = nn.ModuleList()
         for number, mixer in enumerate(config.mixers):
             try:
@@ -202,7 +203,9 @@ class Block(nn.Module):
 
     def step(self, x: Float[Tensor, "B D"], state: BlockState) -> tuple[Float[Tensor, "B D"], BlockState]:
         """Return the output at the next position and the states after it; see `Mixer.step`."""
-        before, after, cross = iter(state.mixers), [], state.cross
+        before = iter(state.mixers)
+        after = []
+        cross = state.cross
         for number, (mixer, norm) in enumerate(self._mixing()):
             z = norm(x) if self.pre else x
             if mixer is self.cross:
@@ -231,7 +234,8 @@ class Block(nn.Module):
     def _feed(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x
-        ffn, norm = self.feed_forward, self.feed_forward_norm
+        ffn = self.feed_forward
+        norm = self.feed_forward_norm
         plain = ffn.value is None and not (ffn.dropout or self.dropout or self.drop_path or self.scales)
         if (
             self.pre

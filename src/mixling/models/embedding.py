@@ -69,7 +69,9 @@ class ProjectionEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         window = config.window
-        self.dim, self.window, self.dropout = dim, window, config.dropout
+        self.dim = dim
+        self.window = window
+        self.dropout = config.dropout
         inputs = num_features if embedding_dim is None else embedding_dim
         # The 2w+1 matrices are concatenated, so that one gather reads all of them.
         width = (2 * window + 1) * dim

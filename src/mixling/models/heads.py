@@ -45,7 +45,8 @@ class PoolingHead(nn.Module):
 
     def __init__(self, config: HeadConfig, *, dim: int, num_outputs: int) -> None:
         super().__init__()
-        self.pooling, self.dropout = config.pooling, config.dropout
+        self.pooling = config.pooling
+        self.dropout = config.dropout
         self.score = nn.Linear(dim, 1) if config.pooling in ("attention", "all") else None
         self.output = nn.Linear(3 * dim if config.pooling == "all" else dim, num_outputs)
 

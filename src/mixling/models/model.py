@@ -119,7 +119,8 @@ class Model(nn.Module):
         x, mask = self.with_class_token(x, mask)
         x = self.encoder(x, mask)
         if starts is not None:
-            x, mask = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2])), mask.gather(1, starts)
+            x = x.gather(1, starts[..., None].expand(-1, -1, x.shape[2]))
+            mask = mask.gather(1, starts)
         if isinstance(self.head, LMHead):
             scores: Tensor = self.head(x, self.embedding.weight)
             return scores

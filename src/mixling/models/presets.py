@@ -323,7 +323,8 @@ def resolve_preset(
     values: dict[str, Any] = {}
     where = "model"
     if name.endswith(".toml"):
-        values, where = read_toml(Path(name)), name
+        values = read_toml(Path(name))
+        where = name
         name = str(values.pop("preset", ""))
     if name:
         if name not in presets:

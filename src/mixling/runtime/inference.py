@@ -55,7 +55,8 @@ class Inference:
     ) -> None:
         """Open a model; for the arguments, see `Predictor`."""
         self.too_long = too_long
-        self._num_threads, self._threshold = num_threads, threshold
+        self._num_threads = num_threads
+        self._threshold = threshold
         self._network: Network | None = None
         self.decide: Callable[[Any], Any] = _not_here
         self._quick = open_quickly(path) if encoder is None and threshold is None else None

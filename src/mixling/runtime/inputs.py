@@ -52,7 +52,8 @@ class TextInputs:
             part += chunk
             if len(part) >= PART_TEXTS or num_chars >= self._part_chars:
                 yield part
-                part, num_chars = [], 0
+                part = []
+                num_chars = 0
         if part:
             yield part
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from mixling.runtime.predictor import Predictor
 
-_WORDS, _TEXTS = 10, 20
+_WORDS = 10
+_TEXTS = 20
 
 
 def time_for_a_text(predictor: Predictor) -> dict[str, Any]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mixling.native._core import Model
     from mixling.text.encoder import Text
 
-VARIABLE, ENGINES = "MIXLING_ENGINE", ("native", "onnx")
+VARIABLE = "MIXLING_ENGINE"
+ENGINES = ("native", "onnx")
 TAGGING = "tagging"  # a task with logits of words
 CACHE_BYTES = 128 << 20  # at most, for words that a thread met
 
@@ -32,7 +33,8 @@ class ReadText:
     __slots__ = ("is_empty", "truncated")
 
     def __init__(self, flags: int) -> None:
-        self.truncated, self.is_empty = bool(flags & 1), bool(flags & 2)
+        self.truncated = bool(flags & 1)
+        self.is_empty = bool(flags & 2)
 
 
 class ReadWords(ReadText):
@@ -54,7 +56,9 @@ class ReadWords(ReadText):
         probabilities: npt.NDArray[np.float32],
     ) -> None:
         super().__init__(flags)
-        self.offsets, self.tags, self.probabilities = offsets, tags, probabilities
+        self.offsets = offsets
+        self.tags = tags
+        self.probabilities = probabilities
 
 
 _READ = tuple(map(ReadText, range(4)))
@@ -73,7 +77,10 @@ class NativeEngine:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model, self.labels, self.task, self.pairs = model, model.labels, model.task, model.pairs
+        self._model = model
+        self.labels = model.labels
+        self.task = model.task
+        self.pairs = model.pairs
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains = model.abstains
         self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
@@ -136,7 +143,8 @@ class NativeEngine:
         flags, *parts = self._model.tag(texts, to_end)
         counts, places, tags = (np.frombuffer(parts[i], np.uint32) for i in (0, 1, 3))
         rows = np.frombuffer(parts[2], np.float32).reshape(-1, len(self.labels))
-        offsets, ids = list(zip(places[::2].tolist(), places[1::2].tolist(), strict=True)), tags.astype(np.int64)
+        offsets = list(zip(places[::2].tolist(), places[1::2].tolist(), strict=True))
+        ids = tags.astype(np.int64)
         probabilities = np.frombuffer(parts[4], np.float32)
         ends = np.cumsum(counts, dtype=np.int64).tolist()
         bounds = list(zip([0, *ends], ends, strict=False))

@@ -24,8 +24,10 @@ class BranchScorer:
     """
 
     def __init__(self, branch: NgramBranch, metadata: NgramMetadata, task: Task, encoder: TextEncoder) -> None:
-        self.branch, self.metadata = branch, metadata
-        self._task, self._encoder = task, encoder
+        self.branch = branch
+        self.metadata = metadata
+        self._task = task
+        self._encoder = encoder
         self._forget()
 
     def logits(self, texts: Sequence[Int32]) -> Float32:
@@ -49,12 +51,15 @@ class BranchScorer:
         self._sums = np.zeros((0, self.branch.weights.shape[1]), np.int32)
 
     def _add_words(self) -> None:
-        first, size = self._known, len(self._encoder)
+        first = self._known
+        size = len(self._encoder)
         if size > len(self._hashes):
             room = max(size, len(self._hashes) * 3 // 2, 1024)
-            hashes, sums = np.zeros(room, np.uint32), np.zeros((room, self._sums.shape[1]), np.int32)
+            hashes = np.zeros(room, np.uint32)
+            sums = np.zeros((room, self._sums.shape[1]), np.int32)
             hashes[:first], sums[:first] = self._hashes[:first], self._sums[:first]
-            self._hashes, self._sums = hashes, sums
+            self._hashes = hashes
+            self._sums = sums
         words = Words.of_table(self._encoder, first, self.metadata.min_n, self.metadata.max_n)
         self._hashes[first:size] = words.hashes
         for start in range(0, size - first, _TOGETHER):

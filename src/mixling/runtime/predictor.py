@@ -130,7 +130,8 @@ class Predictor:
         return _open_again, (type(self), engine.data, self.encoder, options)
 
     def __repr__(self) -> str:
-        metadata, names = self.metadata, self.labels.names
+        metadata = self.metadata
+        names = self.labels.names
         shown = ", ".join(map(repr, names[:_SHOWN_LABELS])) + (", ..." if len(names) > _SHOWN_LABELS else "")
         labels = f"{len(names)} labels ({shown}), " if self.task.has_labels else ""
         return (

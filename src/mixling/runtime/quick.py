@@ -29,7 +29,9 @@ class QuickModel:
     """The native engine of a model with one label a text, and the file that it was opened from."""
 
     def __init__(self, engine: NativeEngine, data: bytes, name: str) -> None:
-        self.engine, self.data, self.name = engine, data, name
+        self.engine = engine
+        self.data = data
+        self.name = name
         self.decoder = LabelDecoder(engine.labels)
 
 

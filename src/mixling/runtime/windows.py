@@ -41,7 +41,8 @@ class TooLong(DataError):
 
     def __init__(self, number: int, max_len: int) -> None:
         super().__init__(f"item {number} {too_long_for(max_len)}; with too_long='windows', it is read in parts")
-        self.number, self.max_len = number, max_len
+        self.number = number
+        self.max_len = max_len
 
 
 def check_too_long(value: str) -> None:
@@ -93,8 +94,10 @@ def read_in_windows(
             found_logits.extend(found[1])  # `+=` would add the numbers of an array
         end = 0
         for index, (windows, cut) in waiting:
-            first, end = end, end + len(windows)
-            parts, values = found_read[first:end], found_logits[first:end]
+            first = end
+            end = end + len(windows)
+            parts = found_read[first:end]
+            values = found_logits[first:end]
             offsets = None
             if task.per_word:
                 offsets, out_logits[index] = _stitched(windows, parts, values)

@@ -29,7 +29,9 @@ class Acceptor:
     def __init__(
         self, listener: socket.socket, make_protocol: Callable[[], asyncio.BaseProtocol], *, at_once: int
     ) -> None:
-        self._listener, self._make_protocol, self._at_once = listener, make_protocol, at_once
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self._starting: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None

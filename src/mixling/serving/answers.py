@@ -95,8 +95,11 @@ class _Reader:
     def prediction(self, text: Text, task: type[Task], *, whole: bool) -> Prediction:
         values = self._values
         probabilities = self._probabilities()
-        label, labels, label_set = self._of("label", str), self._texts("labels"), self._texts("label_set")
-        tokens, tags = self._texts("tokens"), self._texts("tags")
+        label = self._of("label", str)
+        labels = self._texts("labels")
+        label_set = self._texts("label_set")
+        tokens = self._texts("tokens")
+        tags = self._texts("tags")
         if task.has_probabilities:
             self._check("probabilities", probabilities is not None)
             self._check("label" if task.exclusive else "labels", (label if task.exclusive else labels) is not None)

@@ -127,7 +127,9 @@ class Service:
             public: whether no key is needed.
             waits: whether requests that have waited for too long are refused.
         """
-        keys, bodies, line = None if public else self._keys, self.bodies, self.line
+        keys = None if public else self._keys
+        bodies = self.bodies
+        line = self.line
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             begin = perf_counter()

@@ -105,7 +105,8 @@ class SteppedProtocol(HttpToolsProtocol):
                 self.loop.call_soon(self._take_turn)
                 break
             size = self._body_left or _STEP
-            piece, self._rest = self._rest[:size], self._rest[size:]
+            piece = self._rest[:size]
+            self._rest = self._rest[size:]
             turn -= _STEP
             self._feed(piece)
 
@@ -134,7 +135,8 @@ class SteppedProtocol(HttpToolsProtocol):
         self._begun = self._in_head = True
         self._since = self.loop.time()
         self._lines = self._head_bytes = self._announced = 0
-        self._hosts, self._encodings = [], []
+        self._hosts = []
+        self._encodings = []
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -143,7 +145,9 @@ class SteppedProtocol(HttpToolsProtocol):
             raise Problem(431, f"more than {_LINES} lines of headers or trailers")
         if not self._in_head:  # a trailer
             return
-        name, value = name.lower(), value.rstrip(b" \t")  # spaces before it are no part of it either
+        # spaces before it are no part of it either
+        name = name.lower()
+        value = value.rstrip(b" \t")
         self.headers.append((name, value))
         if name not in _HEADERS:
             return
@@ -158,7 +162,8 @@ class SteppedProtocol(HttpToolsProtocol):
             self.expect_100_continue = value.lower() == b"100-continue"
 
     def on_headers_complete(self) -> None:
-        self._head_bytes, self._body_left = 0, self._announced
+        self._head_bytes = 0
+        self._body_left = self._announced
         version = self.parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise Problem(505, f"HTTP/{version} is not spoken here; HTTP/1.1 is")

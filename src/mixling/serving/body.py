@@ -20,7 +20,8 @@ class Bodies:
     """
 
     def __init__(self, *, limit: int, total: int) -> None:
-        self._limit, self._total = limit, total
+        self._limit = limit
+        self._total = total
         self.held = 0
 
     async def receive(self, scope: Scope, receive: Receive) -> bytes:

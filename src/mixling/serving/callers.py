@@ -32,7 +32,8 @@ class Callers:
     """
 
     def __init__(self, hosts: Iterable[str], cors: Iterable[str]) -> None:
-        self._hosts, self._cors = frozenset(hosts), frozenset(cors)
+        self._hosts = frozenset(hosts)
+        self._cors = frozenset(cors)
         self._any_host = not self._hosts or "*" in self._hosts
         self._known: bytes | None = None  # the last Host that was found to be allowed
 
@@ -42,7 +43,10 @@ class Callers:
         Raises:
             Problem: its Host is none of the server's (421), or it comes from a page of another origin (403).
         """
-        host, origins, site, mode = b"", [], b"", b""
+        host = b""
+        origins = []
+        site = b""
+        mode = b""
         for name, value in scope["headers"]:
             if name not in _LOOKED_AT:
                 continue
@@ -91,7 +95,8 @@ def split_host(value: str) -> tuple[str, str]:
     found = _NAME.fullmatch(value)
     if found is None:
         return "", ""
-    name, port = found[1].lower().removesuffix("."), found[2] or ""
+    name = found[1].lower().removesuffix(".")
+    port = found[2] or ""
     try:
         address = ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -27,9 +27,13 @@ from mixling.text.encoder import Text
 
 REQUEST_HEADER = "Mixling-Request"  # an answer repeats its value
 _TRIES = 6
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0  # seconds between tries, which double
+# seconds between tries, which double
+_FIRST_WAIT = 0.25
+_LONGEST_WAIT = 8.0
 _RETRIED = (429, 502, 503, 504)  # the server, or a proxy before it, has too much to do
-_TEXTS, _CHARS = 64, 150_000  # of a request: below a server's limits, whatever the characters are
+# of a request: below a server's limits, whatever the characters are
+_TEXTS = 64
+_CHARS = 150_000
 _SECONDS = 30.0  # for an answer; a server has 10 s by default
 _MAX_ANSWER = 16 << 20  # bytes
 _MAX_DETAIL = 500  # characters of an error
@@ -73,7 +77,8 @@ class RemotePredictor:
         self._options: dict[str, Any] = {}
         if threshold is not None:
             self._options["threshold"] = dict(threshold) if isinstance(threshold, Mapping) else threshold
-        self._url, self._base = url, path
+        self._url = url
+        self._base = path
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         try:
             models = self._checked(read_models, self._ask("GET", "/v1/models"))
@@ -117,7 +122,8 @@ class RemotePredictor:
                 len(batch) == min(batch_size, _TEXTS) or chars + size > _CHARS or type(batch[0]) is not type(text)
             ):
                 yield from self._predict(batch, options)
-                batch, chars = [], 0
+                batch = []
+                chars = 0
             batch.append(text)
             chars += size
         if batch:
@@ -183,7 +189,9 @@ class RemotePredictor:
             TimeoutError: it takes too long.
             OSError, HTTPException: there is none.
         """
-        connection, identity, late = self._connection, secrets.token_hex(8), threading.Event()
+        connection = self._connection
+        identity = secrets.token_hex(8)
+        late = threading.Event()
         keep = False
         try:
             if connection.sock is None:
@@ -213,7 +221,8 @@ class RemotePredictor:
                 connection.close()
 
     def _body(self, response: http.client.HTTPResponse) -> bytes:
-        parts, size = [], 0
+        parts = []
+        size = 0
         while part := response.read(1 << 16):
             parts.append(part)
             size += len(part)
@@ -262,7 +271,8 @@ def _address(url: str) -> tuple[str, str, int | None, str]:
     """
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        host = parts.hostname or ""
+        port = parts.port
         host.encode("idna")  # as a look-up of the name does
         allowed = parts.scheme in ("http", "https") and host and not (parts.query or parts.fragment)
     except ValueError:  # a bad port or name

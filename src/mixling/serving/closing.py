@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 _LEAST = 64 << 10  # bytes of an answer that a client takes within the time of a request
-_SECONDS, _BYTES = 2.0, 16 << 20  # for a client that is still sending and would miss its answer
+# for a client that is still sending and would miss its answer
+_SECONDS = 2.0
+_BYTES = 16 << 20
 _PACE = 0.01  # seconds between reads of dropped bytes, so that others have their time
 
 
@@ -19,7 +21,9 @@ class Unread:
     """
 
     def __init__(self, transport: asyncio.Transport, seconds: float, changed: Callable[[], None]) -> None:
-        self._transport, self._seconds, self._changed = transport, seconds, changed
+        self._transport = transport
+        self._seconds = seconds
+        self._changed = changed
         self._timer: asyncio.TimerHandle | None = None
         self.size = 0  # bytes at the last look
 

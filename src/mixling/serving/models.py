@@ -22,7 +22,9 @@ from mixling.serving.generating import LoadedGenerator, generates_text, open_gen
 from mixling.serving.schemas import RequestType, option_names, request_type
 
 _LOG = logging.getLogger("mixling.serving")
-_TURN, _PATIENCE = 1.0, 10.0  # seconds for a look at a model's file: until the next has its turn, until it is logged
+# seconds for a look at a model's file: until the next has its turn, until it is logged
+_TURN = 1.0
+_PATIENCE = 10.0
 _Stamp = tuple[int, int, int]  # inode, size and time of the last change
 
 
@@ -57,7 +59,8 @@ class Loaded:
 
     def description(self) -> dict[str, Any]:
         """Return the fields specific to this kind of model in its description."""
-        predictor, metadata = self.predictor, self.predictor.metadata
+        predictor = self.predictor
+        metadata = self.predictor.metadata
         out: dict[str, Any] = {"options": list(option_names(predictor))}
         if predictor.task.has_labels:
             out["labels"] = list(predictor.labels.names)
@@ -83,7 +86,9 @@ class ModelStore:
     def __init__(
         self, models: tuple[tuple[str, Path], ...], *, max_texts: int, max_chars: int, too_long: str = "windows"
     ) -> None:
-        self._paths, self._limits, self._too_long = dict(models), (max_texts, max_chars), too_long
+        self._paths = dict(models)
+        self._limits = (max_texts, max_chars)
+        self._too_long = too_long
         self._stamps = {name: _stamp(path) for name, path in models}
         self._loaded: dict[str, AnyLoaded] = {name: self._open(name) for name in self._paths}
 

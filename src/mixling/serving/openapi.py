@@ -18,7 +18,9 @@ class OpenApiDocument:
     """The OpenAPI document of a server, which changes when a model is replaced."""
 
     def __init__(self, models: ModelStore, settings: ServerSettings, *, keys: bool) -> None:
-        self._models, self._settings, self._keys = models, settings, keys
+        self._models = models
+        self._settings = settings
+        self._keys = keys
         self._made: tuple[tuple[str, ...], _Json] | None = None
 
     def get(self) -> _Json:
@@ -108,7 +110,8 @@ def _generation() -> _Json:
 
 
 def _prediction(task: Task) -> _Json:
-    number, text = {"type": "number"}, {"type": "string"}
+    number = {"type": "number"}
+    text = {"type": "string"}
     properties: _Json = {"truncated": {"type": "boolean"}, "empty": {"type": "boolean"}}
     if task.has_probabilities:
         properties["probabilities"] = {"type": "object", "additionalProperties": number}

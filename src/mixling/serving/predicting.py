@@ -25,7 +25,9 @@ _EXPLAINED_CHARS = 10_000  # of all texts of a request that are explained: each 
 
 def prediction_handlers(service: Service) -> dict[str, Handler]:
     """Return the handler of predictions by its path."""
-    models, scheduler, metrics = service.models, service.scheduler, service.metrics
+    models = service.models
+    scheduler = service.scheduler
+    metrics = service.metrics
 
     async def predict(scope: Scope, body: bytes) -> Response:
         loaded = find_model(models, scope["path_params"]["model"])

@@ -23,7 +23,10 @@ class Problem(Exception):
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.headers, self.members = status, detail, dict(headers or {}), members
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.members = members
 
     def response(self) -> Response:
         """Return the answer."""
@@ -45,6 +48,7 @@ class JsonResponse(Response):
     """An answer with JSON values; made with less work than Starlette's, because most of the server's time is here."""
 
     def __init__(self, values: object) -> None:
-        self.status_code, self.background = 200, None
+        self.status_code = 200
+        self.background = None
         self.body = body = to_json(values)
         self.raw_headers = [(b"content-length", b"%d" % len(body)), _JSON]

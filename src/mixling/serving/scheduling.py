@@ -75,7 +75,9 @@ class Scheduler:
     """
 
     def __init__(self, *, queue: int, timeout: float, on_batch: Callable[[int], None] = lambda size: None) -> None:
-        self._queue, self._timeout, self._on_batch = queue, timeout, on_batch
+        self._queue = queue
+        self._timeout = timeout
+        self._on_batch = on_batch
         self._arrived: dict[Predictor, list[tuple[Sequence[Text], _Future]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mixling-predict")
         self._in_batches = self._in_large = 0  # texts that wait; large requests leave room for small ones
@@ -138,7 +140,8 @@ class Scheduler:
                     break
                 out += part()
             else:
-                latest, mean = (perf_counter() - begin) / size, self._seconds_per_text.get(kind, 0.0)
+                latest = (perf_counter() - begin) / size
+                mean = self._seconds_per_text.get(kind, 0.0)
                 self._seconds_per_text[kind] = mean + _RECENT * (latest - mean)
             return out
 
@@ -173,14 +176,16 @@ class Scheduler:
             done.exception()  # whoever waited for it may have gone
 
     def _run_batches(self) -> None:
-        arrived, self._arrived = self._arrived, {}
+        arrived = self._arrived
+        self._arrived = {}
         for predictor, requests in arrived.items():
             batch: list[tuple[Sequence[Text], _Future]] = []
             size = 0
             for request in requests:
                 if size + len(request[0]) > LOOP_TEXTS:
                     self._run(predictor, batch, size)
-                    batch, size = [], 0
+                    batch = []
+                    size = 0
                 batch.append(request)
                 size += len(request[0])
             self._run(predictor, batch, size)
@@ -227,7 +232,8 @@ def _parts(texts: Sequence[Text]) -> list[Sequence[Text]]:
         chars = num_chars(text)
         if index > first and (size + chars > _PART_CHARS or index - first == LOOP_TEXTS):
             parts.append(texts[first:index])
-            first, size = index, 0
+            first = index
+            size = 0
         size += chars
     return [*parts, texts[first:]]
 

@@ -30,7 +30,8 @@ _SHOWN_ERRORS = 10
 _COUNTED_ERRORS = 1000  # to describe each takes microseconds
 LARGE_BODY = 8 << 10  # bytes of a body that may take long to check
 _MOST_PARTS = 10_000  # of a large body: lists, objects with their keys, and values other than texts
-_EXAMPLE, _CONTEXT = "play some jazz in oslo", "The film was shot in Oslo."
+_EXAMPLE = "play some jazz in oslo"
+_CONTEXT = "The film was shot in Oslo."
 
 
 # JSON Schema takes 2.0 for an integer.

@@ -76,7 +76,8 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
     for argument in arguments:
         name, sep, path = argument.partition("=")
         if not sep or Path(argument).exists():
-            name, path = model_name(Path(argument.partition("@")[0] if on_hub(argument) else argument)), argument
+            name = model_name(Path(argument.partition("@")[0] if on_hub(argument) else argument))
+            path = argument
         elif not name.strip(".") or _UNSAFE.search(name):
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:

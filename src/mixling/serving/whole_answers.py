@@ -22,9 +22,13 @@ class WholeAnswers:
     __slots__ = ("_head", "_linger", "_transport", "get_extra_info", "is_closing", "pause_reading", "resume_reading")
 
     def __init__(self, transport: asyncio.Transport, linger: Callable[[], bool] = lambda: False) -> None:
-        self._transport, self._head, self._linger = transport, b"", linger
-        self.get_extra_info, self.is_closing = transport.get_extra_info, transport.is_closing
-        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+        self._transport = transport
+        self._head = b""
+        self._linger = linger
+        self.get_extra_info = transport.get_extra_info
+        self.is_closing = transport.is_closing
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
 
     def write(self, data: bytes) -> None:
         """Send data; a head is held until the next call of any method that sends."""

@@ -114,14 +114,16 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     from mixling.tasks.sample import Sample
 
     config = parse(DataConfig, dict(data), where="data")
-    named, files = data.get("columns", {}), config.train
+    named = data.get("columns", {})
+    files = config.train
     tasks = [task_type(name) for name in task_names()]
     for task in tasks:
         if found := sorted(task.own_columns & named.keys()):
             return task.name, f"columns of the task are named: {', '.join(found)}", ""
     if not files:
         return DEFAULT_TASK, "the default", ""
-    file_format, columns = config.file_format, config.columns
+    file_format = config.file_format
+    columns = config.columns
     rows = (
         row.values
         for row in read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)

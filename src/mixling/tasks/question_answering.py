@@ -35,7 +35,9 @@ ANSWER_ENDS = LabelSet(("start", "end"), "span")
 """The two numbers that a model has for each token: how likely an answer starts there, and ends there."""
 
 _SAMPLE = 1000  # questions to sample
-_ANSWERS, _START = ("answer", "answer_text"), "answer_start"  # columns of files in which a question has one answer
+# columns of files in which a question has one answer
+_ANSWERS = ("answer", "answer_text")
+_START = "answer_start"
 
 
 class QuestionReader(RowReader):
@@ -135,10 +137,13 @@ class QuestionAnswering(Task):
 
         Its tokens are subwords if answers begin or end within words, as in languages written without spaces.
         """
-        lengths, inside, answers = [], 0, 0
+        lengths = []
+        inside = 0
+        answers = 0
         step = max(1, len(train) // _SAMPLE)
         for text, known in zip(train.texts[::step], train.answers[::step], strict=True):
-            question, context = text[0], text[1]
+            question = text[0]
+            context = text[1]
             lengths.append(len(split_words(question)) + len(split_words(context)) + 1)
             answer = known.first
             if answer is not None:
@@ -158,7 +163,9 @@ class QuestionAnswering(Task):
     ) -> tuple[Tensor, Tensor]:
         import torch
 
-        separator, length, ends = targets[:, :1], targets[:, 1:2], targets[:, 2:]
+        separator = targets[:, :1]
+        length = targets[:, 1:2]
+        ends = targets[:, 2:]
         tokens = torch.arange(logits.shape[1], device=logits.device)
         allowed = ((tokens >= separator) & (tokens < length))[..., None]  # (B, N, 1)
         logs = logits.masked_fill(~allowed, -torch.inf).log_softmax(1)

@@ -58,7 +58,9 @@ class FunctionTeacher(Teacher):
         names: Sequence[str] | None = None,
         key: str | None = None,
     ) -> None:
-        self.function, self.names, self.key = function, names, key
+        self.function = function
+        self.names = names
+        self.key = key
 
     def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:
         names = tuple(self.names) if self.names is not None else task.labels.names
@@ -131,7 +133,8 @@ def parse_prediction(item: Any, task: Task, columns: npt.NDArray[np.int64] | Non
     """
     if item is None:
         return None
-    labels, words = task.labels, task.per_word
+    labels = task.labels
+    words = task.per_word
     allowed = "allowed: probabilities from 0 to 1, with sum 1 if a text has one label"
     try:
         if isinstance(item, Mapping):

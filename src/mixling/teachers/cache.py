@@ -88,7 +88,8 @@ def _read(path: Path, count: int, task: Task) -> list[Probabilities]:
             wanted = (file.metadata() or {}).get("sha256")
         if wanted != _digest(arrays):
             raise ValueError("it does not match its checksum")
-        sizes, rows = arrays["sizes"], arrays["probabilities"]
+        sizes = arrays["sizes"]
+        rows = arrays["probabilities"]
         if len(sizes) != count or rows.shape != (sizes[sizes > 0].sum(), len(task.labels)):
             raise ValueError(f"{len(sizes)} predictions with probabilities of shape {rows.shape}")
     except (OSError, ValueError, KeyError, SafetensorError) as error:

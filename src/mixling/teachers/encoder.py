@@ -105,7 +105,8 @@ class EncoderTeacher(Teacher):
 
     def __init__(self, encoder: SentenceEncoder, weights: torch.Tensor, biases: torch.Tensor) -> None:
         self.encoder = encoder
-        self._weights, self._biases = weights.numpy(), biases.numpy()
+        self._weights = weights.numpy()
+        self._biases = biases.numpy()
         content = hashlib.sha256(encoder.key.encode() + self._weights.tobytes() + self._biases.tobytes())
         self.key = content.hexdigest()
 
@@ -132,7 +133,8 @@ class EncoderTeacher(Teacher):
             targets = torch.from_numpy(np.asarray(task.targets(examples.targets)))
             return torch.from_numpy(encoder.embed(list(examples.texts))), targets
 
-        labeled, held_out = embedded(train), embedded(validation)
+        labeled = embedded(train)
+        held_out = embedded(validation)
         fits = [_fit(objective, *labeled, strength=strength) for strength in STRENGTHS]
         losses = [_loss(objective, *held_out, *fit) for fit in fits]
         return cls(encoder, *fits[int(np.argmin(losses))])

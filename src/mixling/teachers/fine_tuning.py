@@ -143,7 +143,8 @@ class _Examples(torch.utils.data.Dataset[Any]):
 
 
 def _accuracy(outputs: Any, task: Task) -> float:
-    logits, targets = outputs.predictions, outputs.label_ids
+    logits = outputs.predictions
+    targets = outputs.label_ids
     if not task.exclusive:
         return float(((logits > 0) == (targets > 0.5)).all(-1).mean())
     counted = targets != _IGNORED

@@ -25,7 +25,8 @@ class SavedTeacher(Teacher):
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
-        self.path, self.predictor = path, Predictor(path)
+        self.path = path
+        self.predictor = Predictor(path)
         self.key = hashlib.sha256((path / ONNX_FILE if path.is_dir() else path).read_bytes()).hexdigest()
 
     def predict(self, texts: Sequence[Text], task: Task) -> list[Probabilities]:

@@ -42,7 +42,9 @@ class TransformerTeacher(Teacher):
     """
 
     def __init__(self, path: str, *, task: type[Task], max_len: int = 256, exact: bool = False) -> None:
-        self.path, self.task, self.exact = path, task, exact
+        self.path = path
+        self.task = task
+        self.exact = exact
         self.tokenizer, self.model = load_transformer(path, task)
         self.model.eval().to(default_device())
         self.max_len = longest(self.tokenizer, self.model, max_len)
@@ -240,7 +242,8 @@ def _length(text: Text) -> int:
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
     """Disable the library's warnings about new weights, and its progress bars."""
-    level, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    level = transformers.logging.get_verbosity()
+    bars = transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:

@@ -28,9 +28,11 @@ def char_ngram_features(
         _features(words[first : first + _WORDS], min_n, max_n, most, seed) for first in range(0, len(words), _WORDS)
     ]
     width = max((part.shape[1] for part, _ in parts), default=1)
-    features, weights = np.zeros((len(words), width), np.int32), np.zeros((len(words), width), np.float32)
+    features = np.zeros((len(words), width), np.int32)
+    weights = np.zeros((len(words), width), np.float32)
     for number, (part, counts) in enumerate(parts):
-        rows, present = slice(number * _WORDS, (number + 1) * _WORDS), np.arange(width) < counts[:, None]
+        rows = slice(number * _WORDS, (number + 1) * _WORDS)
+        present = np.arange(width) < counts[:, None]
         features[rows, : part.shape[1]] = part % np.uint32(num_features)
         weights[rows] = np.where(present, 1 / counts[:, None], 0)
     return features, weights
@@ -44,7 +46,8 @@ def _features(words: Sequence[str], min_n: int, max_n: int, most: int, seed: int
     begins = np.cumsum(sizes) - sizes
     owners, hashes = _grams(data, begins, min_n, max_n, seed)
     keys = np.unique(owners.astype(np.uint64) << np.uint64(32) | hashes)  # once in a word, in the order of hashes
-    owners, hashes = (keys >> np.uint64(32)).astype(np.int64), keys.astype(np.uint32)
+    owners = (keys >> np.uint64(32)).astype(np.int64)
+    hashes = keys.astype(np.uint32)
     counts = np.bincount(owners, minlength=len(words))
     rank = 1 + np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = rank < most
@@ -62,8 +65,10 @@ def _grams(data: UInt8, begins: Int64, min_n: int, max_n: int, seed: int) -> tup
     first = np.searchsorted(chars, begins)  # character of each word
     lengths = np.diff(np.append(first, len(chars)))
     owner = np.repeat(np.arange(len(begins)), lengths)
-    place, length = np.arange(len(chars)) - first[owner], lengths[owner]
-    owners, hashes = [], []
+    place = np.arange(len(chars)) - first[owner]
+    length = lengths[owner]
+    owners = []
+    hashes = []
     for n in range(min_n, min(max_n, int(lengths.max()) - 1) + 1):
         # A mark alone carries no information, and the whole is no n-gram.
         inside = (place > 0) & (place < length - 1) if n == 1 else (place + n <= length) & (n < length)

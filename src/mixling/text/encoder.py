@@ -91,7 +91,8 @@ class TextSplitter:
 
     def keep_splits(self, max_words: int) -> None:
         """Remember the words of texts that are encoded again and again, up to `max_words` in all."""
-        self._split_texts, self._room = {}, max_words
+        self._split_texts = {}
+        self._room = max_words
 
     def _split(
         self, text: Text, offsets: bool, change: Change | None = None
@@ -106,7 +107,9 @@ class TextSplitter:
             spans = word_spans(text, config.max_len + 1, contractions=config.contractions)
             words = [text[start:end] for start, end in spans]
             if len(words) > config.max_len:
-                words, spans, cut = words[: config.max_len], spans[: config.max_len], True
+                words = words[: config.max_len]
+                spans = spans[: config.max_len]
+                cut = True
             words = words if change is None else change(words)
             return words, spans, cut or self._too_long(words)
         if isinstance(text, tuple):
@@ -215,7 +218,9 @@ class TextEncoder(WordTable, TextSplitter):
     def _encode_split(self, texts: Sequence[Text], split: SplitTexts) -> list[Encoded]:
         full = self._make_room()
         if self.config.tokens == "subwords":
-            distinct, indices, cuts = split.words, split.parts(split.index), split.cut.tolist()
+            distinct = split.words
+            indices = split.parts(split.index)
+            cuts = split.cut.tolist()
             return [
                 self._encoded_subwords(text, [distinct[i] for i in index.tolist()], None, cut, full)
                 for text, index, cut in zip(texts, indices, cuts, strict=True)
@@ -255,7 +260,8 @@ class TextEncoder(WordTable, TextSplitter):
         cut = cut or len(rows) > self.config.max_len
         spans = spans if spans is None else spans[: len(starts)]
         if not rows:
-            rows, starts = [EMPTY], np.zeros(1, np.int32)
+            rows = [EMPTY]
+            starts = np.zeros(1, np.int32)
         return Encoded(np.array(rows[: self.config.max_len], np.int32), spans, cut, self.generation, starts)
 
 
@@ -279,7 +285,8 @@ def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple
 
 def split_normal_words(texts: Sequence[str], config: TextConfig, *, max_chars: int) -> SplitTexts:
     """Return all normalized words of texts, of up to `max_chars` characters each."""
-    limit, lowercase = config.max_word_chars, config.lowercase
+    limit = config.max_word_chars
+    lowercase = config.lowercase
     split = StringSplitter(config.contractions, max_chars)(texts)
     return split.renamed(normalize(word[:limit], lowercase=lowercase) for word in split.words)
 

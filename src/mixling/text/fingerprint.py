@@ -140,7 +140,8 @@ class AveragedEmbedding(ProjectionConfig):
 class SubwordEmbedding(ProjectionConfig):
     """An embedding table: one trained row for each subword of the vocabulary; a word is the mean of its subwords."""
 
-    hashed, trained_rows = False, True
+    hashed = False
+    trained_rows = True
     type: Literal["subwords"] = "subwords"
     num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
 
@@ -267,7 +268,8 @@ def _minhash(subwords: Sequence[str], num_hashes: int, seed: int) -> UInt32:
     out = np.empty((len(subwords), num_hashes), np.uint32)
     for first in range(0, len(subwords), 4096):  # bounds the gathered block
         stop = min(first + 4096, len(subwords))
-        low, high = starts[first], starts[stop] if stop < len(subwords) else len(flat)
+        low = starts[first]
+        high = starts[stop] if stop < len(subwords) else len(flat)
         out[first:stop] = np.minimum.reduceat(hashes[flat[low:high]], starts[first:stop] - low, axis=0)
     return out
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from mixling.arrays import Int64, UInt8, UInt32
 
-_OFFSET, _PRIME = 2166136261, np.uint32(16777619)  # of FNV-1a
+# of FNV-1a
+_OFFSET = 2166136261
+_PRIME = np.uint32(16777619)
 
 
 def hash_strings(strings: Sequence[str]) -> UInt32:

@@ -95,7 +95,8 @@ class NgramBranch:
 
     def scaled(self, factor: float, bias: Float32) -> NgramBranch:
         """Return the branch whose scores are `factor` times these, plus `bias` (K,)."""
-        scale, shifted = self.scale * factor, self.bias * factor + bias
+        scale = self.scale * factor
+        shifted = self.bias * factor + bias
         return NgramBranch(self.terms, self.weights, scale.astype(np.float32), shifted.astype(np.float32))
 
     def to_arrays(self) -> Arrays:
@@ -133,7 +134,9 @@ class NgramBranch:
         found = {name: array.dtype.newbyteorder("<").str.lstrip("|") for name, array in arrays.items()}
         if found != types:
             raise _damaged(f"it has {str(found)[:200]}; expected {types}")
-        scale, bias, weights = arrays["scale"], arrays["bias"], arrays["weights"]
+        scale = arrays["scale"]
+        bias = arrays["bias"]
+        weights = arrays["weights"]
         for name in ("scale", "bias"):
             if arrays[name].shape != (outputs,) or not np.isfinite(arrays[name]).all():
                 raise _damaged(f"its {name} is not one finite number for each of {outputs} outputs")

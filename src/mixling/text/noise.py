@@ -247,7 +247,8 @@ def blend(words: Sequence[str], rng: RandomNumbers) -> str:
     Args:
         words: words of at least four characters.
     """
-    first, second = _pick(words, rng), _pick(words, rng)
+    first = _pick(words, rng)
+    second = _pick(words, rng)
     return first[: _inside(first, rng)] + second[_inside(second, rng) :]
 
 
@@ -278,7 +279,8 @@ def _noisy(text: Text, change: Noise, rate: float, rng: RandomNumbers) -> Text:
 
 
 def _noisy_string(text: str, change: Noise, rate: float, rng: RandomNumbers) -> str:
-    parts, done = [], 0
+    parts = []
+    done = 0
     for start, end in word_spans(text, len(text)):
         if rng.random() < rate and text[start].isalnum():
             parts += [text[done:start], change(text[start:end], rng)]

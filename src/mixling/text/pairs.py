@@ -57,7 +57,8 @@ def join_pairs(
     """
     sizes = lengths.astype(np.int64).reshape(-1, 2)
     texts = np.repeat(np.arange(len(lengths)), lengths)
-    pairs, second = texts >> 1, texts & 1
+    pairs = texts >> 1
+    second = texts & 1
     marks = np.zeros(len(index), np.int32)
     if config.segments:
         marks |= second.astype(np.int32) * SECOND

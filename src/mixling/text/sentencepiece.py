@@ -20,7 +20,8 @@ from mixling.text.tokenizer_file import ENDS_PATTERN, SEVERAL_SPACES_PATTERN, ch
 from mixling.text.unigram import MARK
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-UNIGRAM, BPE = 1, 2
+UNIGRAM = 1
+BPE = 2
 _MODEL_TYPES = {UNIGRAM: "unigram", BPE: "BPE", 3: "word", 4: "char"}
 
 _ALWAYS = 1_000.0  # score per character that outweighs all other pieces of a word
@@ -91,7 +92,8 @@ def read_sentencepiece(data: bytes, name: str) -> Tokenizer:
 
 def _tokenizer(model: Any) -> Tokenizer:
     pieces, types, unknown = _pieces(model)
-    kind, rules = model.trainer_spec.model_type, model.normalizer_spec
+    kind = model.trainer_spec.model_type
+    rules = model.normalizer_spec
     if kind not in (UNIGRAM, BPE):
         raise ModelFileError(f"the model type is {_MODEL_TYPES.get(kind, kind)}; allowed: unigram, BPE")
     if model.trainer_spec.treat_whitespace_as_suffix or not rules.escape_whitespaces:

@@ -46,7 +46,8 @@ class SplitTexts:
         """Collect the words of texts, and whether each was cut."""
         numbers: dict[Any, int] = {}
         index: list[int] = []
-        lengths, cut = [], []
+        lengths = []
+        cut = []
         for words, was_cut in texts:
             index += [numbers.setdefault(word, len(numbers)) for word in words]
             lengths.append(len(words))

@@ -14,8 +14,12 @@ from mixling.text.tokenizer_file import MAX_SPECIALS, SPACES_PATTERN, read_token
 from mixling.text.unigram import splitter, train_unigram, unigram_tokenizer
 from mixling.text.vocabulary import Vocabulary, default_size
 
-PAD, EOS, UNK = "<pad>", "</s>", "<unk>"  # T5's, and in its order
-_PADS, _EOSES = (PAD, "[PAD]"), (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
+# T5's, and in its order
+PAD = "<pad>"
+EOS = "</s>"
+UNK = "<unk>"
+_PADS = (PAD, "[PAD]")
+_EOSES = (EOS, "[EOS]", "[SEP]", "<eos>", "<|endoftext|>")
 _SENTINEL = re.compile(r"<extra_id_(\d{1,6})>")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 FILE = "tokenizer.json"
@@ -185,7 +189,8 @@ class SubwordTokenizer:
             ConfigError: the texts have no words.
         """
         counts: Counter[str] = Counter()
-        rules, split = _rules(), splitter(join_symbols=join_symbols)
+        rules = _rules()
+        split = splitter(join_symbols=join_symbols)
         for text in texts:
             normal = rules.normalize_str(_cleaned(text))
             if join_symbols:

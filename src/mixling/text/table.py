@@ -19,13 +19,19 @@ from mixling.text.vocabulary import Vocabulary
 
 # A word, or (word, marks) where the texts of a pair, or the words they share, are marked.
 Word = str | tuple[str, int]
-SECOND, SHARED = 1, 2
+SECOND = 1
+SHARED = 2
 MARKS = (SECOND | SHARED) + 1  # the number of values that marks have
 
-PADDING, SEPARATOR, EMPTY, FIRST = 0, 1, 2, 3
+PADDING = 0
+SEPARATOR = 1
+EMPTY = 2
+FIRST = 3
 # Fields for the origin of the vocabulary; only its content matters.
 _ORIGIN = ("vocabulary", "vocabulary_kind", "vocabulary_size")
-_WORDS, _HASHES = 8192, 1 << 22  # limits of one addition
+# limits of one addition
+_WORDS = 8192
+_HASHES = 1 << 22
 SPECIAL = {SEPARATOR: "[SEP]", EMPTY: "[EMPTY]"}
 
 
@@ -43,7 +49,8 @@ class WordTable:
         self.config = config
         self.vocabulary = vocabulary
         self.generation = 0
-        self._max_table, self._keep = max_table, keep
+        self._max_table = max_table
+        self._keep = keep
         self._start_table()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,9 +84,13 @@ class WordTable:
     def copy(self, *, max_table: int, keep: bool = False) -> Self:
         """Return a table with the same rows, which has room for at least `max_table / 2` more words."""
         out = copy.copy(self)  # without rows, see `__getstate__`
-        out._max_table, out._keep = max(max_table, self._size + max_table // 2), keep
-        out._ids, out._spelled, out._size = self._ids.copy(), self._spelled.copy(), self._size
-        out._features, out._dtype = self._features[: self._size].copy(), self._dtype
+        out._max_table = max(max_table, self._size + max_table // 2)
+        out._keep = keep
+        out._ids = self._ids.copy()
+        out._spelled = self._spelled.copy()
+        out._size = self._size
+        out._features = self._features[: self._size].copy()
+        out._dtype = self._dtype
         out._weights = None if self._weights is None else self._weights[: self._size].copy()
         return out
 
@@ -121,7 +132,8 @@ class WordTable:
         """Return the normalized words of the rows from `first` on, and their marks (R,), 0 where there are none."""
         newest = itertools.islice(reversed(self._ids), max(len(self) - first, 0))  # without walking over the others
         keys = list(newest)[::-1]
-        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        limit = self.config.max_word_chars
+        lowercase = self.config.lowercase
         marks = np.array([0 if isinstance(key, str) else key[1] for key in keys], np.int32)
         return [normalize(plain_word(key)[:limit], lowercase=lowercase) for key in keys], marks
 
@@ -166,7 +178,8 @@ class WordTable:
 
     def _add(self, words: Iterable[Word]) -> None:
         """Add new words, keyed by their form in the text, so that no word is normalized twice."""
-        limit, lowercase = self.config.max_word_chars, self.config.lowercase
+        limit = self.config.max_word_chars
+        lowercase = self.config.lowercase
         by_subwords = self.config.tokens == "subwords"
         known = self._spelled if by_subwords else self._ids
         fresh = list(dict.fromkeys(word for word in words if word not in known))
@@ -195,14 +208,16 @@ class WordTable:
             chars += len(word)
             if number > first and (chars > chars_together or number - first >= _WORDS):
                 yield slice(first, number)
-                first, chars = number, len(word)
+                first = number
+                chars = len(word)
         if first < len(words):
             yield slice(first, len(words))
 
     def _append(self, words: Sequence[Word], bags: Bags) -> None:
         if self.config.segments or self.config.overlap:
             bags = self._with_marks(bags, words)
-        first, last = self._size, self._size + len(words)
+        first = self._size
+        last = self._size + len(words)
         width = max(self._features.shape[1], bags.features.shape[1])
         self._features = _grown(self._features, last, width)
         self._features[first:last, : bags.features.shape[1]] = bags.features

@@ -141,7 +141,8 @@ def _charsmap(value: Any) -> bool:
 
 def _replaced(step: Values) -> bool:
     """Whether a replacement is one that mixling writes, or does not lengthen the text."""
-    pattern, content = step["pattern"], step["content"]
+    pattern = step["pattern"]
+    content = step["content"]
     if not isinstance(pattern, dict) or len(pattern) != 1 or not _text(content):
         return False
     ((kind, wanted),) = pattern.items()

@@ -14,12 +14,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
-WORD, SPACE, SIGN = 0, 1, 2  # classes in the splitter
-CASED, IGNORED = 1, 2  # of a character beside a sigma
-_SIGMA, _FINAL_SIGMA = "\u03a3", "\u03c2"
+# classes in the splitter
+WORD = 0
+SPACE = 1
+SIGN = 2
+# of a character beside a sigma
+CASED = 1
+IGNORED = 2
+_SIGMA = "\u03a3"
+_FINAL_SIGMA = "\u03c2"
 # Hangul syllables are composed by arithmetic: of 19 leading, 21 middle and 27 (or no) closing letters.
-_SYLLABLES, _LEADING, _MIDDLE, _CLOSING = 0xAC00, 0x1100, 0x1161, 0x11A7
-_NUM_MIDDLE, _NUM_CLOSING, _NUM_SYLLABLES = 21, 28, 11172
+_SYLLABLES = 0xAC00
+_LEADING = 0x1100
+_MIDDLE = 0x1161
+_CLOSING = 0x11A7
+_NUM_MIDDLE = 21
+_NUM_CLOSING = 28
+_NUM_SYLLABLES = 11172
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,8 @@ def tables() -> Tables:
     """Return the tables, which are read once."""
     text = files("mixling.text").joinpath("unicode_tables.inc").read_text("ascii")
     numbers = list(map(int, text.partition("\n")[2].split(",")))
-    version, rest = (numbers[0], numbers[1], numbers[2]), iter(numbers[3:])
+    version = (numbers[0], numbers[1], numbers[2])
+    rest = iter(numbers[3:])
     properties, single, double, decomposed = (list(itertools.islice(rest, next(rest))) for _ in range(4))
     runs: list[tuple[int, int, int]] = []
     classes: dict[str, int] = {}
@@ -105,7 +117,9 @@ def _lowered(match: re.Match[str]) -> str:
 def _with_final_sigmas(text: str) -> str:
     """Replace each capital sigma that ends a word by the final one: a cased letter is before it and none after."""
     kinds = _cased_or_ignored()
-    out, before, ends = list(text), 0, [False] * len(text)
+    out = list(text)
+    before = 0
+    ends = [False] * len(text)
     for location, char in enumerate(text):
         ends[location] = before == CASED
         before = before if kinds.get(char) == IGNORED else kinds.get(char, 0)
@@ -162,7 +176,8 @@ def _composed(chars: list[str]) -> str:
     """Join each character with the last one of class 0, unless one between them has the same class or a higher one."""
     known = tables()
     out: list[str] = []
-    starter, last_class = -1, 0
+    starter = -1
+    last_class = 0
     for char in chars:
         kind = known.classes.get(char, 0)
         free = starter == len(out) - 1 or 0 < last_class < kind
@@ -177,7 +192,9 @@ def _composed(chars: list[str]) -> str:
 
 
 def _pair(first: str, second: str, known: Tables) -> str | None:
-    leading, middle, closing = ord(first) - _LEADING, ord(second) - _MIDDLE, ord(second) - _CLOSING
+    leading = ord(first) - _LEADING
+    middle = ord(second) - _MIDDLE
+    closing = ord(second) - _CLOSING
     if 0 <= leading < 19 and 0 <= middle < _NUM_MIDDLE:
         return chr(_SYLLABLES + (leading * _NUM_MIDDLE + middle) * _NUM_CLOSING)
     syllable = ord(first) - _SYLLABLES

@@ -22,7 +22,8 @@ CONTINUATION = "##"
 UNKNOWN = "[UNK]"
 FILES = ("vocab.txt", "tokenizer.json", "spiece.model", "tokenizer.model")
 SENTENCEPIECE = ".model"
-MIN_SUBWORDS, MAX_SUBWORDS = 1_000, 8_000
+MIN_SUBWORDS = 1_000
+MAX_SUBWORDS = 8_000
 _MAX_CHARS = 1_000  # of a word that is split into subwords
 
 VocabularyKind = Literal["wordpiece", "unigram"]
@@ -92,7 +93,8 @@ class Vocabulary:
 
     def serialize(self) -> tuple[str, str]:
         """Return file name and content for `parse`: `vocab.txt` for standard WordPiece, otherwise `tokenizer.json`."""
-        model, ids = self._tokenizer.model, self._tokenizer.get_vocab()
+        model = self._tokenizer.model
+        ids = self._tokenizer.get_vocab()
         usual = self._is_wordpiece and (model.unk_token, model.continuing_subword_prefix) == (UNKNOWN, CONTINUATION)
         if not usual or sorted(ids.values()) != list(range(len(ids))):  # lines are numbered without gaps
             return "tokenizer.json", self._tokenizer.to_str()

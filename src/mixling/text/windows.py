@@ -121,31 +121,37 @@ class WindowEncoder:
     """Encodes pairs of question and context with a `TextEncoder`."""
 
     def __init__(self, encoder: TextEncoder, reading: ReadingConfig) -> None:
-        self.encoder, self.reading = encoder, reading
+        self.encoder = encoder
+        self.reading = reading
         self._generation = encoder.generation
         self._inner: dict[str, list[tuple[int, int]]] = {}  # the spans of a word's subwords within it
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[EncodedWindows]:
         """Encode pairs; contexts are read completely, questions up to `max_question` tokens."""
         config = self.encoder.config
-        words, contexts, cuts = [], [], []
+        words = []
+        contexts = []
+        cuts = []
         for pair in pairs:
             (question, context), cut = zip(*(clean(text, MAX_CONTEXT_CHARS) for text in pair), strict=True)
-            of_question, of_context = self._words(question), self._words(context)
+            of_question = self._words(question)
+            of_context = self._words(context)
             sides = [[text[a:b] for a, b in spans] for text, spans in ((question, of_question), (context, of_context))]
             words += list(self.encoder.marked(*sides) if config.segments or config.overlap else sides)
             contexts.append((context, of_context))
             cuts.append(any(cut))
         rows = self.encoder.spell(words)
         if self._generation != self.encoder.generation:
-            self._inner, self._generation = {}, self.encoder.generation
+            self._inner = {}
+            self._generation = self.encoder.generation
         return [
             self._encoding(rows[2 * i], rows[2 * i + 1], *contexts[i], truncated=cuts[i]) for i in range(len(contexts))
         ]
 
     def _words(self, text: str) -> list[tuple[int, int]]:
         """Return the spans of words; words that are too long are split, so that every character is read."""
-        limit, contractions = self.encoder.config.max_word_chars, self.encoder.config.contractions
+        limit = self.encoder.config.max_word_chars
+        contractions = self.encoder.config.contractions
         return [
             (first, min(first + limit, end))
             for start, end in word_spans(text, len(text), contractions=contractions)

@@ -14,7 +14,8 @@ import re
 
 from mixling.text.unicode import SIGN, SPACE, tables
 
-_ASCII_SIGNS, _ASCII_SPACES = r"!-/:-@\[-`{-~", r"\t-\r\x1c-\x20"
+_ASCII_SIGNS = r"!-/:-@\[-`{-~"
+_ASCII_SPACES = r"\t-\r\x1c-\x20"
 
 
 def split_words(text: str, *, contractions: bool = False) -> list[str]:

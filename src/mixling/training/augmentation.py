@@ -125,7 +125,8 @@ class Augmenter:
         """Return what `encode` does for single texts whose tokens are words, given as rows of another encoder."""
         words = self._changed_words(encoder)
         read = real_tokens(texts)
-        flat, drawn = np.concatenate(texts), part.draw(read.shape[1])[read]
+        flat = np.concatenate(texts)
+        drawn = part.draw(read.shape[1])[read]
         at = ((drawn < self.config.rate) & (flat >= FIRST)).nonzero()[0]
         flat[at] = words.rows(self._change(words, words.of_rows[flat[at]], drawn[at]))
         return split_like(flat, texts)
@@ -138,7 +139,8 @@ class Augmenter:
         split = encoder.split_strings(list(itertools.chain.from_iterable(pairs)))
         lengths = split.lengths.reshape(-1, 2).sum(1)
         read = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        flat, drawn = words.add(split.words)[split.index], part.draw(read.shape[1])[read]
+        flat = words.add(split.words)[split.index]
+        drawn = part.draw(read.shape[1])[read]
         at = (drawn < self.config.rate).nonzero()[0]
         flat[at] = self._change(words, flat[at], drawn[at])
         joined = join_pairs(flat, split.lengths, words.lowered, encoder.config)
@@ -147,7 +149,8 @@ class Augmenter:
     def _changed_words(self, encoder: TextEncoder) -> ChangedWords:
         """Return the words that are known; all changed ones are forgotten where the table of an encoder is emptied."""
         if self._copied != encoder.generation or self.encoder.is_full:
-            self.encoder, self._copied = encoder.copy(max_table=_TABLE_WORDS), encoder.generation
+            self.encoder = encoder.copy(max_table=_TABLE_WORDS)
+            self._copied = encoder.generation
             self._known = ChangedWords(self.encoder, self.config.typo_kinds, self._spellings, _PSEUDO_WORDS)
         return self._known
 
@@ -155,7 +158,9 @@ class Augmenter:
         self, known: ChangedWords, words: npt.NDArray[np.int32], drawn: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int32]:
         """Return what `_changed` makes of words, by number."""
-        out, pseudo, typos = words.copy(), self.config.pseudo_words, self._spellings * len(self._kinds)
+        out = words.copy()
+        pseudo = self.config.pseudo_words
+        typos = self._spellings * len(self._kinds)
         is_typo = drawn >= pseudo
         at = is_typo.nonzero()[0]
         numbers = ((drawn[at] - pseudo) / (self.config.typos or 1) * typos).astype(np.int64)
@@ -168,7 +173,8 @@ class Augmenter:
 
     def _changed(self, word: str, drawn: float) -> str:
         """Return the word as a number below `rate` changes it."""
-        pseudo, typos = self.config.pseudo_words, self._spellings * len(self._kinds)
+        pseudo = self.config.pseudo_words
+        typos = self._spellings * len(self._kinds)
         if drawn >= pseudo:  # rounding must not make a number of a typo, or of a pseudo-word, that there is not
             return self._typo(word, min(int((drawn - pseudo) / self.config.typos * typos), typos - 1))
         if self._words and word[0].isalpha():
@@ -197,11 +203,15 @@ class _Change:
     __slots__ = ("_changed", "_drawn", "_rate", "_read")
 
     def __init__(self, changed: Callable[[str, float], str], rate: float, drawn: npt.NDArray[np.float64]) -> None:
-        self._changed, self._rate, self._drawn, self._read = changed, rate, drawn, 0
+        self._changed = changed
+        self._rate = rate
+        self._drawn = drawn
+        self._read = 0
 
     def __call__(self, words: Sequence[str]) -> list[str]:
         out = list(words)
-        drawn, self._read = self._drawn[self._read :][: len(out)], self._read + len(out)
+        drawn = self._drawn[self._read :][: len(out)]
+        self._read = self._read + len(out)
         for i in (drawn < self._rate).nonzero()[0].tolist():
             out[i] = self._changed(out[i], float(drawn[i]))
         return out

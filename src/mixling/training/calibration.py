@@ -24,7 +24,8 @@ from mixling.models.heads import PoolingHead, TokenHead
 from mixling.models.model import Model
 from mixling.tasks.base import Task
 
-MIN_SLOPE, MAX_SLOPE = 0.01, 100.0
+MIN_SLOPE = 0.01
+MAX_SLOPE = 100.0
 _ITERATIONS = 60
 
 
@@ -78,7 +79,8 @@ def report_calibration(task: Task, calibration: Calibration, outputs: Sequence[A
     if task.transitions is not None:  # the slopes of labels that exclude each other are equal
         task.transitions = task.transitions * np.float32(calibration.slope[0])
     errors.append(error([calibration.apply(item) for item in outputs]))
-    slope, offset = calibration.slope.tolist(), calibration.offset.tolist()
+    slope = calibration.slope.tolist()
+    offset = calibration.offset.tolist()
     if task.exclusive:
         return CalibrationReport(slope[0], None, *errors)
     return CalibrationReport(tuple(slope), tuple(offset), *errors)
@@ -110,7 +112,9 @@ def _temperature(logits: Float64, gold: npt.NDArray[np.integer], weights: Float6
     """Return the factor of logits (D, C) that minimizes the cross-entropy of classes (D,): its derivative increases."""
     logits = logits - logits.max(1, keepdims=True)
     right = (logits[np.arange(len(gold)), gold] * weights).sum()
-    low, high, slope = MIN_SLOPE, MAX_SLOPE, 1.0
+    low = MIN_SLOPE
+    high = MAX_SLOPE
+    slope = 1.0
     for _ in range(_ITERATIONS):
         exponentials = np.exp(slope * logits)
         probabilities = exponentials / exponentials.sum(1, keepdims=True)
@@ -120,7 +124,8 @@ def _temperature(logits: Float64, gold: npt.NDArray[np.integer], weights: Float6
         low, high = (slope, high) if gradient < 0 else (low, slope)
         # Newton's step, or the middle where it leaves the interval in which the root is known to be.
         step = slope - gradient / curvature
-        previous, slope = slope, step if low < step < high else (low + high) / 2
+        previous = slope
+        slope = step if low < step < high else (low + high) / 2
         if abs(slope - previous) < 1e-10:
             break
     return slope
@@ -146,5 +151,6 @@ def _platt(logits: Float64, gold: npt.NDArray[np.integer], weights: Float64) -> 
             size /= 2
         if size <= 1e-6 or best - value < 1e-12:
             break
-        at, best = at - size * step, value
+        at = at - size * step
+        best = value
     return float(np.clip(at[0], MIN_SLOPE, MAX_SLOPE)), float(at[1])

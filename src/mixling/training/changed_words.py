@@ -27,7 +27,8 @@ class ChangedWords:
     """
 
     def __init__(self, encoder: TextEncoder, kinds: Sequence[str], spellings: int, pseudo_words: int) -> None:
-        self.encoder, self._kinds = encoder, kinds
+        self.encoder = encoder
+        self._kinds = kinds
         self._words: list[str] = []
         self._numbers: dict[str, int] = {}
         self._in_lower_case = LoweredWords()
@@ -45,7 +46,8 @@ class ChangedWords:
 
     def add(self, words: Sequence[str]) -> Int32:
         """Return the numbers (W,) of words, which are added where they are new."""
-        numbers, before = self._numbers, len(self._words)
+        numbers = self._numbers
+        before = len(self._words)
         try:
             return np.array([numbers[word] for word in words], np.int32)
         except KeyError:

@@ -30,7 +30,8 @@ from mixling.training.state import gather
 MAX_EVALUATED = 5_000
 # Fewer of long texts, within a number of words: all of IMDB's would take as long as training. Most choices of the best
 # weights are the same.
-_EVALUATED_WORDS, _MIN_EVALUATED = 250_000, 1_000
+_EVALUATED_WORDS = 250_000
+_MIN_EVALUATED = 1_000
 
 Forward = Callable[[Inputs], Tensor]
 
@@ -109,7 +110,9 @@ class LabeledData(TrainingData):
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
-        mine, size, encoder = indices[chosen], len(indices), self.train.encoder
+        mine = indices[chosen]
+        size = len(indices)
+        encoder = self.train.encoder
         words, starts = self._encoded(mine, chosen, size, seed=seed, step=step)
         words = drop_words(words, self.token_dropout, chosen=chosen, size=size, seed=[seed, 1, step])
         encoder = encoder if self.augmenter is None else self.augmenter.encoder
@@ -123,7 +126,8 @@ class LabeledData(TrainingData):
         """Return training texts as rows of an encoder's word table, and the first tokens of words where they count."""
         if self.augmenter is None:
             return self.train.words(mine), self.train.starts(mine)
-        encoder, pairs = self.train.encoder, self.train.dataset.schema.pairs
+        encoder = self.train.encoder
+        pairs = self.train.dataset.schema.pairs
         part = BatchPart(chosen, size, seed, step)
         if self.train.is_kept and encoder.config.tokens == "words" and not pairs:
             words = self.train.words(mine)
@@ -137,7 +141,8 @@ class LabeledData(TrainingData):
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
-        chosen, targets = self._evaluated, self.validation_targets
+        chosen = self._evaluated
+        targets = self.validation_targets
         logits = self.validation_logits(model, chosen, forward)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
@@ -226,7 +231,8 @@ def predict_logits(
     heap = Heap()
     for indices in length_batches(texts.lengths[chosen], batch_size):
         read = chosen[indices]
-        words, starts = texts.words(read), texts.starts(read) if model.of_tokens else None
+        words = texts.words(read)
+        starts = texts.starts(read) if model.of_tokens else None
         batch = collate(words, texts.encoder, starts).to(device)
         outputs = model(*batch.arguments) if forward is None else forward(batch)
         logits = outputs.float().cpu().numpy()
@@ -239,15 +245,18 @@ def predict_logits(
 
 def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Targets) -> float:
     """Return the mean loss of the task over texts, without weights of examples; unseen labels have no loss."""
-    total, weight = 0.0, 0.0
+    total = 0.0
+    weight = 0.0
     targets, fractions = task.learnable(targets)
     words = np.array([len(row) if row.ndim == 2 else 1 for row in logits], np.int32)
     for indices in length_batches(words, 512):
-        part, width = [logits[i] for i in indices], int(words[indices].max())
+        part = [logits[i] for i in indices]
+        width = int(words[indices].max())
         scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
         for row, item in zip(scores, part, strict=True):
             row[: len(item)] = torch.from_numpy(item)
         gold = task.stack(_chosen(targets, indices), width)
         losses, weights = task.loss(scores, gold, None if fractions is None else torch.from_numpy(fractions[indices]))
-        total, weight = total + float(losses), weight + float(weights)
+        total = total + float(losses)
+        weight = weight + float(weights)
     return total / max(weight, 1e-12)

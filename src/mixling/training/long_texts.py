@@ -72,7 +72,8 @@ class LongTexts:
 
 def find_long_texts(texts: TextSet, task: Task) -> LongTexts:
     """Return the windows of the texts that are longer than their encoder reads at a time."""
-    encoder, dataset = texts.encoder, texts.dataset
+    encoder = texts.encoder
+    dataset = texts.dataset
     owners: list[int] = []
     ends: list[int] = []
     found: list[TextWindow] = []

@@ -26,12 +26,14 @@ class Heap:
         # oneDNN reads the variable when it creates the first primitive; a user's value has priority.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_PRIMITIVES)
         self._trim = _malloc_trim()
-        self._growth, self._since = _GROWTH, 0
+        self._growth = _GROWTH
+        self._since = 0
         self._least = self._resident()
 
     def limit(self) -> None:
         """Release free pages if the process has grown; to be called after each step, takes some microseconds."""
-        now, self._since = self._resident(), self._since + 1
+        now = self._resident()
+        self._since = self._since + 1
         if now > self._least + self._growth:
             self.release()
             # If each step needs that much memory, releasing it every time would cost more than it saves.

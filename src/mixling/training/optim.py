@@ -25,7 +25,9 @@ from torch import nn
 from mixling.config import Config
 
 _O = TypeVar("_O", bound=torch.optim.Optimizer)
-_LEAST_DIVISOR, _LEAST_RMS = 1e-15, 1e-3  # Adafactor's epsilon 1 and 2, the first as torch uses it
+# Adafactor's epsilon 1 and 2, the first as torch uses it
+_LEAST_DIVISOR = 1e-15
+_LEAST_RMS = 1e-3
 
 
 class OptimConfig(Config):

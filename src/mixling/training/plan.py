@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-_DEFAULT, _FEWEST = 10, 3  # evaluations
+# evaluations
+_DEFAULT = 10
+_FEWEST = 3
 _FEW_EXAMPLES = 3_000  # evaluated in all evaluations together
 _MEASURED = 24  # steps
 _OPTIMIZER = 1.1  # time of a step with the optimizer's, relative to the gradients' time

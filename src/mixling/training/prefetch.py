@@ -32,7 +32,8 @@ class Prefetcher(Generic[_Batch]):
     def take(self, step: int, make: Callable[[], _Batch]) -> _Batch:
         """Return the batch of a step: the one that was begun, or made now."""
         self.wait()
-        batch, self._batch = self._batch, None
+        batch = self._batch
+        self._batch = None
         return batch.result() if batch is not None and self._step == step else make()
 
     def wait(self) -> None:

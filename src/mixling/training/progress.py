@@ -25,7 +25,9 @@ from mixling.errors import printable
 from mixling.training.callbacks import Callback, Detail, Step
 
 _WIDEST = 9  # characters of a cell: steps of long runs, speeds
-_BAR, _TIME = 10, 7  # characters of the shortest bar, and of a time
+# characters of the shortest bar, and of a time
+_BAR = 10
+_TIME = 7
 _DROPPED = ("tokens/s", "validation loss", "train loss")  # columns that a narrow terminal lacks, first to last
 
 
@@ -43,7 +45,8 @@ class TrainingProgress(Callback):
 
     def __init__(self, *, silent: bool = False, verbose: bool = False) -> None:
         self.metric = "accuracy"
-        self._silent, self._verbose = silent, verbose
+        self._silent = silent
+        self._verbose = verbose
         self.console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
         # In notebooks rich needs ipywidgets.
@@ -51,9 +54,12 @@ class TrainingProgress(Callback):
         if ((sys.stderr.isatty() and not self.console.is_dumb_terminal) or in_notebook) and not silent:
             self._bar = Progress(console=self.console, transient=True)
         self._validation = ""
-        self._total_steps, self._resumed = 0, False
+        self._total_steps = 0
+        self._resumed = False
         self._total_epochs: int | None = None  # 0: lines count steps; None: not known yet
-        self._tokens, self._begun, self._seconds = 0, 0.0, 0.0
+        self._tokens = 0
+        self._begun = 0.0
+        self._seconds = 0.0
         self._header = ""  # of the table, once it is written
 
     def log(self, message: str) -> None:
@@ -64,9 +70,12 @@ class TrainingProgress(Callback):
         self.console.print(printable(message, keep="\n"), markup=False, soft_wrap=whole)
 
     def started(self, step: int, total_steps: int) -> None:
-        self._total_steps, self._total_epochs, self._resumed = total_steps, None, step > 0
+        self._total_steps = total_steps
+        self._total_epochs = None
+        self._resumed = step > 0
         self._header = ""
-        self._tokens, self._begun = 0, time.monotonic()
+        self._tokens = 0
+        self._begun = time.monotonic()
         if self._bar is not None:
             self._bar.add_task("", total=total_steps, completed=step)
             self._bar.start()
@@ -103,7 +112,9 @@ class TrainingProgress(Callback):
             self._header = header
         row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells.values(), widths, strict=True))
         self._line(f"{row}  {'*' if record['best'] else ''}".rstrip(), bold=value if record["best"] else "")
-        self._tokens, self._begun = 0, time.monotonic()  # the speed does not include evaluations
+        # the speed does not include evaluations
+        self._tokens = 0
+        self._begun = time.monotonic()
 
     def finished(self) -> None:
         if self._bar is not None:
@@ -121,7 +132,8 @@ class TrainingProgress(Callback):
         """Return what the line of progress has room for: the bar and the steps, then the rest by importance."""
         texts = [self._validation, f"loss {step.loss:.4f}", f"{self._per_second():,.0f} tokens/s"]
         validation, loss, speed = ((TextColumn(text), len(text)) for text in texts)
-        left, elapsed = (TimeRemainingColumn(), _TIME), (TimeElapsedColumn(), _TIME)
+        left = (TimeRemainingColumn(), _TIME)
+        elapsed = (TimeElapsedColumn(), _TIME)
         room = self.console.width - _BAR - 2 * len(str(self._total_steps)) - 2
         chosen: list[tuple[ProgressColumn, int]] = []
         for part in (left, validation, loss, speed, elapsed):
@@ -135,7 +147,8 @@ class TrainingProgress(Callback):
         """Return "epoch" if every evaluation is at the end of an epoch, else "step", and its number; the same unit for
         a whole run.
         """
-        step, epoch = record["step"], float(record["epoch"])
+        step = record["step"]
+        epoch = float(record["epoch"])
         if self._total_epochs is None:
             epochs, rest = divmod(self._total_steps * epoch, step)
             # The first evaluation of a resumed run may be at the end of an epoch by chance.
@@ -158,7 +171,8 @@ class ProgressLine(Callback):
     def __init__(self) -> None:
         console = Console(stderr=True, highlight=False)
         self._status = Status("reading", console=console, spinner="line") if console.is_terminal else None
-        self._begun_by, self._total = "", 0
+        self._begun_by = ""
+        self._total = 0
 
     def __enter__(self) -> ProgressLine:
         if self._status is not None:

@@ -43,12 +43,15 @@ class WindowSet:
     """
 
     def __init__(self, questions: Dataset, encoder: TextEncoder, reading: ReadingConfig, *, keep: bool = True) -> None:
-        self.questions, self.encoder, self.reading = questions, encoder, reading
+        self.questions = questions
+        self.encoder = encoder
+        self.reading = reading
         self._windows = WindowEncoder(encoder, reading)
         self._pairs = cast(Sequence[tuple[str, str]], questions.texts)
         self._generation = encoder.generation
         self._kept: list[npt.NDArray[np.int32]] | None = [] if keep else None
-        targets, owners = [], []
+        targets = []
+        owners = []
         self.unanswerable = self.truncated = self.inexact = 0
         for index, (encoding, answers) in enumerate(zip(self.encodings(), questions.answers, strict=True)):
             answer = answers.first

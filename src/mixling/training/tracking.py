@@ -110,7 +110,8 @@ class _WandbLike(Tracker):
         raise NotImplementedError
 
     def open(self, step: int, config: Mapping[str, Any]) -> None:
-        module, project = importlib.import_module(self.package), os.environ.get(f"{self.package.upper()}_PROJECT")
+        module = importlib.import_module(self.package)
+        project = os.environ.get(f"{self.package.upper()}_PROJECT")
         self._run = self._init(module, project or _PROJECT, self.identity(self.package), step, config)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
@@ -189,7 +190,8 @@ class Guard:
     """
 
     def __init__(self, name: str, log: Log) -> None:
-        self._name, self._log = name, log
+        self._name = name
+        self._log = log
         self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue(_WAITING)
         self._failed = False
         self._thread = threading.Thread(target=self._work, name=f"tracking by {name}", daemon=True)
@@ -239,7 +241,10 @@ class Tracking(Callback):
     def __init__(
         self, tracker: Tracker, *, config: Mapping[str, Any], log: Log, every: int = 10, patience: float = _PATIENCE
     ) -> None:
-        self._tracker, self._config, self._every, self._patience = tracker, config, every, patience
+        self._tracker = tracker
+        self._config = config
+        self._every = every
+        self._patience = patience
         self._guard = Guard(tracker.package, log)
 
     def started(self, step: int, total_steps: int) -> None:

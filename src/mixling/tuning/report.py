@@ -19,8 +19,10 @@ from mixling.tuning.space import Dimension, Space, Value
 from mixling.tuning.study import Result
 from mixling.tuning.tune import Search
 
-TABLE_FILE, EXPECTED_FILE = "trials.csv", "expected.png"
-PARALLEL_FILE, IMPORTANCE_FILE = "parallel_coordinates.png", "importance.png"
+TABLE_FILE = "trials.csv"
+EXPECTED_FILE = "expected.png"
+PARALLEL_FILE = "parallel_coordinates.png"
+IMPORTANCE_FILE = "importance.png"
 _SHOWN = (1, 2, 5, 10, 20, 40, 80, 160, 320, 640)  # numbers of trials in the table for a terminal
 
 
@@ -163,7 +165,8 @@ def _height(item: Dimension, value: Value) -> float:
     assert item.low is not None
     assert item.high is not None
     scale: Callable[[float], float] = math.log if item.log else float
-    low, high = scale(item.low), scale(item.high)
+    low = scale(item.low)
+    high = scale(item.high)
     return (scale(float(value)) - low) / ((high - low) or 1.0)
 
 
@@ -202,7 +205,8 @@ def write_reports(search: Search, *, metric: str, log: Log) -> None:
             plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
         for model in models:
             prefix = f"{model}_" if len(plan.bases) > 1 else ""
-            trials, path = complete_trials(results, model), folder / f"{prefix}{PARALLEL_FILE}"
+            trials = complete_trials(results, model)
+            path = folder / f"{prefix}{PARALLEL_FILE}"
             plot_parallel(trials, plan.spaces[model], path, metric=metric, less_is_better=less)
             if importances := search.studies.importances(model):
                 plot_importance(importances, folder / f"{prefix}{IMPORTANCE_FILE}")
@@ -217,7 +221,8 @@ def search_summary(search: Search, chosen: Result, *, metric: str, examples: int
     Args:
         examples: the number of validation examples.
     """
-    plan, results = search.plan, search.results()
+    plan = search.plan
+    results = search.results()
     name = "the default configuration" if chosen.number is None else f"trial {chosen.number}"
     several = f" of {chosen.model}" if len(plan.bases) > 1 else ""
     default = search.studies.default(chosen.model)

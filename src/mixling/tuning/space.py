@@ -15,7 +15,9 @@ from mixling.tasks import task_type
 Value = bool | int | float | str
 Space = dict[str, "Dimension"]
 
-_FEW, _MANY = 2_000, 20_000  # training examples: below, smaller batches and models; above, deeper models
+# training examples: below, smaller batches and models; above, deeper models
+_FEW = 2_000
+_MANY = 20_000
 _LEAST_STEPS = 10  # per epoch, with the largest batch
 
 

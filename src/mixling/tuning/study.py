@@ -74,7 +74,8 @@ class _Sampler(BaseSampler):
     """Draws each value independently, by a generator of its own."""
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: str) -> None:
-        self._make, self._seed = make, seed
+        self._make = make
+        self._seed = seed
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
         return {}

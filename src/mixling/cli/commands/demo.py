@@ -49,7 +49,8 @@ def demo_command(
     core. Then the demo prints how good the model is on 300 other messages, what it answers and why, and labels that
     look wrong, and writes a page that answers in a browser.
     """
-    page, trains = out / "page.html", can_import("torch") and can_import("sklearn")
+    page = out / "page.html"
+    trains = can_import("torch") and can_import("sklearn")
     if trains:
         train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
     else:
@@ -175,7 +176,8 @@ def _accuracies(
     predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int | None
 ) -> Iterator[str]:
     """Yield lines with the accuracies on the test rows, of TF-IDF too if there is a seed to train it with."""
-    topics, texts = [row.target for row in rows], [row.text for row in test]
+    topics = [row.target for row in rows]
+    texts = [row.text for row in test]
     found = list(predictor.predict_stream(texts))
     systems = [SystemAnswers("mixling", [one.label for one in found], "this model")]
     if seed is not None:
@@ -201,7 +203,8 @@ def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
 
     yield f"five more messages, and the words that speak for the topic{' (red) or against it (blue)' if color else ''}"
     for text in TEXTS:
-        answer, explanation = predictor.predict_one(text), predictor.explain(text)
+        answer = predictor.predict_one(text)
+        explanation = predictor.explain(text)
         words = ", ".join(printable(word.word) for word in explanation.top(3) if word.effect > 0)
         sure = "not sure; perhaps " if answer.abstained else ""
         yield f"  {sure}{answer.label} ({explanation.probability:.0%})" + ("" if color else f": {words}")

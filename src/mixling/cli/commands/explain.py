@@ -90,7 +90,8 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     refuse_unfinished(model)
     predictor = Predictor(model)
     windows: Iterator[list[Item]]
-    reader, columns = predictor.task.reader, columns_of(model, options.columns())
+    reader = predictor.task.reader
+    columns = columns_of(model, options.columns())
     if has_rows(options, kind):
         windows = file_items(output.inputs if kind == "files" else [STDIN], reader=reader, columns=columns, skip=False)
     elif kind == "stdin":

@@ -27,10 +27,13 @@ def plain_rows(items: Iterable[Row | RowBlock]) -> Iterator[Row | RowBlock]:
 
 def annotated(rows: Iterator[Any], on_bad_row: OnBadRow) -> Iterator[Any]:
     """Yield the rows whose labels can be learned, and everything that is no row; note how many are left out."""
-    left_out, rejected, path = 0, 0, ""
+    left_out = 0
+    rejected = 0
+    path = ""
     for row in rows:
         if isinstance(row, Row) and row.is_unlabeled:
-            left_out, path = left_out + 1, row.path
+            left_out = left_out + 1
+            path = row.path
             rejected += row.values.get("answer") == "reject" and isinstance(row.values.get("label"), str)
             continue
         yield row
@@ -79,7 +82,8 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
         if name.endswith(_RESPONSES) and isinstance(value, list) and value and all(one == value[0] for one in value):
             are_spans = isinstance(value[0], list) and any(isinstance(one, dict) for one in value[0])
             out.setdefault("spans" if are_spans else name.removesuffix(_RESPONSES), value[0])
-    tokens, found = values.get("tokens"), values.get("annotation", values.get("annotations"))
+    tokens = values.get("tokens")
+    found = values.get("annotation", values.get("annotations"))
     if isinstance(values.get("document"), str) and isinstance(tokens, list) and "text" not in values:  # UBIAI
         spans = [{**item, "label": item.get("entityLabel")} for item in tokens if isinstance(item, dict)]
         return {**out, "text": values["document"], "tokens": None, "spans": spans}

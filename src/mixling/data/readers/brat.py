@@ -31,7 +31,8 @@ def read_brat(folder: Path, on_bad_row: OnBadRow) -> Iterator[Row]:
         spans = list(_spans(notes, on_bad_row))
         begin = 0
         for number, line in enumerate(lines, 1):
-            text, end = line.rstrip("\r\n"), begin + len(line)
+            text = line.rstrip("\r\n")
+            end = begin + len(line)
             inside = [span for span in spans if begin <= span["start"] < end]
             crossing = next((span for span in inside if span["end"] > begin + len(text)), None)
             own = [{**span, "start": span["start"] - begin, "end": span["end"] - begin} for span in inside]

@@ -17,7 +17,9 @@ _OF_COLUMN = 64  # bytes of memory that a word takes beside its characters
 _METADATA = re.compile(r"#[ \t]|#.* = |#(begin|end) document")  # where a sentence may start; `#news O` is a token
 _TAG = re.compile(rf"O|{MARK_LETTER}-\S+")
 _NO_TOKEN = re.compile(r"\d+[-.]\d+")  # CoNLL-U numbers `4-5 zum` beside its parts, and the empty node `5.1`
-_SAMPLE, _SAMPLED = 200, 32 << 20  # sentences, and bytes of them, that show which columns a file has
+# sentences, and bytes of them, that show which columns a file has
+_SAMPLE = 200
+_SAMPLED = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def read_conll(
         DataError: the file has no tokens, or an endless sentence; or the lines of a sentence differ in their number of
             columns, or are not numbered as in the other sentences, unless `on_bad_row` skips it.
     """
-    skipped, next_number = on_bad_row.skipped, 1
+    skipped = on_bad_row.skipped
+    next_number = 1
     sentences = _sentences(lines, path, on_bad_row)
     first: list[_Sentence] = []
     size = 0
@@ -102,7 +105,9 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
         elif boundary and tokens:
             yield _Sentence(tokens, start, size)
         if boundary:
-            tokens, problem, size = [], None, 0
+            tokens = []
+            problem = None
+            size = 0
         elif not comment:
             start = start if tokens else number
             width = width or len(parts)

@@ -41,10 +41,12 @@ def read_json_rows(
     first, start = next(not_blank, (1, ""))
     kind = _kind(start)
     if kind == "object" and (following := next(texts, None)) is not None:
-        texts, kind = itertools.chain([following], texts), ""
+        texts = itertools.chain([following], texts)
+        kind = ""
     if not kind:
         return read_jsonl(itertools.chain([(first, start)], texts), path, on_bad_row)
-    parts, size = [start], len(start)
+    parts = [start]
+    size = len(start)
     for _, text in texts:
         parts.append(text)
         size += len(text)
@@ -80,7 +82,8 @@ def _kind(text: str) -> str:
     if text.startswith("[", start):
         return "array"
     line, _, rest = text[start:].partition("\n")
-    line, rest = line.rstrip(" \t\r"), rest.strip()
+    line = line.rstrip(" \t\r")
+    rest = rest.strip()
     if isinstance(values := _decoded(line, _LENIENT), dict):
         return "object" if not rest and _is_table(values) else ""
     commas = line.endswith("},") and _decoded(line[:-1], _LENIENT) is not None
@@ -130,12 +133,15 @@ def _of_elements(content: str, first: int, path: str, on_bad_row: OnBadRow) -> I
 
 
 def _elements(content: str, first: int, path: str, on_bad_row: OnBadRow) -> Iterator[tuple[int, Any]]:
-    at, counted, line = _end_of_blank(content, 0), 0, first
+    at = _end_of_blank(content, 0)
+    counted = 0
+    line = first
     is_array = content.startswith("[", at)
     at += is_array
     while True:
         at = _end_of_blank(content, at)
-        line, counted = line + content.count("\n", counted, at), at
+        line = line + content.count("\n", counted, at)
+        counted = at
         if at == len(content) and not is_array:
             return
         if is_array and content.startswith("]", at):
@@ -178,7 +184,8 @@ def _spacy(value: Any) -> dict[str, Any] | None:
     """Return the row of a text and its annotations in spaCy's older format; None if it is something else."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)):
         return None
-    row, cats = {"text": value[0], **value[1]}, value[1].get("cats")
+    row = {"text": value[0], **value[1]}
+    cats = value[1].get("cats")
     if "entities" in row:
         row.setdefault("label", row["entities"])
     elif isinstance(cats, dict):

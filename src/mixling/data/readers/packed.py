@@ -30,7 +30,8 @@ class Unpacked(io.RawIOBase):
     """
 
     def __init__(self, read: Callable[[int], bytes], kind: str) -> None:
-        self._read, self._kind = read, kind
+        self._read = read
+        self._kind = kind
         self._error: DamagedError | None = None  # bytes read after it would be wrong
 
     def readable(self) -> bool:

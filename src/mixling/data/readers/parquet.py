@@ -56,7 +56,8 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         file = pq.ParquetFile(data)
         header = check_header(list(file.schema_arrow.names), path, None)
         wanted = [name for name in header if columns is None or name in columns]
-        unread, classes = dict.fromkeys(header), _class_names(file.schema_arrow.metadata)
+        unread = dict.fromkeys(header)
+        classes = _class_names(file.schema_arrow.metadata)
         for batch in itertools.chain.from_iterable(map(_convertible, read_batches(file, BATCH_ROWS, columns=wanted))):
             check_sizes(batch, path, number + 1)
             read = [values_of(batch, name) for name in wanted]
@@ -85,10 +86,13 @@ def read_batches(file: Any, rows: int, **arguments: Any) -> Iterator[Any]:
     number = size = 0
     for batch in file.iter_batches(_FEW, use_threads=False, **arguments):
         few.append(batch)
-        number, size = number + len(batch), size + batch.nbytes
+        number = number + len(batch)
+        size = size + batch.nbytes
         if number + _FEW > rows or size > MAX_BATCH:
             yield from pa.Table.from_batches(few).combine_chunks().to_batches()
-            few, number, size = [], 0, 0
+            few = []
+            number = 0
+            size = 0
     if few:
         yield from pa.Table.from_batches(few).combine_chunks().to_batches()
 
@@ -130,7 +134,8 @@ def _values(array: Any) -> int:
     if not array.type.num_fields:
         return len(array)
     if hasattr(array, "keys"):  # a map, which cannot be flattened
-        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        first = array.offsets[0].as_py()
+        last = array.offsets[-1].as_py()
         inner = [part.slice(first, last - first) for part in (array.keys, array.items)]
     else:
         inner = array.flatten()

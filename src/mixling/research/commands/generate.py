@@ -121,7 +121,8 @@ def _generate(
             continue
         if not skip:
             error = DataError(item.error or f"{item.place}: {problem}")
-            out, sources = out[:i], {before: source for before, source in sources.items() if before < i}
+            out = out[:i]
+            sources = {before: source for before, source in sources.items() if before < i}
             break
         out[i] = problem
         sources.pop(i, None)

@@ -49,7 +49,8 @@ def count_encoder_decoder(config: EncoderDecoderConfig, *, vocabulary: int) -> P
     Args:
         vocabulary: number of subwords.
     """
-    source, target = config.max_source_len, config.max_target_len
+    source = config.max_source_len
+    target = config.max_target_len
     depths = [stack.num_layers or 0 for stack in (config.encoder, config.decoder)]
     # As in `count`; stacks whose layers are listed one by one are unchanged.
     small = [_pair(config, min(1, depths[0]), min(1, depths[1])), _pair(config, min(2, depths[0]), min(2, depths[1]))]
@@ -70,7 +71,8 @@ def _pair(config: EncoderDecoderConfig, layers: int, decoder_layers: int) -> lis
         name: stack if stack.num_layers is None else stack.model_copy(update={"num_layers": depth})
         for name, stack, depth in (("encoder", config.encoder, layers), ("decoder", config.decoder, decoder_layers))
     }
-    source, target = config.max_source_len, config.max_target_len
+    source = config.max_source_len
+    target = config.max_target_len
     with torch.device("meta"):
         model = build_encoder_decoder(config.model_copy(update=stacks), vocab_size=1)
     return [

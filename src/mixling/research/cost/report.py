@@ -22,7 +22,8 @@ def as_table(rows: Sequence[Measurement], *, header: bool = True) -> str:
             f"{'model':<24} {'tokens':>7} {'parameters':>13} {'GFLOPs':>10} {'ms':>10} {'GFLOP/s':>8} {'peak MB':>9}"
         )
     for row in rows:
-        work, speed = row.flops / 1e9, row.flops / row.seconds / 1e9
+        work = row.flops / 1e9
+        speed = row.flops / row.seconds / 1e9
         lines.append(
             f"{row.model:<24} {row.length:>7} {row.parameters:>13,} {work:>10.4f} {row.seconds * 1e3:>10.3f} "
             f"{speed:>8.1f} {row.peak_bytes / 1e6:>9.2f}"

@@ -125,7 +125,8 @@ def layer_maps(inspected: Inspected) -> list[LayerMap]:
         for item in inspected.passes:
             for stack, mask in item.masks.items():
                 longest[stack] = max(longest.get(stack, 0), int(mask.any(0).sum()))
-            texts, tokens = texts + len(mask), item.tokens
+            texts = texts + len(mask)
+            tokens = item.tokens
             with _observed(inspected.stacks, item.masks, collected):
                 item.run()
         assert longest, "at least one text is needed"
@@ -136,7 +137,8 @@ def layer_maps(inspected: Inspected) -> list[LayerMap]:
                 (tokens.get(of, ()) if texts == 1 else ()) for of in (stack, "encoder" if cross else stack)
             )
             for name, values in matrices.items():
-                rows, columns = tuple(queries[: values.shape[0]]), tuple(keys[: values.shape[1]])
+                rows = tuple(queries[: values.shape[0]])
+                columns = tuple(keys[: values.shape[1]])
                 out.append(LayerMap(stack, layer, name, values, rows, columns))
     return _numbered(out, inspected)
 
@@ -197,7 +199,8 @@ class _Mean:
     def values(self) -> npt.NDArray[np.float64]:
         """Return the mean, with NaN for missing entries, and without rows and columns of padding only."""
         rows, columns = (int(self.count.any(axis).sum()) for axis in (1, 0))
-        total, count = self.total[:rows, :columns], self.count[:rows, :columns]
+        total = self.total[:rows, :columns]
+        count = self.count[:rows, :columns]
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -249,7 +252,8 @@ def _pseudo_attentions(mixer: Mixer, x: Tensor, context: Tensor | None, real: Te
     """Return the pseudo-attention (B, N, M) of each text, zero in padding; calls `forward`, which has no hooks."""
     out = x.new_zeros(real.shape)
     for text, (matrix, pairs) in enumerate(zip(out, real, strict=True)):
-        rows, columns = int(pairs.any(1).sum()), int(pairs.any(0).sum())
+        rows = int(pairs.any(1).sum())
+        columns = int(pairs.any(0).sum())
         with torch.inference_mode(False):  # inference tensors cannot take part in gradients
             tokens = x[text : text + 1, :rows].clone()
         if context is None:

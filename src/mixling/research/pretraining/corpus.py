@@ -102,7 +102,8 @@ class MaskedText(TrainingData):
             yield self._masked(self.validation, indices, np.arange(len(indices)), seed=[0, 3, number])
 
     def _masked(self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]) -> tuple[Batch, Tensor]:
-        config, rng = self.config, np.random.default_rng(seed)
+        config = self.config
+        rng = np.random.default_rng(seed)
         blocks = [tokens.block(int(index), self.length) for index in indices]
         lengths = [len(rows) for rows, _ in blocks]
         rows = np.zeros((len(blocks), max(lengths)), np.int32)

@@ -76,7 +76,8 @@ def sample_documents(config: CorpusConfig, *, limit: int = _SAMPLE_BYTES) -> Ite
     The choice depends on hashes of the documents, not on their order or the number of files.
     """
     kept: list[tuple[int, str]] = []
-    size, highest = 0, 1 << 64
+    size = 0
+    highest = 1 << 64
     for document in read_texts(config.files, text=config.text):
         rank = _hash(document, "sample")
         if rank < highest:

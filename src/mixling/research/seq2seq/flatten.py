@@ -98,7 +98,9 @@ def wsc(row: Row) -> Iterator[FlatPart]:
         except (ValueError, RecursionError):
             raise problem(row, f"the spans are {spans[:40]!r}, which is not JSON; the format is {_WSC}") from None
     spans = _object(row, spans, "the spans", _WSC)
-    text, pronoun, index = values.get("text"), spans.get("span2_text"), spans.get("span2_index")
+    text = values.get("text")
+    pronoun = spans.get("span2_text")
+    index = spans.get("span2_index")
     if isinstance(index, str) and re.fullmatch(r"[0-9]{1,6}", index):  # from CSV
         index = int(index)
     if not isinstance(text, str) or not isinstance(pronoun, str) or not pronoun.strip():
@@ -136,7 +138,8 @@ def _object(row: Row, value: Any, location: str, template: str) -> dict[str, Any
 def _span(row: Row, text: Any, location: str, span: Any) -> str:
     """Return the entity at a span, whose end is its last character."""
     span = _object(row, span, location, _RECORD)
-    start, end = span.get("start"), span.get("end")
+    start = span.get("start")
+    end = span.get("end")
     size = len(text) if isinstance(text, str) else 0
     ends = (start, end)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in ends) or not 0 <= start <= end < size:

@@ -105,7 +105,8 @@ def _greedy(
 ) -> list[Hypothesis]:
     size = len(last)
     subwords: list[list[int]] = [[] for _ in range(size)]
-    sums, stopped = [0.0] * size, [False] * size
+    sums = [0.0] * size
+    stopped = [False] * size
     open_ = list(range(size))
     for _ in range(config.max_len):
         logits, state = model.step(last, state)
@@ -123,7 +124,9 @@ def _greedy(
             break
         if len(kept) < len(open_):
             rows = torch.tensor(kept, device=last.device)
-            last, state, open_ = last[rows], pick(state, rows), [open_[row] for row in kept]
+            last = last[rows]
+            state = pick(state, rows)
+            open_ = [open_[row] for row in kept]
     return [
         Hypothesis(tuple(subwords[i]), sums[i] / (len(subwords[i]) + stopped[i]) ** config.length_penalty, stopped[i])
         for i in range(size)
@@ -133,7 +136,10 @@ def _greedy(
 def _beam_search(
     model: EncoderDecoder, state: StackState, last: Int[Tensor, " B"], config: GenerationConfig, stop: int
 ) -> list[Hypothesis]:
-    most, alpha, device, size = config.num_beams, config.length_penalty, last.device, len(last)
+    most = config.num_beams
+    alpha = config.length_penalty
+    device = last.device
+    size = len(last)
     best: list[Hypothesis | None] = [None] * size
     finished = [0] * size
     open_ = torch.arange(size)  # the sources still searched for
@@ -146,7 +152,8 @@ def _beam_search(
         totals = wide(sums)[..., None] + wide(logits).log_softmax(1).view(count, width, vocabulary)
         # Each beam has one continuation that stops: among twice as many, at least `most` do not.
         likeliest, flat = totals.flatten(1).topk(min(2 * most, width * vocabulary))
-        beams, new = flat // vocabulary, flat % vocabulary
+        beams = flat // vocabulary
+        new = flat % vocabulary
         ended = new == stop
         complete = (ended | (length == config.max_len))[:, :most]
         for row, column in complete.nonzero().tolist():
@@ -161,18 +168,24 @@ def _beam_search(
         if length == config.max_len:
             break
         going = ended.to(torch.int8).argsort(dim=1, stable=True)[:, : min(most, width * (vocabulary - 1))]
-        sums, beams, new = likeliest.gather(1, going), beams.gather(1, going), new.gather(1, going)
+        sums = likeliest.gather(1, going)
+        beams = beams.gather(1, going)
+        new = new.gather(1, going)
         # An upper bound of the scores that unfinished hypotheses can reach: no further loss, at the best length.
         limits = (sums[:, 0] / (config.max_len if alpha > 0 else length + 1) ** alpha).tolist()
         left = []
         for row, number in enumerate(open_.tolist()):
-            found, full = best[number], config.early_stopping and finished[number] >= most
+            found = best[number]
+            full = config.early_stopping and finished[number] >= most
             if found is None or not (full or found.score >= limits[row]):
                 left.append(row)
         if not left:
             break
         rows = torch.tensor(left, device=device)
-        open_, sums, beams, new = open_[left], sums[rows], beams[rows], new[rows]
+        open_ = open_[left]
+        sums = sums[rows]
+        beams = beams[rows]
+        new = new[rows]
         subwords = torch.cat([subwords[rows[:, None], beams], new[..., None]], dim=2)
         state = pick(state, (rows[:, None] * width + beams).flatten(), same_sources=sums.shape == (count, width))
         last = new.flatten()

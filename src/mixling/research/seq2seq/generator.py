@@ -58,7 +58,8 @@ class TextGenerator:
         self.model.to(self.device).eval()
 
     def _read(self, artifact: Artifact) -> None:
-        self.saved, self.digest = artifact.saved, artifact.digest
+        self.saved = artifact.saved
+        self.digest = artifact.digest
         saved = self.saved
         self.config = artifact.parse(EncoderDecoderConfig, saved["model"])
         self.generation = artifact.parse(GenerationConfig, saved["generation"])

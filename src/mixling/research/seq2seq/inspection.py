@@ -55,7 +55,8 @@ def of_generator(folder: Path, texts: Sequence[Text]) -> Inspected:
     prefix = generator.task().prefix if len(generator.tasks) == 1 else ""
     if empty := [number for number, text in enumerate(texts, 1) if not str(text).strip()]:
         raise DataError(f"text {empty[0]}: is empty; give a text")
-    coder, most = generator.coder, generator.config.max_target_len - 1
+    coder = generator.coder
+    most = generator.config.max_target_len - 1
 
     def batches() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         for first in range(0, len(texts), _BATCH):

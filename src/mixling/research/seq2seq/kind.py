@@ -79,7 +79,8 @@ class PairRuns(ResearchKind):
         }
 
     def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
-        model, search = facts["encoder_decoder"], facts["generation"]
+        model = facts["encoder_decoder"]
+        search = facts["generation"]
         lines = [
             ("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"),
             ("task", facts["task"]),

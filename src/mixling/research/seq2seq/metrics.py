@@ -146,7 +146,8 @@ class _Case:
 
 def _macro_f1(case: _Case) -> float:
     ids = {label: number for number, label in enumerate(case.labels)}
-    right, given = [ids[texts[0]] for texts in case.right], [ids.get(answer, -1) for answer in case.given]
+    right = [ids[texts[0]] for texts in case.right]
+    given = [ids.get(answer, -1) for answer in case.given]
     occurring = sorted({*right, *given} - {-1})
     return float(_library("sklearn.metrics").f1_score(right, given, labels=occurring, average="macro"))
 

@@ -73,7 +73,8 @@ def draw(size: int, count: int, *, epoch: int, seed: Sequence[int]) -> npt.NDArr
     The epochs are slices of an endless sequence of random permutations. Hence no example is repeated before all others
     were drawn, even across epochs, and any epoch can be computed without state.
     """
-    first, last = epoch * count, (epoch + 1) * count
+    first = epoch * count
+    last = (epoch + 1) * count
     turns = range(first // size, -(-last // size))
     # The trailing 1 makes the seed of turn 0 differ from `seed`: NumPy treats [5] and [5, 0] alike.
     orders = [np.random.default_rng([*seed, turn, 1]).permutation(size) for turn in turns]

@@ -63,7 +63,8 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: EncoderDecoderConfig, *, vocab_size: int) -> None:
         super().__init__()
-        dim, self.dropout = config.dim, config.dropout
+        dim = config.dim
+        self.dropout = config.dropout
         self.table = nn.Embedding(vocab_size, dim)
         self.positions = Positions(config.source_positions, dim=dim, max_len=config.max_source_len)
         try:
@@ -139,7 +140,8 @@ class EncoderDecoder(nn.Module):
         return self._dropped(self.table(subwords))
 
     def _logits(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
-        x, table = self._dropped(x), self.table.weight if self.output is None else self.output.weight
+        x = self._dropped(x)
+        table = self.table.weight if self.output is None else self.output.weight
         if self.output is None:
             x = x * x.shape[-1] ** -0.5
         if x.ndim == 2 and 1 < len(x) <= _FEW_ROWS and table.numel() >= _LARGE_TABLE and table.device.type == "cpu":

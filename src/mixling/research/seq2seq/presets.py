@@ -264,7 +264,8 @@ def seq2seq_with_changes(given: str | Mapping[str, Any], changes: Mapping[str, A
     """
     where = "model"
     if isinstance(given, str):
-        where, given = given, read_toml(given) if given.endswith(".toml") else {"preset": given}
+        where = given
+        given = read_toml(given) if given.endswith(".toml") else {"preset": given}
     table = merge(given, changes)
     name = str(table.pop("preset", ""))
     if not name:

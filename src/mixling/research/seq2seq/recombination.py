@@ -60,10 +60,12 @@ def recombine(
     Replacements do not occur in either text, so that different words stay different. Entries with the same target
     subword are not replaced.
     """
-    in_source, in_target = np.isin(lexicon.source, source), np.isin(lexicon.target, target)
+    in_source = np.isin(lexicon.source, source)
+    in_target = np.isin(lexicon.target, target)
     present = np.flatnonzero(in_source & in_target)
     outputs, counts = np.unique(lexicon.target[present], return_counts=True)
-    free, repeated = ~in_source & ~in_target, lexicon.source == lexicon.target
+    free = ~in_source & ~in_target
+    repeated = lexicon.source == lexicon.target
     in_source_changes: dict[int, int] = {}
     in_target_changes: dict[int, int] = {}
     for entry in present[rng.random(len(present)) < fraction]:

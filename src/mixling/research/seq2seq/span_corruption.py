@@ -86,7 +86,8 @@ def corrupt(
     """
     check_sentinels(len(subwords), config, len(sentinels))
     count, spans = noise_counts(len(subwords), config)
-    kept, taken = _segments(len(subwords) - count, spans, rng), _segments(count, spans, rng)
+    kept = _segments(len(subwords) - count, spans, rng)
+    taken = _segments(count, spans, rng)
     is_noise = np.repeat(np.arange(2 * spans) % 2 == 1, np.stack([kept, taken], axis=1).ravel())
     ids = np.asarray(sentinels[:spans])
     source = np.insert(subwords[~is_noise], np.cumsum(kept), ids)

@@ -44,7 +44,8 @@ class SpanPart(Part):
     def __post_init__(self) -> None:
         self.length = raw_length(self.config, self.max_source_len, self.max_target_len)
         check_sentinels(self.length, self.config, len(self.coder.sentinel_ids))
-        train, validation = self.prepared.train, self.prepared.validation
+        train = self.prepared.train
+        validation = self.prepared.validation
         # As with masked text, validation may consist of a single short block.
         for tokens, needed, what in ((train, self.length, "to train on"), (validation, 2, "held out")):
             if len(tokens.rows) < needed:

@@ -181,7 +181,8 @@ def _entities(template: Template, value: Any) -> tuple[str, ...] | str:
 
 
 def _nli(name: str) -> Template:
-    premise, hypothesis = ("premise", "sentence1", "text"), ("hypothesis", "sentence2", "text_pair")
+    premise = ("premise", "sentence1", "text")
+    hypothesis = ("hypothesis", "sentence2", "text_pair")
     fields = {"hypothesis": hypothesis, "premise": premise}
     return Template(name=name, fields=fields, labels=_NLI, label=("label", "gold_label"))
 

@@ -200,14 +200,17 @@ def evaluate_pairs(pairs: Sequence[tuple[SubwordIds, SubwordIds]], forward: Forw
     """Evaluate how well a model predicts each subword of the targets, given the previous ones."""
     objective = TextToText()
     lengths = np.array([len(source) + len(target) for source, target in pairs], np.int32)
-    total, most, subwords = Scores(), _VALIDATION_BATCH, 0
+    total = Scores()
+    most = _VALIDATION_BATCH
+    subwords = 0
     for indices in length_batches(lengths, most):
         wanted = math.ceil(len(indices) * int(lengths[indices].max()) * subwords / _VALIDATION_LOGITS)
         for part in np.array_split(indices, min(max(1, wanted), len(indices))):
             sources, targets = zip(*(pairs[i] for i in part), strict=True)
             batch, expected = collate_pairs(sources, targets, pad=pad)
             logits = forward(batch).float()
-            subwords, expected = logits.shape[-1], expected.to(logits.device)
+            subwords = logits.shape[-1]
+            expected = expected.to(logits.device)
             loss, count = objective.loss(logits, expected, None)
             hit = logits.argmax(-1) == expected
             exact = (hit | (expected == NO_TARGET)).all(1).cpu().numpy()

@@ -35,7 +35,8 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
 
     def __init__(self, text: Mapping[str, Any], vocabulary: Sequence[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.text, self.vocabulary = dict(text), list(vocabulary)
+        self.text = dict(text)
+        self.vocabulary = list(vocabulary)
         name, content = vocabulary
         config = parse(TextConfig, text, where="MixlingFeatureExtractor.text")
         self._encoder = TextEncoder(config, Vocabulary.parse(name, content))

@@ -110,9 +110,11 @@ class MixlingModel(MixlingPreTrainedModel):
     def __init__(self, config: MixlingConfig) -> None:
         super().__init__(config)
         model = Model(config.mixling, num_outputs=1, output="tokens")
-        self.embedding, self.encoder = model.embedding, model.encoder
+        self.embedding = model.embedding
+        self.encoder = model.encoder
         text = config.mixling.text
-        self._num_rows, self._segments = text.num_rows, text.segments
+        self._num_rows = text.num_rows
+        self._segments = text.segments
         self._reads_ids = text.projection.trained_rows
         self._finish()
 
@@ -200,7 +202,8 @@ class _MixlingClassifier(MixlingPreTrainedModel):
         """
         attention_mask = self.mixling.mask(input_ids, attention_mask)
         x = self.mixling(input_ids, attention_mask, token_type_ids, feature_weights).last_hidden_state
-        logits, loss = self.head(x, attention_mask), None
+        logits = self.head(x, attention_mask)
+        loss = None
         if labels is not None:
             # `Trainer` averages the loss over accumulated batches by this argument, if it is there.
             options = {name: kwargs[name] for name in ("num_items_in_batch",) if name in kwargs}
@@ -212,10 +215,14 @@ class _MixlingClassifier(MixlingPreTrainedModel):
 class MixlingForSequenceClassification(_MixlingClassifier):
     """A model with logits (B, C) for each text; also for several labels, or numbers, by `config.problem_type`."""
 
-    head_class, output_class, logits_argument = PoolingHead, SequenceClassifierOutput, "pooled_logits"
+    head_class = PoolingHead
+    output_class = SequenceClassifierOutput
+    logits_argument = "pooled_logits"
 
 
 class MixlingForTokenClassification(_MixlingClassifier):
     """A model with logits (B, N, C) for each token."""
 
-    head_class, output_class, logits_argument = TokenHead, TokenClassifierOutput, "logits"
+    head_class = TokenHead
+    output_class = TokenClassifierOutput
+    logits_argument = "logits"

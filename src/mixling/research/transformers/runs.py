@@ -91,7 +91,8 @@ def save_onnx(
         DataError: its labels are not allowed in model files.
         StorageError: the file cannot be written.
     """
-    config, encoder = model.config, features.encoder
+    config = model.config
+    encoder = features.encoder
     if config.mixling.text.num_rows != encoder.config.num_rows:
         raise ConfigError(
             f"the model has {config.mixling.text.num_rows:,} rows of features and the MixlingFeatureExtractor "

@@ -49,7 +49,8 @@ def _matrices(count: int) -> Tensor:
 
 
 def _rotate(images: Images, amount: Tensor) -> Images:
-    angles, turned = amount * math.radians(30), _matrices(len(images))
+    angles = amount * math.radians(30)
+    turned = _matrices(len(images))
     turned[:, 0, 0] = turned[:, 1, 1] = angles.cos()
     turned[:, 0, 1], turned[:, 1, 0] = -angles.sin(), angles.sin()
     return _affine(images, turned)
@@ -94,7 +95,8 @@ def _solarize(images: Images, amount: Tensor) -> Images:
 
 
 def _auto_contrast(images: Images, amount: Tensor) -> Images:
-    low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
+    low = images.amin((2, 3), keepdim=True)
+    high = images.amax((2, 3), keepdim=True)
     return torch.where(high > low, (images - low) / (high - low).clamp(min=1e-6), images)
 
 
@@ -137,7 +139,8 @@ class Augmentation:
         self.partners = rng.permutation(size)
         alphas = [("mixup", config.mixup), ("cutmix", config.cutmix)]
         ways = [(name, alpha) for name, alpha in alphas if alpha > 0]
-        self.way, self.fraction = "", 1.0
+        self.way = ""
+        self.fraction = 1.0
         if ways and rng.random() < config.mixing:
             self.way, alpha = ways[rng.integers(len(ways))]
             self.fraction = float(rng.beta(alpha, alpha))

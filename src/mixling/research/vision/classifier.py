@@ -53,7 +53,9 @@ class ImageClassifier:
         """Return the classifier of a model in memory."""
         made = cls.__new__(cls)
         made.device = next(model.parameters()).device
-        made.model, made.config, made.labels = model, config, labels
+        made.model = model
+        made.config = config
+        made.labels = labels
         made._ready()
         return made
 
@@ -161,8 +163,12 @@ class ImageClassifier:
 
 def image_card(config: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return the card of an image classifier; `report` is the content of its metrics.json."""
-    model, found, data = config["model"], report["validation"], report["data"]
-    best, size, augment = report["best"], config["model"]["image_size"], config["augment"]
+    model = config["model"]
+    found = report["validation"]
+    data = report["data"]
+    best = report["best"]
+    size = config["model"]["image_size"]
+    augment = config["augment"]
     mixers = " and ".join(dict.fromkeys(mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]))
     colors = "gray" if model["channels"] == 1 else "RGB"
     changes = ", ".join(f"{name} {value:g}" for name, value in augment.items()) or "none"

@@ -194,7 +194,10 @@ def _labeled_files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _read_folder(folder: Path, shape: ImageShape, on_bad_row: str) -> LabeledImages:
-    images, labels, files, skipped = [], [], [], []
+    images = []
+    labels = []
+    files = []
+    skipped = []
     most = MAX_BYTES // (shape.channels * shape.size**2)
     for path, label in _labeled_files(folder):
         try:
@@ -222,7 +225,8 @@ def _read_folder(folder: Path, shape: ImageShape, on_bad_row: str) -> LabeledIma
 def _read_idx(path: Path, shape: ImageShape) -> LabeledImages:
     found = cast(re.Match[str], _IDX_IMAGES.fullmatch(path.name))
     beside = path.with_name(f"{found[1]}labels{found[2]}idx1-ubyte{found[3] or ''}")
-    pixels, numbers = _idx_values(path, rank=3), _idx_values(beside, rank=1)
+    pixels = _idx_values(path, rank=3)
+    numbers = _idx_values(beside, rank=1)
     if len(pixels) != len(numbers):
         raise DataError(f"{path}: has {len(pixels):,} images, but {beside.name} {len(numbers):,} labels")
     if not len(pixels):

@@ -73,8 +73,10 @@ class ImageRuns(ResearchKind):
         }
 
     def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
-        model, data = facts["image_model"], facts.get("data", {"labels": {}})
-        size, colors = model["image_size"], "gray" if model["channels"] == 1 else "RGB"
+        model = facts["image_model"]
+        data = facts.get("data", {"labels": {}})
+        size = model["image_size"]
+        colors = "gray" if model["channels"] == 1 else "RGB"
         patches = f"patches of {model['patch_size']} x {model['patch_size']}"
         lines = [("file", f"{facts['file']}, {facts['file_bytes'] / 1e6:.2f} MB"), ("task", facts["task"])]
         if "training" in data:

@@ -170,7 +170,8 @@ def _small(config: ImageModelConfig) -> ImagePreset:
 
 
 _GMLP = "gMLP, Table 1"
-_RESMLP, _DEIT = "ResMLP, Table 1", "DeiT, Table 1"
+_RESMLP = "ResMLP, Table 1"
+_DEIT = "DeiT, Table 1"
 IMAGE_PRESETS: dict[str, ImagePreset] = {
     "gmlp-ti": ImagePreset(gmlp_image(dim=128, drop_path=0.0), _GMLP),
     "gmlp-s": ImagePreset(gmlp_image(dim=256, drop_path=0.05), _GMLP),

@@ -99,7 +99,8 @@ def _read(config: ImageRunConfig, log: Log) -> tuple[LabeledImages, LabeledImage
     shape = ImageShape(size=config.model.image_size, channels=config.model.channels)
     images = read_labeled(data.train, shape, on_bad_row=data.on_bad_row)
     if data.validation:
-        train, validation = images, read_labeled(data.validation, shape, on_bad_row=data.on_bad_row)
+        train = images
+        validation = read_labeled(data.validation, shape, on_bad_row=data.on_bad_row)
     else:
         train, validation = split_images(images, fraction=data.validation_fraction, seed=config.train.seed)
     for message in (*images.skipped, *validation.skipped)[:3]:

@@ -90,7 +90,8 @@ class ImageData(TrainingData):
 
     def _soft(self, own: Tensor, others: Tensor, fraction: float) -> Tensor:
         """Return the weighted mean of two labels (B, C), smoothed, which the loss does to hard targets only."""
-        count, smoothing = len(self.objective.labels), self.objective.loss_config.label_smoothing
+        count = len(self.objective.labels)
+        smoothing = self.objective.loss_config.label_smoothing
         first, second = (nn.functional.one_hot(item, count).float() for item in (own, others))
         return (1 - smoothing) * torch.lerp(second, first, fraction) + smoothing / count
 

@@ -36,7 +36,10 @@ class Engine:
     """
 
     def __init__(self, data: bytes, name: str, *, num_nodes: int, num_threads: int, later: bool = False) -> None:
-        self.data, self.name, self.num_nodes, self.num_threads = data, name, num_nodes, num_threads
+        self.data = data
+        self.name = name
+        self.num_nodes = num_nodes
+        self.num_threads = num_threads
         self.session: Any = None if later else self._open()
         _ENGINES.add(self)
 

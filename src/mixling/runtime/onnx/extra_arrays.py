@@ -44,7 +44,8 @@ def take_transitions(graph: Graph, task: Task) -> Float32 | None:
     """
     if TRANSITIONS not in graph.weights:
         return None
-    scores, number = graph.weights.pop(TRANSITIONS).array(), len(task.labels)
+    scores = graph.weights.pop(TRANSITIONS).array()
+    number = len(task.labels)
     if not task.per_word or task.windows:
         raise ModelFileError(f"it has transitions between tags; models of {task.name} have none")
     if scores.dtype != np.float32 or scores.shape != (number, number) or not np.isfinite(scores).all():

@@ -159,7 +159,8 @@ class _Parser:
 
     def attribute(self, span: ByteSpan) -> tuple[str, Any]:
         """Return the name and the value: an integer, float, string, tensor, or several integers or floats."""
-        name, kind = "", 0
+        name = ""
+        kind = 0
         values: dict[int, list[int | ByteSpan]] = {}
         for number, value in self.fields(span):
             if number == 1:
@@ -193,7 +194,8 @@ class _Parser:
                 return name, self.tensor(_span(items[0]))[1]
 
     def tensor(self, span: ByteSpan) -> tuple[str, Weights]:
-        name, kind = "", 0
+        name = ""
+        kind = 0
         shape: list[int] = []
         raw: list[ByteSpan] = []
         for number, value in self.fields(span):
@@ -289,7 +291,8 @@ class _Parser:
             elif kind == 0:
                 value, position = self.varint(position, end)
             elif kind in (1, 5):
-                start, position = position, position + (8 if kind == 1 else 4)
+                start = position
+                position = position + (8 if kind == 1 else 4)
                 value = (start, position)
             else:
                 raise _Malformed

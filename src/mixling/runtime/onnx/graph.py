@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 # ONNX's numbers of the types that a model file may use, with NumPy's names.
-FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
+FLOAT = 1
+INT32 = 6
+INT64 = 7
+BOOL = 9
 MAX_RANK = 8
 TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
 KIND_SIZES = {kind: np.dtype(name).itemsize for kind, name in TYPES.items()}  # in bytes

@@ -66,7 +66,8 @@ class Network:
                 f"{model.name}: reads {config.max_len} words, the shared encoder {encoder.config.max_len}; "
                 "share the encoder of the model that reads fewer"
             )
-        self.model, self.encoder = model, encoder
+        self.model = model
+        self.encoder = encoder
         self.part_chars = 8 * max_words
         self._rows = WordRows(model, encoder)
         self.branch: BranchScorer | None = None

@@ -77,7 +77,8 @@ def _clip(_: Attributes, inputs: GraphInputs) -> list[Known]:
 
 
 def _cast(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
-    kind, item = attributes["to"], inputs[0]
+    kind = attributes["to"]
+    item = inputs[0]
     if kind not in TYPES:
         raise ValueError(f"type {kind}")
     return [tensor(item.shape, kind, None if item.value is None else lambda: item.value.astype(TYPES[kind]))]
@@ -97,23 +98,27 @@ def _reduce(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
 
 def _matmul(_: Attributes, inputs: GraphInputs) -> list[Known]:
     a, b = (item.shape for item in inputs)
-    left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
+    left = a if len(a) > 1 else (1, *a)
+    right = b if len(b) > 1 else (*b, 1)
     if left[-1] != right[-2] or left[-1] is None:
         raise ValueError(f"shapes {a} and {b} do not fit")
-    rows, columns = (left[-2],) if len(a) > 1 else (), (right[-1],) if len(b) > 1 else ()
+    rows = (left[-2],) if len(a) > 1 else ()
+    columns = (right[-1],) if len(b) > 1 else ()
     return [Known(broadcast((*broadcast(left[:-2], right[:-2]), *rows, *columns)), inputs[0].kind)]
 
 
 def _gemm(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
     a, b = (item.shape for item in inputs[:2])
-    a, b = a[::-1] if attributes.get("transA", 0) else a, b[::-1] if attributes.get("transB", 0) else b
+    a = a[::-1] if attributes.get("transA", 0) else a
+    b = b[::-1] if attributes.get("transB", 0) else b
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise ValueError(f"shapes {a} and {b} do not fit")
     return [Known(broadcast((a[0], b[1])), inputs[0].kind)]
 
 
 def _lstm(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
-    item, hidden = inputs[0], attributes["hidden_size"]
+    item = inputs[0]
+    hidden = attributes["hidden_size"]
     length, batch, width = item.shape
     directions = inputs[1].shape[0]
     if inputs[1].shape[1:] != (4 * hidden, width) or inputs[2].shape != (directions, 4 * hidden, hidden):

@@ -100,7 +100,8 @@ def _shape(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
 
 
 def _reshape(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
-    item, wanted = inputs[0], values_of(inputs[1])
+    item = inputs[0]
+    wanted = values_of(inputs[1])
     if None in item.shape:
         raise ValueError("it depends on the number of cached words")
     if not attributes.get("allowzero", 0):
@@ -133,7 +134,8 @@ def _squeeze(_: Attributes, inputs: GraphInputs) -> list[Known]:
 
 
 def _unsqueeze(_: Attributes, inputs: GraphInputs) -> list[Known]:
-    item, axes = inputs[0], values_of(inputs[1])
+    item = inputs[0]
+    axes = values_of(inputs[1])
     rank = len(item.shape) + len(axes)
     added = {axis_of(axis, rank) for axis in axes}
     if len(added) != len(axes):
@@ -174,7 +176,9 @@ def _concat(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
 
 
 def _slice(_: Attributes, inputs: GraphInputs) -> list[Known]:
-    item, starts, ends = inputs[0], values_of(inputs[1]), values_of(inputs[2])
+    item = inputs[0]
+    starts = values_of(inputs[1])
+    ends = values_of(inputs[2])
     axes = values_of(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
     steps = values_of(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     parts = [slice(None)] * len(item.shape)
@@ -205,7 +209,8 @@ def _split(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
 
 
 def _pad(_: Attributes, inputs: GraphInputs) -> list[Known]:
-    item, pads = inputs[0], values_of(inputs[1])
+    item = inputs[0]
+    pads = values_of(inputs[1])
     rank = len(item.shape)
     has_axes = len(inputs) > 3 and inputs[3] is not None
     axes = [axis_of(axis, rank) for axis in values_of(inputs[3])] if has_axes else list(range(rank))

@@ -26,7 +26,8 @@ class WordRows:
     """
 
     def __init__(self, model: OpenModel, encoder: TextEncoder) -> None:
-        self._model, self._encoder = model, encoder
+        self._model = model
+        self._encoder = encoder
         self._generation = encoder.generation
         self._rows: Float32 = np.zeros((0, model.row_dim), np.float32)
         self._known = 0
@@ -34,7 +35,9 @@ class WordRows:
     def known(self) -> Float32:
         """Return the summed rows (words, R) of the encoder's table; the caller may keep them."""
         if self._generation != self._encoder.generation:
-            self._rows, self._known = self._rows[:0].copy(), 0  # never overwritten: another thread may read it
+            # never overwritten: another thread may read it
+            self._rows = self._rows[:0].copy()
+            self._known = 0
             self._generation = self._encoder.generation
         if self._known < len(self._encoder):
             self._add_words()

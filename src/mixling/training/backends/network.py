@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TABLE = "embedding.weight"
 _WIDE = 16  # floats: widths are multiples, and parameters begin at multiples
-_TOKEN_MLP, _FEED_FORWARD = 1, 2
+_TOKEN_MLP = 1
+_FEED_FORWARD = 2
 _POOLINGS = {"attention": 1, "mean": 2, "max": 3, "all": 4}
 _ABSENT = -1
 
@@ -68,7 +69,8 @@ def plan_network(config: ModelConfig, num_outputs: int, output: Output) -> Netwo
     """
     _check(config, output)
     pooled = output == "text"
-    dim, window = config.dim, config.embedding.window
+    dim = config.dim
+    window = config.embedding.window
     row = (2 * window + 1) * dim
     factorized = config.embedding.window_type == "factorized"
     width = dim if factorized else row
@@ -102,7 +104,8 @@ def plan_network(config: ModelConfig, num_outputs: int, output: Output) -> Netwo
 
 def _check(config: ModelConfig, output: Output) -> None:
     """Refuse what the native steps do not know."""
-    embedding, head = config.embedding, config.head
+    embedding = config.embedding
+    head = config.head
     refused: dict[str, object] = {
         "text.projection": config.text.projection.fixed_dim is not None and config.text.projection.type,
         "text.tokens": output in ("tags", "tokens") and config.text.tokens != "words" and config.text.tokens,
