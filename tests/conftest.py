@@ -51,6 +51,17 @@ settings.load_profile("steady")
 TESTS = Path(__file__).resolve().parent
 # Their tests train models or start processes: all of them are slow, and the fast tier does not even import them.
 SLOW = ("cli", "comparison", "end_to_end", "experiments", "runs", "test_estimators.py")
+FAST = (  # files in these folders whose tests cost milliseconds
+    "cli/test_config.py",
+    "cli/test_configure.py",
+    "cli/test_groups.py",
+    "cli/test_output.py",
+    "cli/test_panel.py",
+    "runs/resolve",
+    "runs/resolve/test_choice.py",
+    "runs/resolve/test_recipes.py",
+    "runs/test_shared.py",
+)
 
 ROOT = TESTS.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -102,7 +113,9 @@ def pytest_collection_finish() -> None:
 
 
 def _is_slow(path: Path) -> bool:
-    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[:1] in {(name,) for name in SLOW}
+    if not path.is_relative_to(TESTS) or path in (TESTS / "cli", TESTS / "runs"):
+        return False
+    return path.relative_to(TESTS).parts[:1] in {(name,) for name in SLOW} and str(path.relative_to(TESTS)) not in FAST
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ def test_a_model_that_does_not_exist_is_refused() -> None:
         default_toml(LABELS, "mixling-smal")
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_what_train_takes(call: Any, tmp_path: Path) -> None:
     rows = [{"text": f"{'good' if i % 2 else 'bad'} film {i}", "label": "ab"[i % 2]} for i in range(40)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

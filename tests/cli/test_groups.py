@@ -29,6 +29,7 @@ def films(tmp_path: Path) -> Path:
     return tmp_path / "films.csv"
 
 
+@pytest.mark.slow
 def test_near_duplicates_are_reported_and_groups_keep_them_on_one_side(call: Call, films: Path, tmp_path: Path) -> None:
     done = call("train", films, *QUICK, "-o", tmp_path / "mixed")
     assert done.code == 0, done.err

@@ -36,7 +36,7 @@ class Stars(Regression):
     purpose = "gives a text stars"
 
     @classmethod
-    def recognise(cls, sample):
+    def recognize(cls, sample):
         return None
 
     def values(self, outputs):

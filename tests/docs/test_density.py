@@ -1,0 +1,38 @@
+"""How densely the source is written: a count may fall, and the limit here with it, but not rise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = {"tuple_assignments": 4.6, "comprehensions": 39.5, "short_functions": 225}  # the first two per 1,000 lines
+ADVICE = {
+    "tuple_assignments": "assign unrelated values one by one",
+    "comprehensions": "a loop, or a function with a name, says more than a comprehension in another",
+    "short_functions": "write the lines where they are needed, once",
+}
+
+
+@pytest.fixture(scope="module")
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("benchmarks/architecture.py")
+
+
+@pytest.mark.slow
+def test_the_source_does_not_get_denser(script: ModuleType) -> None:
+    source = ROOT / "src" / "mixling"
+    counts = {**script.density(source), "short_functions": len(script.short_private_functions(source))}
+    assert [f"{counts[name]} {name}: {ADVICE[name]}" for name, limit in LIMITS.items() if counts[name] > limit] == []
+
+
+def test_each_kind_is_counted(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "a, b = 1, 2\nc, d = function()\n[x for x in (y for y in b)]\n\n\n"
+        "def _short():\n    return 1\n\n\ndef _twice():\n    return 1\n\n\n_short()\n_twice(), _twice()\n"
+    )
+    assert script.density(tmp_path) == {"tuple_assignments": 111.1, "comprehensions": 222.2}
+    assert script.short_private_functions(tmp_path) == ["a.py:_short"]
