@@ -215,7 +215,7 @@ def decide(
     network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
     logits, targets = outputs, validation.targets
-    if branch is not None and branch.out_of_fold is not None:  # more examples than those of validation
+    if branch is not None and branch.out_of_fold is not None:  # more examples than validation's
         logits, targets = list(branch.out_of_fold[0]), branch.out_of_fold[1]
     rule = choose_rule(task, config.metric, logits, targets, counts, log)
     if rule is not None:

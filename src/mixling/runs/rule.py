@@ -31,7 +31,7 @@ def choose_rule(
     overfit (docs/trust.md).
 
     Args:
-        task: with the metric, and with unknown labels of validation examples; its rule is that of costs, if there are
+        task: with the metric, and with unknown labels of validation examples; its rule follows the costs, if there are
             some.
         aim: the name of the metric.
         outputs: logits (C,) for examples, of models that were fitted on none of them.

@@ -136,7 +136,7 @@ class Task(Objective, Presentation, Baselines):
 
     @classmethod
     def metric_key(cls, aim: str | None) -> str:
-        """Return the key of `Metrics.numbers` for a name of --metric; None: that of the task.
+        """Return the key of `Metrics.numbers` for a name of --metric; None: the task's.
 
         Raises:
             ConfigError: the task has no such metric.
