@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from mixling.cli import COMMANDS, build_app
-from mixling.cli.examples import EXAMPLES, FIRST
+from mixling.cli.examples import EXAMPLES, FIRST_OPTIONS
 from mixling.cli.main import GROUPS
 
 from .conftest import Call
@@ -189,7 +189,7 @@ def test_the_quick_examples_run_on_the_sample(call: Call, tmp_path: Path, monkey
     assert Path("page.html").is_file()
 
 
-@pytest.mark.parametrize("command", FIRST)
+@pytest.mark.parametrize("command", FIRST_OPTIONS)
 def test_help_with_the_first_options_fits_a_screen(command: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     short, whole = (call(command, option).out for option in ("--help", "--help-all"))
@@ -200,7 +200,7 @@ def test_help_with_the_first_options_fits_a_screen(command: str, call: Call, mon
     options = [max(param.opts, key=len) for param in params if not getattr(param, "hidden", False)]
     assert [name for name in options if name.startswith("--") and not re.search(rf"{name}\b", whole)] == []
     names = {param.name for param in params}
-    assert set(FIRST[command]) <= names
+    assert set(FIRST_OPTIONS[command]) <= names
 
 
 def test_help_finds_commands_and_options(call: Call) -> None:

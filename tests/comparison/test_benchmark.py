@@ -198,7 +198,8 @@ def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Classification, "fit_linear", classmethod(spied))
     found = compare(
-        config_of(folder, decisions={"refit": True}), test=[str(folder / "test.csv")], models=(), seeds=(0,), folder=tmp_path,
+        config_of(folder, decisions={"refit": True}), test=[str(folder / "test.csv")], models=(), seeds=(0,),
+        folder=tmp_path,
         log=lambda message: None, callback=Callback, few=(4, 10), encoder="an encoder",
     )  # fmt: skip
     names = ["mixling", TFIDF, "majority", "encoder + lr"]

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from mixling.serving.metrics import SHARED, keep_counts
+from mixling.serving.metrics import FOLDER_VARIABLE, keep_counts
 
 
 def write(folder: Path, process: int, counts: dict[str, float]) -> None:
@@ -27,7 +27,7 @@ def total(folder: Path, status: str) -> float | None:
 
 
 def test_counts_of_processes_that_have_ended_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SHARED, str(tmp_path))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     for process in range(1, 200):
         write(tmp_path, process, {"200": process, str(400 + process % 3): 1.0})
         keep_counts(process)
@@ -40,7 +40,7 @@ def test_counts_of_processes_that_have_ended_stay(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 60])
 def test_a_file_that_was_being_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setenv(SHARED, str(tmp_path))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     write(tmp_path, 1, {"200": 1.0})
     path = tmp_path / "counter_1.db"
     path.write_bytes(path.read_bytes()[:size])

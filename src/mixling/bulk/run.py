@@ -25,7 +25,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.storage import locked
 from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
 
-ENGINES = ("processes", "ray")
+_ENGINES = ("processes", "ray")
 RETRIES = 3  # of a part whose process died, or whose store failed
 
 
@@ -95,8 +95,8 @@ def predict_files(
         ModelFileError: the model cannot be opened, or the folder has predictions of another.
         StorageError: an output cannot be written; finished parts are kept.
     """
-    if engine not in ENGINES:
-        raise ConfigError(f"--engine: got {engine!r}; {near_miss(engine, ENGINES)}")
+    if engine not in _ENGINES:
+        raise ConfigError(f"--engine: got {engine!r}; {near_miss(engine, _ENGINES)}")
     if address is not None and engine != "ray":
         raise ConfigError("--address: is of a Ray cluster; pass --engine ray, too")
     if too_long == "error":

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mixling.cli.examples import EXAMPLES, FIRST
+from mixling.cli.examples import EXAMPLES, FIRST_OPTIONS
 from mixling.cli.limits import OF_NUMPY, require_memory
 from mixling.errors import ConfigError, shown
 
@@ -68,7 +68,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters += _parameters(records[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    if function.__name__.removesuffix("_command") in FIRST:
+    if function.__name__.removesuffix("_command") in FIRST_OPTIONS:
         parameters.append(_HELP_ALL)
     parameters = sorted(map(_with_choices, map(_with_metavar, parameters)), key=_panel_index)
 
@@ -183,7 +183,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        first = None if ctx.meta.get(_ALL) else FIRST.get(self.name or "")
+        first = None if ctx.meta.get(_ALL) else FIRST_OPTIONS.get(self.name or "")
         for param in self.get_params(ctx):
             if first is not None and param.name not in (*first, "help", _HELP_ALL.name):
                 continue
@@ -199,7 +199,7 @@ class Command(TyperCommand):
         formatter.write(f"\n  {first}\n\n")
         for line in EXAMPLES.get(self.name or "", ()):
             formatter.write(f"    {line}\n")  # whole, so that it can be pasted
-        if rest and (self.name not in FIRST or ctx.meta.get(_ALL)):
+        if rest and (self.name not in FIRST_OPTIONS or ctx.meta.get(_ALL)):
             formatter.write("\n")
             with formatter.indentation():
                 formatter.write_text(rest)

@@ -31,7 +31,7 @@ EXAMPLES = {
 }
 """Commands on the files of `mixling sample`, on the packaged model `demo`, and on what the other examples make."""
 
-FIRST = {
+FIRST_OPTIONS = {
     "train": (
         "files", "text", "label", "validation", "abstain_at", "model", "epochs", "time_budget", "seed",
         "overrides", "out", "resume", "overwrite", "verbose",

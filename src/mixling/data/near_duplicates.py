@@ -18,7 +18,7 @@ JACCARD = 0.6  # of the sets of words: size of the intersection over size of the
 MIN_WORDS = 4  # distinct words; shorter texts are similar by chance
 # Limits on texts, their total bytes, and words that are compared, for about a second of work.
 MAX_TEXTS = 2_000
-MAX_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 MAX_TRAINING_TEXTS = 100_000
 MAX_TRAINING_BYTES = 6 << 20
 MAX_WORK = 20_000_000
@@ -53,7 +53,7 @@ def count_near_duplicates(train: Dataset, validation: Dataset, *, seed: int, eff
     n - ceil(JACCARD * n) + 1 in any fixed order (the prefix filter of Chaudhuri, Ganti and Kaushik 2006).
     """
     rng = np.random.default_rng(seed)
-    drawn = _sample(validation, effort * MAX_TEXTS, effort * MAX_BYTES, rng)
+    drawn = _sample(validation, effort * MAX_TEXTS, effort * _MAX_BYTES, rng)
     all_sets = zip(drawn, word_sets(validation.subset(drawn).texts), strict=True)
     of_validation = [(index, words) for index, words in all_sets if len(words) >= MIN_WORDS]
     sets = [words for _, words in of_validation]

@@ -13,7 +13,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.responses import Response
 
-SHARED = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes serve: the folder of their metrics
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes serve: the folder of their metrics
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -73,7 +73,7 @@ class ServerMetrics:
         """Return all metrics, including the other processes'."""
         self._waiting.set(self._count_waiting())
         registry = self.registry
-        if os.environ.get(SHARED):
+        if os.environ.get(FOLDER_VARIABLE):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
         try:
@@ -93,7 +93,7 @@ def keep_counts(process: int) -> None:
     """
     mark_process_dead(process)
     for kind in ("counter", "histogram"):
-        path = Path(os.environ[SHARED], f"{kind}_{process}.db")
+        path = Path(os.environ[FOLDER_VARIABLE], f"{kind}_{process}.db")
         if not path.exists():
             continue
         counts = MmapedDict(str(path.with_name(f"{kind}_ended.db")))

@@ -27,7 +27,7 @@ from uvicorn.config import Config
 from mixling.errors import ConfigError, UserError
 from mixling.serving.accepting import Acceptor
 from mixling.serving.app import Service
-from mixling.serving.metrics import SHARED, keep_counts
+from mixling.serving.metrics import FOLDER_VARIABLE, keep_counts
 from mixling.serving.protocol import LimitedProtocol
 from mixling.serving.settings import ServerSettings
 from mixling.workers import SPAWN, end_with_parent
@@ -104,7 +104,7 @@ def serve(settings: ServerSettings, address: Address, *, workers: int = 1, verbo
             _run(service, listener, verbose=verbose, started=lambda: _announce(listener, service))
         return
     with tempfile.TemporaryDirectory(prefix="mixling-metrics-") as folder:
-        os.environ[SHARED] = folder  # before the metrics are made
+        os.environ[FOLDER_VARIABLE] = folder  # before the metrics are made
         with address.listen() as listener:
             _Workers(settings, listener, count=workers, verbose=verbose).run()
 
@@ -302,7 +302,7 @@ def _work(settings: ServerSettings, listener: socket.socket, verbose: bool, star
     end_with_parent(end)
     _run(service, listener, verbose=verbose, started=started.release, at_once=_AT_ONCE)
     if orphaned.is_set():
-        shutil.rmtree(os.environ[SHARED], ignore_errors=True)
+        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
 
 def _announce(listener: socket.socket, service: Service) -> None:
