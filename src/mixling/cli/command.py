@@ -31,22 +31,22 @@ _RENAMED = {
     "--of": "--task-name",
     "--unlabelled": "--unlabeled",
 }
-# Options that became keys of the configuration, which --set sets.
+# Options, without their hyphens, that became keys of the configuration, which --set sets.
 _KEYS = {
-    "--answers": "data.columns.answers",
-    "--context": "data.columns.context",
-    "--dev-fraction": "data.validation_fraction",
-    "--group": "data.columns.group",
-    "--init-embeddings": "init.vectors",
-    "--label-delimiter": "data.columns.label_delimiter",
-    "--limit": "distill.limit",
-    "--question": "data.columns.question",
-    "--replay": "init.replay",
-    "--sentence": "data.columns.sentence",
-    "--split": "distill.split",
-    "--tags": "data.columns.tags",
-    "--validation-fraction": "data.validation_fraction",
-    "--vocabulary": "model.text.vocabulary",
+    "answers": "data.columns.answers",
+    "context": "data.columns.context",
+    "dev-fraction": "data.validation_fraction",
+    "group": "data.columns.group",
+    "init-embeddings": "init.vectors",
+    "label-delimiter": "data.columns.label_delimiter",
+    "limit": "distill.limit",
+    "question": "data.columns.question",
+    "replay": "init.replay",
+    "sentence": "data.columns.sentence",
+    "split": "distill.split",
+    "tags": "data.columns.tags",
+    "validation-fraction": "data.validation_fraction",
+    "vocabulary": "model.text.vocabulary",
 }
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
@@ -177,7 +177,7 @@ class Command(TyperCommand):
             option = given.split("=", 1)[0]
             if option not in known and (new := _RENAMED.get(option)) in known:
                 ctx.fail(f"No such option: {option}; it has been renamed to {new}")
-            if option not in known and (key := _KEYS.get(option)) is not None and "--set" in known:
+            if option not in known and (key := _KEYS.get(option.removeprefix("--"))) is not None and "--set" in known:
                 ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
         return super().parse_args(ctx, args)
 
