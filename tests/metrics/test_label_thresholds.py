@@ -69,12 +69,8 @@ def test_thresholds_of_labels_are_stored_and_set(tmp_path: Path) -> None:
     train, validation = Dataset.from_examples(examples[:90]), Dataset.from_examples(examples[90:])
     model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
     values = {"task": "multi_label", "model": model, "train": {"epochs": 3}, "ngrams": {"use": "never"}}
-    run = fit(
-        parse(RunConfig, {**values, "decisions": {"label_thresholds": "f1"}}, where="test"),
-        train,
-        validation,
-        folder=tmp_path / "m",
-    )
+    config = parse(RunConfig, {**values, "decisions": {"label_thresholds": "f1"}}, where="test")
+    run = fit(config, train, validation, folder=tmp_path / "m")
     assert run is not None
     predictor = Predictor(tmp_path / "m")
     texts = list(validation.texts)
