@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling import ConfigError
-from mixling.answers.decision import DecisionRule, offsets_of
+from mixling.answers import DecisionRule, offsets_of
 from mixling.config import parse
 
 NUMBERS = st.floats(-8, 8, allow_nan=False)

@@ -12,8 +12,15 @@ from torch.nn import functional as F
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.mixers import HyperMixingConfig
 from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig
-from mixling.research.pretraining import MASK_WORD, MaskedLM, MaskedLMConfig, MaskedText, Tokens, subword_targets
-from mixling.research.pretraining.corpus import word_targets
+from mixling.research.pretraining import (
+    MASK_WORD,
+    MaskedLM,
+    MaskedLMConfig,
+    MaskedText,
+    Tokens,
+    subword_targets,
+    word_targets,
+)
 from mixling.tasks import NO_TARGET
 from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, train_vocabulary
 from mixling.training import OptimConfig, Trainer

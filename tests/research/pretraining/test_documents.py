@@ -13,6 +13,7 @@ import pytest
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
 from mixling.research.pretraining import (
     CorpusConfig,
+    DocumentReader,
     Prepared,
     SubwordReader,
     Tokens,
@@ -21,7 +22,6 @@ from mixling.research.pretraining import (
     open_prepared,
     prepare,
 )
-from mixling.research.pretraining.documents import DocumentReader
 from mixling.text import SEPARATOR, SubwordEmbedding, SubwordTokenizer, train_vocabulary
 
 DOCUMENTS = [f"Document  {n} has wordiness{n % 7}, and </s> unseenness" + " more" * (n % 5) for n in range(300)]

@@ -10,8 +10,15 @@ import pytest
 
 from mixling import ConfigError, DataError, TextConfig, TextEncoder
 from mixling.errors import StorageError
-from mixling.research.pretraining import CorpusConfig, Tokens, WordReader, open_prepared, prepare
-from mixling.research.pretraining.prepared import is_prepared, sample_documents
+from mixling.research.pretraining import (
+    CorpusConfig,
+    Tokens,
+    WordReader,
+    is_prepared,
+    open_prepared,
+    prepare,
+    sample_documents,
+)
 from mixling.text import FIRST, SEPARATOR, MinHash, SubwordEmbedding, split_words, train_vocabulary
 
 DOCUMENTS = [f"document {n} has wordiness{n % 7} and unseenness" + " more" * (n % 5) for n in range(300)]

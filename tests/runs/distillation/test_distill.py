@@ -16,7 +16,7 @@ from mixling.answers import LabelSet
 from mixling.config import parse
 from mixling.runs.distillation import DistillConfig, check_distill
 from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data, soften
-from mixling.runs.resolve.config import DecisionsConfig
+from mixling.runs.resolve import DecisionsConfig
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
 from mixling.teachers import FunctionTeacher
 from mixling.text import Text

@@ -4,7 +4,7 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.runs.resolve.choice import choose_model
-    from mixling.runs.resolve.config import RunConfig, resumed_config
+    from mixling.runs.resolve.config import DecisionsConfig, RunConfig, resumed_config
     from mixling.runs.resolve.kinds import infer_kind
     from mixling.runs.resolve.spec import LABELS, Spec, resolve
     from mixling.runs.resolve.toml import as_toml
