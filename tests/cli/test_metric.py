@@ -133,3 +133,14 @@ def test_mistakes_are_named(
     assert done.code == 2
     assert problem in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("aim", ["metric", "costs"])
+def test_a_comparison_is_made_for_the_metric(call: Call, rows: Path, tmp_path: Path, aim: str) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("label,common,rare,odd\ncommon,0,1,1\nrare,9,0,9\nodd,1,1,0\n")
+    value = "macro-f1" if aim == "metric" else costs
+    done = call("compare", rows, f"--{aim}", value, "--systems", "majority", "--epochs", "2", "-o", tmp_path / "c")
+    assert done.code == 0, done.err
+    assert ("macro F1" in done.out.splitlines()[0]) is (aim == "metric")
+    assert "always the most frequent label" in done.out or "majority" in done.out

@@ -163,9 +163,7 @@ def train_all(
     field = candidates(
         config, chosen, models, matched=MATCHED in names
     )  # report mistakes in them before hours of training
-    kind = task_type(config.task)
-    task = kind(kind.label_set(train))
-    task.aim_at(config.decisions.aim)
+    task = aimed_task(config, train)
     rivals = _baselines(
         [name for name in names if name != MATCHED],
         task,
@@ -258,16 +256,23 @@ def _tuned(
     )
 
 
+def aimed_task(config: RunConfig, train: Dataset) -> Task:
+    """Return the task of a comparison: the metric of our models chooses the options of the baselines, too."""
+    kind = task_type(config.task)
+    task = kind(kind.label_set(train))
+    if config.decisions.costs is None:  # no baseline knows the costs of errors
+        task.aim_at(config.decisions.metric)
+    return task
+
+
 def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> TrainedSystem | Failure:
     """Fit the task's reference baseline, such as TF-IDF with logistic regression; return why it fails if it does.
 
     Its options are chosen among few on the validation examples, as the epoch of a model is; it is fitted on them as
     well where the exported model is.
     """
-    kind = task_type(config.task)
-    task, failures = kind(kind.label_set(train)), Failures(log)
-    if config.decisions.costs is None:  # no baseline knows the costs of errors
-        task.aim_at(config.decisions.metric)
+    task = aimed_task(config, train)
+    failures = Failures(log)
     rows = LabeledRows.of(train), LabeledRows.of(validation)
     baseline = BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, chosen_systems, train_all
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem, aimed_task, chosen_systems, train_all
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness
 from mixling.comparison.failures import Failure, Failures
@@ -144,7 +144,7 @@ def compare(
 
     failures = Failures(log)
     trained = train_on(train_rows, validation_rows, folder, failures)
-    task = kind(kind.label_set(train_rows))
+    task = aimed_task(config, train_rows)
     last = LabeledRows.of(test_rows)
     curve = {}
     for count in few:

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from mixling.comparison.conclusion import conclusion_of
 from mixling.comparison.evaluation import SystemResult
 from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
+from mixling.metrics.base import metric_title
 from mixling.metrics.intervals import RESAMPLES, Interval
 from mixling.metrics.robustness import format_columns, noise_cells, noise_values
 
@@ -76,6 +79,11 @@ def _table(found: Comparison, width: int) -> str:
         )
         for value in values:
             next(cells).append(value)
+    aim = found.task.metric
+    if aim not in (type(found.task).metric, found.task.headline):
+        means = (np.mean([numbers[aim] for numbers in found.test[one.name].by_seed]) for one in found.systems)
+        aimed = {metric_title(aim): [_short(f"{mean:.3f}") for mean in means]}
+        columns = {"": columns.pop(""), **aimed, **columns}
     while True:
         text = format_columns(list(zip(*([name, *cells] for name, cells in columns.items()), strict=True)))
         if len(columns) == 3 or max(map(len, text.splitlines())) <= width:

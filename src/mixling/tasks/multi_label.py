@@ -242,7 +242,8 @@ class MultiLabel(Task):
         truth, given = np.asarray(task.targets(targets)), np.asarray(task.targets(answers))
         found = multilabel_report(task.labels, truth, given.astype(np.float64), tables=False).numbers()
         hits = (truth == given).all(1).astype(np.float64)
-        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, np.ones(len(hits)))
+        numbers = {name: found[name] for name in (self.headline, *self.aside, self.metric)}
+        return Score(numbers, hits, np.ones(len(hits)))
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:
