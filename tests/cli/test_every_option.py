@@ -20,7 +20,7 @@ NEEDED = {
     "train": ["none.csv"], "tune": ["none.csv"], "distill": ["none.csv"], "evaluate": ["none", "none.csv"],
     "compare": ["none.csv"], "explain": ["none", "a text"], "audit": ["none.csv"], "suggest": ["none", "none.csv"],
     "show": ["none"], "predict": ["none", "a text"], "serve": ["none"], "export": ["none"], "push": ["none", "a/b"],
-    "pretrain": ["none.txt"], "vectors": ["none.txt"], "generate": ["none", "a"], "inspect": ["none", "a text"],
+    "pretrain": ["none.txt"], "generate": ["none", "a"], "inspect": ["none", "a text"],
     "cost": ["none"],
 }  # fmt: skip
 NOT_OF_TYPE = {"int": ("x", "1.5", "1e3", "", "0x10"), "float": ("x", "", "nan", "inf", "-inf", "1e400")}

@@ -518,7 +518,16 @@ def test_an_evaluation_builds_no_tables(trainer: MakeTrainer, monkeypatch: pytes
     monkeypatch.setattr(Classification, "evaluate", noted)
     history = trainer(TrainConfig(**QUICK)).fit()
     assert asked == [{"tables": False}] * len(history)
-    metrics = {"accuracy", "macro_f1", "matthews", "log_loss", "roc_auc", "calibration_error", "loss"}
+    metrics = {
+        "accuracy",
+        "macro_f1",
+        "balanced_accuracy",
+        "matthews",
+        "log_loss",
+        "roc_auc",
+        "calibration_error",
+        "loss",
+    }
     assert {key for key in history[-1] if key.startswith("val_")} == {f"val_{name}" for name in metrics}
 
 

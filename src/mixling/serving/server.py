@@ -105,8 +105,11 @@ def serve(settings: ServerSettings, address: Address, *, workers: int = 1, verbo
         return
     with tempfile.TemporaryDirectory(prefix="mixling-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder  # before the metrics are made
-        with address.listen() as listener:
-            _Workers(settings, listener, count=workers, verbose=verbose).run()
+        try:
+            with address.listen() as listener:
+                _Workers(settings, listener, count=workers, verbose=verbose).run()
+        finally:
+            del os.environ[FOLDER_VARIABLE]  # a later server of this process would look for the removed folder
 
 
 class _Server(uvicorn.Server):

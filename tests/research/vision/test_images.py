@@ -136,7 +136,7 @@ def test_a_damaged_image_is_an_error_or_is_left_out(tmp_path: Path) -> None:
 
 def test_sources_without_images_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    with pytest.raises(DataError, match=r"holds no images; put those of each label into a folder with its name"):
+    with pytest.raises(DataError, match=r"holds no images; put each label's into a folder with its name"):
         read_labeled([str(tmp_path)], GRAY)
     with pytest.raises(DataError, match=r"one\.png: is neither a folder"):
         read_labeled([str(saved(tmp_path / "one.png", ramp()))], GRAY)

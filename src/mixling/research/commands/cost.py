@@ -60,6 +60,8 @@ def cost_command(
     sizes = read_lengths(lengths)
     if plot is not None:
         check_plot(plot)
+    if not all(name.strip() for name in models):
+        raise ConfigError("MODEL: got an empty name; `mixling models` lists the names")
     configs = {name: model_config(name) for name in models}
     torch.set_num_threads(threads)
     rows = []
