@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -87,3 +88,19 @@ def test_an_estimator_trains_and_is_sure_of_words_that_it_has_seen_often() -> No
     labels = ["f", "m"] * 20 + ["f", "m"] * 50
     classifier = TextClassifier(epochs=2).fit(texts, labels)
     assert list(classifier.predict(["Mobaka", "Olena"])) == ["f", "m"]
+
+
+def test_a_model_that_is_trained_further_keeps_its_lengths_of_n_grams(call: Call, tmp_path: Path) -> None:
+    words = _words()
+    rows = [(word, "early" if word < "m" else "late") for word in itertools.islice(words, ROWS)]
+    source = tmp_path / "rows.csv"
+    source.write_text("text,label\n" + "".join(f"{word},{label}\n" for word, label in rows))
+    chosen = {}
+    for name, options in (("first", ("--set", "ngrams.min_n=4", "--set", "ngrams.max_n=4")), ("usual", ())):
+        assert call("train", source, "--epochs", 1, "-o", tmp_path / name, *options).code == 0
+    done = call("train", source, "--epochs", 1, "-o", tmp_path / "further", "--from", tmp_path / "first")
+    assert done.code == 0, done.err
+    for name in ("first", "usual", "further"):
+        ngrams = json.loads((tmp_path / name / "run.json").read_text())["config"]["ngrams"]
+        chosen[name] = (ngrams["min_n"], ngrams["max_n"])
+    assert chosen == {"first": (4, 4), "usual": (2, 5), "further": (4, 4)}

@@ -129,7 +129,7 @@ class _Layers(Generic[_C]):
         if not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
             defaults = merge(defaults, {"train": chosen.train})
         if chosen.ngrams:
-            defaults = merge(defaults, {"ngrams": chosen.ngrams})
+            defaults = merge({"ngrams": chosen.ngrams}, defaults)  # those of a model that is trained further stay
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
