@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling import ConfigError
-from mixling.answers import DecisionRule, offsets_of
+from mixling.answers import DecisionRule, answers_of, offsets_of
 from mixling.config import parse
 
 NUMBERS = st.floats(-8, 8, allow_nan=False)
@@ -41,7 +41,7 @@ def test_the_least_expected_cost_is_the_answer(logits: list[float], costs: list[
 def test_probabilities_are_answered_as_their_logits(logits: list[float], offsets: list[float]) -> None:
     rule = DecisionRule(offsets=tuple(offsets))
     values = np.exp(np.array(logits))
-    best = int(rule.answers_of(values / values.sum()))
+    best = int(answers_of(values / values.sum(), rule))
     assert logits[best] + offsets[best] >= max(a + b for a, b in zip(logits, offsets, strict=True)) - 1e-9
 
 
@@ -50,7 +50,7 @@ def test_labels_that_a_model_does_not_know_are_never_the_answer() -> None:
     for rule in (DecisionRule(offsets=(-5.0, -1.0)), DecisionRule(costs=((0.0, 9.0), (1.0, 0.0)))):
         wide = rule.with_unknown(1)
         assert wide.num_labels == 3
-        assert wide.answers_of(probabilities).tolist() == rule.answers_of(probabilities[:, :2]).tolist()
+        assert answers_of(probabilities, wide).tolist() == answers_of(probabilities[:, :2], rule).tolist()
 
 
 def test_offsets_of_priors() -> None:

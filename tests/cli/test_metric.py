@@ -144,3 +144,16 @@ def test_a_comparison_is_made_for_the_metric(call: Call, rows: Path, tmp_path: P
     assert done.code == 0, done.err
     assert ("macro F1" in done.out.splitlines()[0]) is (aim == "metric")
     assert "always the most frequent label" in done.out or "majority" in done.out
+
+
+@pytest.mark.parametrize("aim", ["pearson", "spearman"])
+def test_a_correlation_of_equal_predictions_is_no_traceback(call: Call, tmp_path: Path, aim: str) -> None:
+    rows, others = tmp_path / "rows.csv", tmp_path / "others.csv"
+    rows.write_text("text,label\n" + "".join(f"word{i % 7} and more,{i % 5 + 0.5}\n" for i in range(60)))
+    others.write_text("text,label\n" + "".join(f"the same text,{i % 5 + 0.5}\n" for i in range(20)))
+    done = call(
+        "train", rows, "--task", "regression", "--validation", others, "--metric", aim, "--epochs", "2", "-o",
+        tmp_path / "m",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "m" / "metrics.jsonl").read_text().splitlines()[0])[f"val_{aim}"] == 0

@@ -363,7 +363,8 @@ def test_validation_chooses_the_rate_with_the_first_seed(tmp_path: Path, monkeyp
         asked.append((train_config.seed, train_config.optim.lr))
         folder.mkdir(parents=True)
         (folder / "model.onnx").write_bytes(b"12345")
-        metrics = SimpleNamespace(numbers=lambda: {"accuracy": 1 - train_config.optim.lr})
+        rate = train_config.optim.lr
+        metrics = SimpleNamespace(value={"accuracy": 1 - rate}.get)
         history = [{"best": True, "epoch": 1.0}, {"best": False, "epoch": 2.0}]
         return Run(folder=folder, metrics=metrics, history=history, report={"precision": "int8", "parameters": 7})
 

@@ -4,7 +4,7 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.answers.conformal import Method, conformal_scores, fit_conformal
-    from mixling.answers.decision import DecisionRule, offsets_of
+    from mixling.answers.decision import DecisionRule, answers_of, offsets_of
     from mixling.answers.decoding import softmax
     from mixling.answers.labels import LabelSet
     from mixling.answers.questions import Answers, Found

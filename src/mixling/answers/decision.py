@@ -58,11 +58,6 @@ class DecisionRule(Config):
             return np.asarray(values.argmax(-1), np.int64)
         return np.asarray((values + np.array(self.offsets)).argmax(-1), np.int64)
 
-    def answers_of(self, probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
-        """Return the ids (...) of the answers, given probabilities (..., C)."""
-        with np.errstate(divide="ignore"):  # log(0) is -inf: never the answer by its offset
-            return self.answers(np.log(probabilities))
-
     def answer(self, logits: list[float]) -> int:
         """Return the id of the answer, as `answers`; for one text, plain Python is faster than NumPy."""
         if self.offsets:
@@ -72,6 +67,14 @@ class DecisionRule(Config):
         weights = [math.exp(value - top) for value in logits]
         expected = [sum(w * row[i] for w, row in zip(weights, self.costs, strict=True)) for i in range(len(weights))]
         return expected.index(min(expected))
+
+
+def answers_of(probabilities: npt.NDArray[np.floating], rule: DecisionRule | None) -> npt.NDArray[np.int64]:
+    """Return the ids (...) of the answers, given probabilities (..., C); without a rule the most probable labels."""
+    if rule is None:
+        return np.asarray(probabilities.argmax(-1), np.int64)
+    with np.errstate(divide="ignore"):  # log(0) is -inf: never the answer by its offset
+        return rule.answers(np.log(probabilities))
 
 
 def offsets_of(priors: npt.NDArray[np.floating], tau: float) -> tuple[float, ...]:

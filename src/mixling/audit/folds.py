@@ -86,7 +86,7 @@ def _predict(
     probabilities[:, known] = predictor.predict_proba(texts)
     outputs = list(task.scores(probabilities, least=_LEAST))
     targets = task.targets(examples.subset(out).targets)
-    score = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
+    score = task.evaluate(outputs, targets, tables=False).value(task.metric)
     metric = task.metric.replace("_f1", " F1")
     log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
     return probabilities, _baseline(task, rest, texts, seed)

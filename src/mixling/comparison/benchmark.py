@@ -314,10 +314,10 @@ def _train(
             assert run is not None, "one process"
             made[rate] = run
             if len(rates) > 1:
-                value = run.metrics.numbers()[metric]
+                value = run.metrics.value(metric)
                 spent_here = time.perf_counter() - run_begin + shared.saved - run_saved
                 tried.append(Tried({"lr": lr}, value, spent_here))
-        best_rate = better(made, key=lambda rate: made[rate].metrics.numbers()[metric])
+        best_rate = better(made, key=lambda rate: made[rate].metrics.value(metric))
         finished.append(made[best_rate])
         seconds.append(time.perf_counter() - begin + shared.saved - saved)  # as if each were trained alone
     seconds[0] += spent
@@ -331,7 +331,7 @@ def _train(
         about=candidate.about,
         options=options,
         tried=tuple(tried),
-        validation=tuple(run.metrics.numbers()[metric] for run in finished),
+        validation=tuple(run.metrics.value(metric) for run in finished),
         parameters=finished[0].parameters,
         file_bytes=(finished[0].folder / ONNX_FILE).stat().st_size,
         seconds=tuple(seconds),

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mixling.answers.decision import answers_of
 from mixling.data.in_memory import (
     COLLECTIONS,
     check_no_pairs,
@@ -107,9 +108,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
             return sets if self._indicators is None else self._indicators.matrix(sets)
         check_no_pairs(X)
-        rule = self.predictor_.task.rule
-        probabilities = self.predictor_.predict_proba(X)
-        best = probabilities.argmax(1) if rule is None else rule.answers_of(probabilities)
+        best = answers_of(self.predictor_.predict_proba(X), self.predictor_.task.rule)
         return self.classes_[np.argsort(self._columns)[best]]
 
     def predict_proba(self, X: Iterable[Text]) -> np.ndarray:

@@ -50,6 +50,10 @@ class Metrics(ABC):
         """Return the metrics that are single numbers and defined, without the counts."""
         return {name: value for name, value in vars(self).items() if isinstance(value, float)}
 
+    def value(self, key: str) -> float:
+        """Return a metric to choose by; 0 for a correlation that is undefined, as equal predictions show none."""
+        return self.numbers().get(key, 0.0)
+
     @abstractmethod
     def summary(self) -> str:
         """Return one line for a terminal."""

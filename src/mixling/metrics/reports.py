@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixling.answers.conformal import ConformalSets
-from mixling.answers.decision import DecisionRule
+from mixling.answers.decision import DecisionRule, answers_of
 from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
@@ -50,7 +50,7 @@ def classification_report(
     assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
     probabilities = probabilities.astype(np.float64)
     probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
-    predictions = probabilities.argmax(1) if rule is None else rule.answers_of(probabilities)
+    predictions = answers_of(probabilities, rule)
     right = targets == predictions
     hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
     scores = _scores(hits, predicted, true)

@@ -14,9 +14,9 @@ from mixling.data.splits import unseen
 from mixling.models.model import Model
 from mixling.ngrams.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.ngrams.data import LinearData, TeacherLabels
-from mixling.runs.decisions import Export, ExportedNetwork
 from mixling.runs.labeled_data import LabeledExamples
 from mixling.runs.resolve.config import RunConfig
+from mixling.runs.validation import Export, ExportedNetwork
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import TextEncoder
 from mixling.training.augmentation import NO_AUGMENTATION

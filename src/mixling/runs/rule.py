@@ -30,8 +30,8 @@ def choose_rule(
 ) -> DecisionRule | None:
     """Choose the offsets of labels with one number for all of them, on validation examples, or by cross-fitting on all.
 
-    For accuracy, none would be better than chance: the most probable label is the answer. Free offsets of each label
-    overfit (docs/trust.md).
+    For accuracy none is needed: the most probable label is the answer. One number, since offsets of each label overfit
+    a validation part, in which a rare label has a handful of rows.
 
     Args:
         task: with the metric, and with unknown labels of validation examples; its rule follows the costs, if there are
@@ -48,7 +48,7 @@ def choose_rule(
     before = task.evaluate(outputs, targets, tables=False).numbers()
     for rule, what in _candidates(task, counts):
         task.rule = rule.with_unknown(task.unseen)
-        value = task.evaluate(outputs, targets, tables=False).numbers()[task.metric]
+        value = task.evaluate(outputs, targets, tables=False).value(task.metric)
         if value > chosen[0] + 1e-9:
             chosen = (value, rule, what)
     _, best, what = chosen
@@ -78,7 +78,7 @@ def _holds(task: Task, rule: DecisionRule, outputs: Sequence[Any], targets: Any)
         values = []
         for one in (rule.with_unknown(task.unseen), None):
             task.rule = one
-            values.append(task.evaluate(list(logits[rows]), gold[rows], tables=False).numbers()[task.metric])
+            values.append(task.evaluate(list(logits[rows]), gold[rows], tables=False).value(task.metric))
         better += values[0] > values[1]
     return better >= _SURE * _DRAWS
 

@@ -24,7 +24,7 @@ from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.models.model import ModelConfig, count_parameters
 from mixling.runs.branch_data import branch_data
 from mixling.runs.data import read_out_of_scope
-from mixling.runs.decisions import Decided, check_abstention, decide
+from mixling.runs.decisions import Decided, decide
 from mixling.runs.initial_model import initial_model, make_encoder
 from mixling.runs.labeled_data import (
     LabeledExamples,
@@ -37,6 +37,7 @@ from mixling.runs.labeled_data import (
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.runs.shared import Shared
+from mixling.runs.thresholds import check_abstention
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task

@@ -1,22 +1,30 @@
-"""Evaluating the float and the exported model on the validation examples, and comparing them."""
+"""Exporting a trained model, and comparing it with the float model on the validation examples."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from mixling.data.dataset import Dataset
+from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import Metrics
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.models.model import Model
+from mixling.runtime.onnx.session import Precision
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
 from mixling.text.windows import ReadingConfig
+from mixling.training.callbacks import Log
 from mixling.training.dataset_adapter import LabeledData, predict_logits
+from mixling.training.memory import release
 from mixling.training.questions import QuestionData
 
 Outputs = Sequence[Any]
+Export = Callable[..., bytes]  # takes a model, `precision` and `reading`, as `mixling.export.onnx.export_onnx`
 
 
 class Validation(ABC):
@@ -78,3 +86,51 @@ class QuestionValidation(Validation):
 
     def of_file(self, predictor: Predictor) -> Outputs:
         return [item.answer.text for item in predictor.predict_stream(self._questions.texts) if item.answer is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedNetwork:
+    """A calibrated network as the content of an ONNX file.
+
+    Attributes:
+        outputs: of the file, for the validation examples.
+        quantization: what 8-bit weights cost; None: the weights were wanted in float32.
+    """
+
+    content: bytes
+    outputs: Outputs
+    precision: Precision
+    quantization: QuantizationCheck | None
+
+
+def export_network(
+    model: Model,
+    validation: Validation,
+    export: Export,
+    precision: Precision,
+    log: Log,
+    *,
+    float_outputs: Outputs | None = None,
+) -> ExportedNetwork:
+    """Export a calibrated model, in float32 if 8-bit weights cost too much.
+
+    Args:
+        float_outputs: the model's outputs for the validation examples; None: they are computed.
+    """
+    before = validation.of_model(model) if float_outputs is None else float_outputs
+
+    def exported(precision: Precision) -> tuple[bytes, Outputs]:
+        content = export(model, precision=precision, reading=validation.reading)
+        outputs = validation.of_file(Predictor(content, num_threads=torch.get_num_threads()))
+        release()  # what the predictor had
+        return content, outputs
+
+    content, outputs = exported(precision)
+    quantization = None
+    if precision == "int8":
+        quantization = validation.compare_quantized(before, outputs)
+        if (problem := quantization_problem(quantization)) is not None:
+            log(f"{problem}; model.onnx holds float32 weights")
+            precision = "float32"
+            content, outputs = exported(precision)
+    return ExportedNetwork(content=content, outputs=outputs, precision=precision, quantization=quantization)

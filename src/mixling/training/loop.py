@@ -211,6 +211,7 @@ class Trainer:
     def _evaluate(self, state: TrainingState) -> None:
         config, objective = self.config, self.data.objective
         values, val_loss = self._metrics(state.step)
+        values.setdefault(objective.metric, 0.0)  # as `Metrics.value`
         metric = values[objective.metric] * (-1 if objective.less_is_better else 1)
         record = {
             "epoch": round(state.step / self.steps_per_epoch, 3),

@@ -157,4 +157,4 @@ def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tup
 
 
 def _result(metrics: dict[str, Any], metric: str, loss: float) -> tuple[float, float]:
-    return float(metrics[metric]), float(metrics.get("log_loss") or loss)
+    return float(metrics[metric] or 0.0), float(metrics.get("log_loss") or loss)
