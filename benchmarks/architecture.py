@@ -103,8 +103,8 @@ def _is_ours(node: ast.ImportFrom) -> bool:
     return (node.module or "").startswith("mixling.")
 
 
-def circles(source: Path) -> int:
-    """Count the groups of modules that import each other, in functions and for types, too."""
+def circles(source: Path) -> list[list[str]]:
+    """Return the groups of modules that import each other, in functions and for types, too."""
     modules = {".".join(("mixling", *path.with_suffix("").parts)).removesuffix(".__init__"): tree
                for path, tree in trees(source)}  # fmt: skip
     imports = {}
@@ -116,7 +116,7 @@ def circles(source: Path) -> int:
         imports[name] = ((names | {str(node.module) for node in nodes}) & modules.keys()) - {name}
     reach = {name: _reachable(name, imports) for name in imports}
     groups = {frozenset(other for other in reach[name] if name in reach.get(other, ())) for name in imports}
-    return len({group for group in groups if len(group) > 1})
+    return sorted(sorted(group) for group in groups if len(group) > 1)
 
 
 def _reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
@@ -252,7 +252,7 @@ def figures(root: Path) -> dict[str, Any]:
         "files_in_runs": len([*(source / "runs").glob("[!_]*.py")]),
         "files_over_320_lines": sum(len(path.read_text("utf-8").splitlines()) > 320 for path in source.rglob("*.py")),
         "fan_out": fan_out(source),
-        "circles": circles(source),
+        "circles": len(circles(source)),
         "comparisons_with_a_kind": comparisons(source, KINDS),
         "comparisons_with_a_task": comparisons(source, TASKS),
         "per_thousand_lines": density(source),

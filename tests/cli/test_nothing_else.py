@@ -147,7 +147,7 @@ def test_a_file_is_trained_on_without_the_name_of_the_command(monkeypatch: pytes
 def test_a_question_is_answered_on_a_terminal(tmp_path: Path) -> None:
     rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
     (tmp_path / "a.csv").write_text("\n".join(rows))
-    code = "from mixling.cli.guessing import with_columns; from mixling.cli.commands.train import TrainOptions\n"
+    code = "from mixling.cli.guessing import with_columns; from mixling.cli.train_options import TrainOptions\n"
     code += "print('chosen', with_columns(TrainOptions(files=['a.csv']), 'train')[0].label)"
     pid, terminal = pty.fork()
     if not pid:

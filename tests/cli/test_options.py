@@ -16,8 +16,8 @@ from mixling import PRESETS
 from mixling.artifacts import all_kinds
 from mixling.cli import COMMANDS, build_app
 from mixling.cli.command import OUTPUT, PANELS, given_options, with_options
-from mixling.cli.commands.train import TrainOptions
 from mixling.cli.completion import MODELS, TASK_NAMES
+from mixling.cli.train_options import TrainOptions
 from mixling.research.commands.pretrain import PretrainOptions
 from mixling.research.seq2seq import SEQ2SEQ_PRESETS
 from mixling.tasks import task_names

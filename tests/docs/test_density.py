@@ -1,4 +1,4 @@
-"""How densely the source is written: a count may fall, and the limit here with it, but not rise."""
+"""How the source is written: without circles of imports, and with counts of density that may only fall."""
 
 from __future__ import annotations
 
@@ -27,6 +27,21 @@ def test_the_source_does_not_get_denser(script: ModuleType) -> None:
     source = ROOT / "src" / "mixling"
     counts = {**script.density(source), "short_functions": len(script.short_private_functions(source))}
     assert [f"{counts[name]} {name}: {ADVICE[name]}" for name, limit in LIMITS.items() if counts[name] > limit] == []
+
+
+@pytest.mark.slow
+def test_no_modules_import_each_other(script: ModuleType) -> None:
+    assert script.circles(ROOT / "src" / "mixling") == [], "imports in functions and for types count, too"
+
+
+def test_modules_that_import_each_other_are_found(script: ModuleType, tmp_path: Path) -> None:
+    source = tmp_path / "mixling"
+    source.mkdir()
+    (source / "a.py").write_text("def f():\n    from mixling.b import g\n")
+    (source / "b.py").write_text("from mixling.c import h\n")
+    (source / "c.py").write_text("if TYPE_CHECKING:\n    from mixling.a import f\n")
+    (source / "d.py").write_text("from mixling import a\nfrom mixling.b import g\n")
+    assert script.circles(source) == [["mixling.a", "mixling.b", "mixling.c"]]
 
 
 def test_each_kind_is_counted(script: ModuleType, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from mixling.answers.decoding import softmax
+from mixling.answers.predictions import softmax
 from mixling.config import Config
 
 _Number = Annotated[float, Field(allow_inf_nan=False)]

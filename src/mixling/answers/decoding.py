@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label
+from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label, softmax
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from mixling.answers.conformal import ConformalSets
     from mixling.answers.decision import DecisionRule
     from mixling.answers.predictions import Read
-
-
-def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the probabilities (..., C) of logits (..., C)."""
-    import numpy as np
-
-    exponentials = np.exp(values - values.max(-1, keepdims=True))
-    probabilities: npt.NDArray[np.float64] = exponentials / exponentials.sum(-1, keepdims=True)
-    return probabilities
 
 
 class LabelDecoder:

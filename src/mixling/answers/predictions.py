@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    import numpy as np
+    import numpy.typing as npt
+
     from mixling.answers.spans import Answer, Span
 
     class Read(Protocol):
@@ -179,6 +182,15 @@ _WITH_OTHERS = ("label", "abstained", "label_set", "labels", "probabilities", "s
 _SETTERS = tuple(vars(Prediction)[name].__set__ for name in _FIELDS)
 _set_truncated, _set_empty, _set_label, _set_abstained, _set_label_set, _, _set_probabilities = _SETTERS[:7]
 _set_make, _set_row = (vars(Prediction)[name].__set__ for name in ("_make", "_row"))
+
+
+def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the probabilities (..., C) of logits (..., C)."""
+    import numpy as np
+
+    exponentials = np.exp(values - values.max(-1, keepdims=True))
+    probabilities: npt.NDArray[np.float64] = exponentials / exponentials.sum(-1, keepdims=True)
+    return probabilities
 
 
 def most_probable(probabilities: dict[str, float], number: int) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.answers.decoding import softmax
+from mixling.answers.predictions import softmax
 from mixling.arrays import Float32, Float64
 
 _Ids = npt.NDArray[np.int64]

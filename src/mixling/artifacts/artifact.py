@@ -17,12 +17,9 @@ from mixling.storage import MAX_JSON, check_sha256, sha256_of
 from mixling.training.files import CHECKPOINT
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from mixling.config import Config
 
 _C = TypeVar("_C", bound="Config")
-_M = TypeVar("_M", bound="nn.Module")
 _T = TypeVar("_T")
 
 
@@ -117,12 +114,6 @@ class Artifact:
             raise ModelFileError(f"{path}: has {path.stat().st_size:,} bytes; allowed: up to {MAX_JSON:,}")
         check_sha256(path, self.saved.get("vocabulary_sha256"))
         return path
-
-    def model(self, build: Callable[[], _M]) -> _M:
-        """Return the model that `build` creates, with the weights of the folder; raises as `read_model`."""
-        from mixling.artifacts.weights import read_model
-
-        return read_model(self.folder, self.saved, build)
 
 
 def read_artifact(

@@ -7,23 +7,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mixling.errors import ModelFileError, command_line
-
-if TYPE_CHECKING:
-    from mixling.runs.resolve.spec import Spec
 
 # Values of `kind` in run.json and config.json.
 TRAINING = "training"
 PRETRAINING = "pretraining"
+TEXT_TO_TEXT = "text to text"
+IMAGES = "images"
 
 # Where each kind is. The product knows the research side by this table only.
 _HOMES = {
     TRAINING: "mixling.runs.kind",
     PRETRAINING: "mixling.research.pretraining.kind",
-    "text to text": "mixling.research.seq2seq.kind",
-    "images": "mixling.research.vision.kind",
+    TEXT_TO_TEXT: "mixling.research.seq2seq.kind",
+    IMAGES: "mixling.research.vision.kind",
 }
 _KINDS: dict[str, RunKind] = {}
 
@@ -85,18 +84,16 @@ class RunKind(ABC):
         """Return facts about the model of a folder, without torch; see `mixling.artifacts.description`."""
 
     @abstractmethod
-    def spec(self) -> Spec[Any]:
-        """Return the rules that resolve the configuration of such a run."""
+    def toml(self, model: str | None = None) -> str:
+        """Return the default configuration of such a run, with the default or another model; see `default_toml`."""
 
     def presets(self) -> Collection[str]:
         """Return the names of the models that only such runs have."""
         return ()
 
+    @abstractmethod
     def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
         """Return the lines of `mixling show`, given what `describe` returned."""
-        from mixling.artifacts.description import model_lines
-
-        return model_lines(facts)
 
     def fits(self, clues: Clues) -> bool:
         """Whether a user asks for such a run."""

@@ -64,20 +64,19 @@ def read_weights(folder: Path, saved: Mapping[str, Any]) -> dict[str, Tensor]:
     return weights
 
 
-def read_model(folder: Path, saved: Mapping[str, Any], build: Callable[[], _M]) -> _M:
-    """Return a model with the weights of a folder.
+def read_model(artifact: Artifact, build: Callable[[], _M]) -> _M:
+    """Return a model with the weights of a saved run.
 
     Shapes are compared before memory is allocated for the model.
 
     Args:
-        saved: the content of config.json.
         build: makes the model that config.json describes.
 
     Raises:
         ModelFileError: see `read_weights`; or the model cannot be built or has other weights.
     """
-    weights = read_weights(folder, saved)
-    check_shapes(folder, build, {name: value.shape for name, value in weights.items()})
+    weights = read_weights(artifact.folder, artifact.saved)
+    check_shapes(artifact.folder, build, {name: value.shape for name, value in weights.items()})
     model = build()
     model.load_state_dict(weights)
     return model
@@ -163,7 +162,7 @@ def load_model(folder: str | Path) -> tuple[Model, TextEncoder, LabelSet, str]:
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         task = task_type(artifact.saved["task"])(LabelSet.from_dict(artifact.saved["labels"]))
         vocabulary = Vocabulary.load(str(artifact.vocabulary()))
-        model = artifact.model(lambda: build_model(config, num_outputs=len(task.labels), output=task.output))
+        model = read_model(artifact, lambda: build_model(config, num_outputs=len(task.labels), output=task.output))
         return model.eval(), TextEncoder(config.text, vocabulary), task.labels, task.name
 
     return read_artifact(folder, read, hint="`mixling train` makes one", kinds=(TRAINING,))

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Protocol, Self
 
-from mixling.bulk.plan import FilePart
+from mixling.bulk.files import FilePart
 from mixling.bulk.work import BulkJob, Outcome, perform
 from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers, wait_for
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from fsspec.core import url_to_fs
 
+from mixling.data.readers.dialects import Dialect
 from mixling.errors import ConfigError, DataError, StorageError, UserError
 
 _MAGIC = "*?["
@@ -36,6 +37,33 @@ class InputFile:
     name: str
     size: int
     version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePart:
+    """A part of a file.
+
+    Attributes:
+        path: of the file.
+        name: of the output, without its extension; names sort like the parts of a file.
+        start, stop: rows of Parquet from 0, otherwise bytes; of JSONL those between which its lines begin.
+        size: of the file in bytes.
+        packed: it is the whole file, which is compressed with gzip or is UTF-16.
+        header: the lines of a CSV's header.
+        line: the number of the first line of CSV.
+        dialect: of CSV, how it is written.
+    """
+
+    path: str
+    name: str
+    file_format: str
+    start: int
+    stop: int
+    size: int
+    packed: bool = False
+    header: tuple[str, ...] = ()
+    line: int = 0
+    dialect: Dialect | None = None
 
 
 def is_remote(path: str) -> bool:

@@ -10,12 +10,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mixling.bulk.csv_records import record_starts
-from mixling.bulk.files import InputFile, find_files, open_slice
+from mixling.bulk.files import FilePart, InputFile, find_files, open_slice
 from mixling.bulk.read import header_of
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.readers import format_of_name
-from mixling.data.readers.dialects import Dialect
 from mixling.data.readers.files import PACKED
 from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError
@@ -29,33 +28,6 @@ _FORMATS = ("parquet", "jsonl", "csv", "tsv")
 # What is read from its beginning: gzip, bzip2, xz, zip and UTF-16.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 _FOOTERS = 8  # files that are opened at a time
-
-
-@dataclass(frozen=True, kw_only=True)
-class FilePart:
-    """A part of a file.
-
-    Attributes:
-        path: of the file.
-        name: of the output, without its extension; names sort like the parts of a file.
-        start, stop: rows of Parquet from 0, otherwise bytes; of JSONL those between which its lines begin.
-        size: of the file in bytes.
-        packed: it is the whole file, which is compressed with gzip or is UTF-16.
-        header: the lines of a CSV's header.
-        line: the number of the first line of CSV.
-        dialect: of CSV, how it is written.
-    """
-
-    path: str
-    name: str
-    file_format: str
-    start: int
-    stop: int
-    size: int
-    packed: bool = False
-    header: tuple[str, ...] = ()
-    line: int = 0
-    dialect: Dialect | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import os
 from typing import Any, Self
 
 from mixling.bulk.engines import perform_later
-from mixling.bulk.plan import FilePart
+from mixling.bulk.files import FilePart
 from mixling.bulk.work import BulkJob, Outcome
 from mixling.errors import ConfigError, MissingPackage
 from mixling.installation import install_command

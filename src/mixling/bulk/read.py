@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mixling.bulk.files import count_lines, line_start, open_slice
+from mixling.bulk.files import FilePart, count_lines, line_start, open_slice
 from mixling.data.config import ColumnsConfig
 from mixling.data.examples import RowReader
 from mixling.data.inputs import MAX_WINDOW, WINDOW, Item
@@ -21,10 +21,6 @@ from mixling.data.readers.packed import decompressed
 from mixling.data.readers.parquet import check_sizes, describe_parquet, read_batches
 from mixling.data.readers.rows import SKIP, OnBadRow, Row, flat
 from mixling.errors import DataError
-
-if TYPE_CHECKING:
-    from mixling.bulk.plan import FilePart
-
 
 _PAGES = 1 << 20  # bytes of Parquet that are read at a time
 PREFIX = "prediction"  # of the names of all columns that are added

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from mixling.bulk import plan as cutting
 from mixling.bulk.engines import InProcess, PartEngine, ProcessPool
+from mixling.bulk.files import FilePart
 from mixling.bulk.folder import Folder
-from mixling.bulk.plan import FilePart, make_plan
+from mixling.bulk.plan import make_plan
 from mixling.bulk.state import close_state, open_state
 from mixling.bulk.work import BulkJob, Outcome, PartRecord, output_name
 from mixling.bulk.write import make_layout

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
-from mixling.bulk.files import TransferError
+from mixling.bulk.files import FilePart, TransferError
 from mixling.bulk.folder import Folder
-from mixling.bulk.plan import FilePart
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.bulk.write import Layout, part_writer
 from mixling.data.config import ColumnsConfig

@@ -5,41 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mixling.cli.command import OUTPUT
 from mixling.cli.options import read_threshold
 from mixling.cli.output import bad_rows_line
 from mixling.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.predict import PredictOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class BulkOptions:
-    """Options of bulk prediction."""
-
-    panel: ClassVar[str] = OUTPUT
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine", metavar="processes|ray", help="FOLDER/: processes of this machine [processes], or tasks of Ray."
-        ),
-    ] = None
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="FOLDER/: processes or tasks at a time [one for each CPU].")
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option("--address", metavar="HOST:PORT", help="Ray: the cluster [RAY_ADDRESS, or Ray is started here]."),
-    ] = None
-    resume: Annotated[
-        bool, typer.Option("--resume", help="FOLDER/: predict the missing parts, or begin; inputs may be added.")
-    ] = False
+    from mixling.cli.predict_options import PredictOptions
 
 
 # Options that have no meaning for a folder, and why.

@@ -14,7 +14,7 @@ from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.train_options import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 

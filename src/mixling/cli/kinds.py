@@ -11,10 +11,10 @@ from mixling.artifacts.kinds import RunKind
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.evaluate import EvaluateOptions, Report, ReportOptions
-    from mixling.cli.commands.predict import PredictOptions
-    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.evaluate_options import EvaluateOptions, Report, ReportOptions
     from mixling.cli.output import Stopwatch
+    from mixling.cli.predict_options import PredictOptions
+    from mixling.cli.train_options import TrainOptions
     from mixling.data.readers.rows import OnBadRow
 _COMMANDS: dict[str, KindCommands] = {}
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixling.artifacts.kinds import TRAINING, RunKind
-
-if TYPE_CHECKING:
-    from mixling.runs.resolve.spec import Spec
 
 
 class LabelRuns(RunKind):
@@ -23,10 +20,11 @@ class LabelRuns(RunKind):
 
         return Predictor(path)
 
-    def spec(self) -> Spec[Any]:
+    def toml(self, model: str | None = None) -> str:
         from mixling.runs.resolve.spec import LABELS
+        from mixling.runs.resolve.toml import default_toml
 
-        return LABELS
+        return default_toml(LABELS, model)
 
     def presets(self) -> Collection[str]:
         from mixling.models.presets import PRESETS
@@ -37,3 +35,8 @@ class LabelRuns(RunKind):
         from mixling.artifacts.description import describe_predictor
 
         return describe_predictor(folder)
+
+    def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
+        from mixling.artifacts.description import model_lines
+
+        return model_lines(facts)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from time import perf_counter
 
 from starlette.exceptions import HTTPException
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mixling.errors import DataError, UserError
 from mixling.serving import predicting
 from mixling.serving.arriving import TICKET
-from mixling.serving.body import Bodies, ClientGone, has_body
+from mixling.serving.body import Bodies, ClientGone, Handler, has_body
 from mixling.serving.callers import REQUEST, Callers
 from mixling.serving.keys import ApiKeys
 from mixling.serving.metrics import ServerMetrics
@@ -34,8 +34,6 @@ from mixling.serving.waiting import Waiting
 _LOG = logging.getLogger("mixling.serving")
 # Python threads take turns this often (its default is 5 ms), so that large requests do not hold up small ones.
 _SWITCH_SECONDS = 0.0005
-
-Handler = Callable[[Scope, bytes], Awaitable[Response]]
 
 
 class Service:
@@ -62,7 +60,7 @@ class Service:
         self._keys = None if settings.keys_file is None else ApiKeys.read(settings.keys_file)
         self._document = OpenApiDocument(self.models, settings, keys=self._keys is not None)
         routes = [
-            *self._routes(predicting.prediction_handlers(self), "POST"),
+            *self._routes(predicting.prediction_handlers(self.models, self.scheduler, self.metrics), "POST"),
             *self._routes({"/v1/models": self._models, "/openapi.json": self._openapi, "/metrics": self._metrics}),
             *self._routes({"/healthz": self._alive, "/readyz": self._ready}, public=True),
             *self._routes(page_routes(), public=True),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
 from mixling.serving.problems import Problem, overloaded
+
+Handler = Callable[[Scope, bytes], Awaitable[Response]]  # answers a request, given its body
 
 
 class ClientGone(Exception):

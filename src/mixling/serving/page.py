@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.types import Scope
 
-if TYPE_CHECKING:
-    from mixling.serving.app import Handler
+from mixling.serving.body import Handler
 
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 # Nothing but files of this server: no inline scripts or styles, no frames, no forms that are sent.

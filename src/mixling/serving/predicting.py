@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from starlette.responses import Response
 from starlette.types import Scope
 
 from mixling.answers.predictions import Prediction, most_probable
 from mixling.errors import ConfigError, near_miss
+from mixling.serving.body import Handler
 from mixling.serving.generating import LoadedGenerator
+from mixling.serving.metrics import ServerMetrics
 from mixling.serving.models import AnyLoaded, Loaded, ModelStore
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, Options
 from mixling.text.encoder import Text
 
-if TYPE_CHECKING:
-    from mixling.serving.app import Handler, Service
-
 _EXPLAINED_CHARS = 10_000  # of all texts of a request that are explained: each is predicted again for each word
 
 
-def prediction_handlers(service: Service) -> dict[str, Handler]:
+def prediction_handlers(models: ModelStore, scheduler: Scheduler, metrics: ServerMetrics) -> dict[str, Handler]:
     """Return the handler of predictions by its path."""
-    models = service.models
-    scheduler = service.scheduler
-    metrics = service.metrics
 
     async def predict(scope: Scope, body: bytes) -> Response:
         loaded = find_model(models, scope["path_params"]["model"])

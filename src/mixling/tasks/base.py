@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mixling.answers.decoding import softmax
 from mixling.answers.labels import LabelSet, Targets, not_finite
-from mixling.answers.predictions import Prediction
+from mixling.answers.predictions import Prediction, softmax
 from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, Target, names_of
 from mixling.errors import ConfigError, near_miss

@@ -28,13 +28,12 @@ def config_command(
     the data.
     """
     from mixling.artifacts.kinds import TRAINING, all_kinds, kind_named
-    from mixling.runs.resolve.toml import default_toml
 
     kinds = {kind.task or kind.command: kind for kind in all_kinds()}
     if name in kinds:
-        put(default_toml(kinds[name].spec()))
+        put(kinds[name].toml())
         return
     models = {model: kind for kind in kinds.values() for model in kind.presets()}
     if name not in models and not name.endswith(".toml"):
         raise ConfigError(f"{name}: no such run or model; {near_miss(name, (*kinds, *models))}")
-    put(default_toml(models.get(name, kind_named(TRAINING)).spec(), name))
+    put(models.get(name, kind_named(TRAINING)).toml(name))

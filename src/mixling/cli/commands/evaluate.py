@@ -3,90 +3,24 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-import typer
-
-from mixling.cli.command import OUTPUT, given_options
+from mixling.cli.command import given_options
+from mixling.cli.evaluate_options import EvaluateOptions, ReportOptions
 from mixling.cli.mistakes import check_mistakes_file, write_mistakes
-from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import (
-    LabeledColumns,
     ModelArgument,
-    OnBadRowOption,
-    PairColumnOptions,
-    ThreadsOption,
-    ThresholdOption,
-    TooLongOption,
     read_threshold,
 )
 from mixling.cli.output import put, wrapped
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mixling.cli.evaluate_options import Report
     from mixling.data.readers.rows import OnBadRow
-    from mixling.metrics.base import ClassificationMetrics
-
-    Report = tuple[str, dict[str, Any], ClassificationMetrics | None]
-    """The text to print, the values to write, and the metrics that have a confusion matrix."""
-
 
 _OF_PAIRS = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
-    """The data to evaluate on."""
-
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`; for images a folder."),
-    ]
-    task_name: Annotated[
-        str | None,
-        typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
-    ] = None
-    on_bad_row: OnBadRowOption = "error"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportOptions:
-    """How the metrics are reported."""
-
-    panel: ClassVar[str] = OUTPUT
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all metrics to this file.")
-    ] = None
-    confusion: Annotated[
-        Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")
-    ] = None
-    reliability: Annotated[
-        bool, typer.Option("--reliability", help="Print the reliability diagram: probabilities against accuracy.")
-    ] = False
-    reliability_plot: Annotated[
-        Path | None,
-        typer.Option("--reliability-plot", metavar="FILE.png", help="Draw the reliability diagram to this file."),
-    ] = None
-    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
-    out_of_scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--out-of-scope",
-            metavar="FILE",
-            help="Also report AUROC and false-accept rate on texts that no label fits.",
-        ),
-    ] = None
-    errors: Annotated[
-        Path | None,
-        typer.Option(
-            "--errors", metavar="FILE", help="Write the worst mistakes, explained, to this file (.csv or .jsonl)."
-        ),
-    ] = None
-    threshold: ThresholdOption = None
-    too_long: TooLongOption = "windows"
-    threads: ThreadsOption = 1
 
 
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:

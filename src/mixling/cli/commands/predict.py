@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mixling.cli.bulk import BulkOptions, is_bulk, predict_into_folder
-from mixling.cli.command import OUTPUT
+from mixling.cli.bulk import is_bulk, predict_into_folder
 from mixling.cli.folders import refuse_unfinished
 from mixling.cli.options import (
-    InputColumns,
     ModelArgument,
-    PredictionOptions,
-    ThreadsOption,
-    ThresholdOption,
-    TooLongOption,
     read_threshold,
 )
 from mixling.cli.output import no_collections
+from mixling.cli.predict_options import PredictOptions
 from mixling.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -33,104 +24,8 @@ if TYPE_CHECKING:
     from mixling.data.inputs import Item
     from mixling.runtime.predictor import Predictor
     from mixling.serving.client import RemotePredictor
-    from mixling.tasks.presentation import Shown
 
 KEY_VARIABLE = "MIXLING_API_KEY"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question(InputColumns):
-    """Columns of the inputs, or a question."""
-
-    question: Annotated[
-        str | None,
-        typer.Option("--question", metavar="TEXT|COLUMN", help="A question, without INPUT; of files, its column."),
-    ] = None
-    context: Annotated[
-        str | None,
-        typer.Option(
-            "--context", metavar="TEXT|COLUMN", help="The text that may contain the answer; of files, its column."
-        ),
-    ] = None
-
-    def named_columns(self) -> dict[str, Any]:
-        return {**super().named_columns(), "question": self.question, "context": self.context}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """What is written with each prediction."""
-
-    panel: ClassVar[str] = OUTPUT
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--columns", metavar="NAME,...", help="Also write these columns of the input, such as id."),
-    ] = None
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="Only the probabilities of the N most probable labels.")
-    ] = None
-    probabilities: Annotated[
-        bool | None,
-        typer.Option(
-            "--probabilities/--no-probabilities",
-            help="CSV: a column for each label, instead of the label; or write no probabilities.",
-        ),
-    ] = None
-
-    @property
-    def shown(self) -> Shown:
-        """The probabilities that are written."""
-        from mixling.tasks.presentation import Shown
-
-        return Shown(top_k=self.top_k, probabilities=self.probabilities)
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The names of the columns that are kept; a name with a comma is in double quotes."""
-        names = [name.strip() for row in csv.reader(self.keep or [], skipinitialspace=True) for name in row]
-        if "" in names:
-            raise ConfigError(
-                f"--columns: got {','.join(self.keep or [])!r}; give names with commas between them: id,url"
-            )
-        return tuple(dict.fromkeys(names))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictOptions(BulkOptions, Written, PredictionOptions, Question):
-    """Options of `mixling predict`."""
-
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="INPUT...",
-            help="Texts; or files (.txt: one text per line); or - for standard input; with -o FOLDER/ also URLs, and "
-            "wildcards in quotes. Of a model of images: image files, or folders of them.",
-        ),
-    ] = None
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="FILE|FOLDER/",
-            help="Write to this file, once complete, or FOLDER of bulk prediction.",
-        ),
-    ] = None
-    output_format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="jsonl|csv|text|parquet",
-            help="By default from FILE's name, or as the files of INPUT; text on a terminal.",
-        ),
-    ] = None
-    threshold: ThresholdOption = None
-    too_long: TooLongOption = "windows"
-    threads: ThreadsOption = 1
-    url: Annotated[
-        str | None,
-        typer.Option("--url", metavar="URL", help="Ask a server (`mixling serve`), where MODEL is a model's name."),
-    ] = None
 
 
 def predict_command(model: ModelArgument, options: PredictOptions) -> None:

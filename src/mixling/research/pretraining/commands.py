@@ -10,10 +10,10 @@ from mixling.cli.kinds import KindCommands, refuse_options
 from mixling.errors import ConfigError, TrainingError, command_line
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.evaluate import EvaluateOptions, Report, ReportOptions
-    from mixling.cli.commands.predict import PredictOptions
-    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.evaluate_options import EvaluateOptions, Report, ReportOptions
     from mixling.cli.output import Stopwatch
+    from mixling.cli.predict_options import PredictOptions
+    from mixling.cli.train_options import TrainOptions
     from mixling.data.readers.rows import OnBadRow
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.kinds import PRETRAINING
+from mixling.artifacts.weights import read_model
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.models.model import Model, ModelConfig, build_model
@@ -88,5 +89,5 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
 def _load(artifact: Artifact) -> PretrainedModel:
     config = artifact.parse(ModelConfig, artifact.saved["model"])
     num_outputs = int(artifact.saved["num_outputs"])
-    model = artifact.model(lambda: build_model(config, num_outputs=num_outputs, output="subwords"))
+    model = read_model(artifact, lambda: build_model(config, num_outputs=num_outputs, output="subwords"))
     return PretrainedModel(model.eval(), TextEncoder(config.text, Vocabulary.load(str(artifact.vocabulary()))))

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixling.artifacts.description import body_line, read_values, run_metrics, weights_file
+from mixling.artifacts.description import body_line, model_lines, read_values, run_metrics, weights_file
 from mixling.artifacts.files import CONFIG_FILE
 from mixling.artifacts.kinds import PRETRAINING
 from mixling.research.kind import ResearchKind
 
 if TYPE_CHECKING:
     from mixling.research.inspect.weights import Inspected
-    from mixling.runs.resolve.spec import Spec
 
 
 class PretrainingRuns(ResearchKind):
@@ -33,10 +32,11 @@ class PretrainingRuns(ResearchKind):
 
         return of_pretrained(folder, inputs)
 
-    def spec(self) -> Spec[Any]:
+    def toml(self, model: str | None = None) -> str:
         from mixling.research.pretraining.run import MASKED_LM
+        from mixling.runs.resolve.toml import default_toml
 
-        return MASKED_LM
+        return default_toml(MASKED_LM, model)
 
     def describe(self, folder: Path) -> dict[str, Any]:
         saved = read_values(folder, CONFIG_FILE, lambda saved: (body_line(saved["model"]), saved["parameters"]))
@@ -48,3 +48,6 @@ class PretrainingRuns(ResearchKind):
             "model": saved["model"],
             **run_metrics(folder),
         }
+
+    def summary(self, facts: dict[str, Any]) -> list[tuple[str, str]]:
+        return model_lines(facts)

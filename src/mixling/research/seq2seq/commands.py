@@ -19,9 +19,9 @@ from mixling.research.pretraining.commands import hidden_tokens
 from mixling.research.seq2seq.kind import PairRuns
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.evaluate import EvaluateOptions, Report, ReportOptions
-    from mixling.cli.commands.predict import PredictOptions
-    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.evaluate_options import EvaluateOptions, Report, ReportOptions
+    from mixling.cli.predict_options import PredictOptions
+    from mixling.cli.train_options import TrainOptions
     from mixling.data.readers.rows import OnBadRow
     from mixling.research.seq2seq.config import PairRunConfig
     from mixling.research.seq2seq.metrics import TextMetrics

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from mixling.artifacts.artifact import read_artifact
+from mixling.artifacts.kinds import TEXT_TO_TEXT
 from mixling.config import Config, merge
 from mixling.errors import ConfigError
 from mixling.research.pretraining.prepared import CorpusConfig
 from mixling.research.seq2seq.generation import GenerationConfig
-from mixling.research.seq2seq.kind import PairRuns
 from mixling.research.seq2seq.mixture import MixingConfig
 from mixling.research.seq2seq.model import EncoderDecoderConfig
 from mixling.research.seq2seq.pairs import PairColumns
@@ -140,7 +140,7 @@ class _PairSpec(Spec[PairRunConfig]):
 
     def saved_model(self, folder: str, given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
         hint = "--from takes a folder written by `mixling train --task text2text`"
-        saved = read_artifact(folder, lambda artifact: artifact.saved["model"], hint=hint, kinds=(PairRuns.name,))
+        saved = read_artifact(folder, lambda artifact: artifact.saved["model"], hint=hint, kinds=(TEXT_TO_TEXT,))
         changes = merge(given, changes)
         if "dropout" in changes:  # as with presets, it applies to every layer
             saved = with_dropout(saved, changes.pop("dropout"))

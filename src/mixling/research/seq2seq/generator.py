@@ -12,13 +12,14 @@ import torch
 
 from mixling.answers.labels import not_finite
 from mixling.artifacts.artifact import Artifact, read_artifact
+from mixling.artifacts.kinds import TEXT_TO_TEXT
+from mixling.artifacts.weights import read_model
 from mixling.data.batches import length_batches
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.research.seq2seq.batches import SubwordIds, pad_sources
 from mixling.research.seq2seq.config import PairTaskConfig
 from mixling.research.seq2seq.generation import GenerationConfig, generate
-from mixling.research.seq2seq.kind import PairRuns
-from mixling.research.seq2seq.model import EncoderDecoder, EncoderDecoderConfig, build_encoder_decoder
+from mixling.research.seq2seq.model import EncoderDecoderConfig, build_encoder_decoder
 from mixling.research.seq2seq.templates import find_template
 from mixling.text.subwords import SubwordTokenizer
 
@@ -53,7 +54,7 @@ class TextGenerator:
     """
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
-        read_artifact(folder, self._read, hint=HINT, kinds=(PairRuns.name,))
+        read_artifact(folder, self._read, hint=HINT, kinds=(TEXT_TO_TEXT,))
         self.device = torch.device(device)
         self.model.to(self.device).eval()
 
@@ -66,7 +67,7 @@ class TextGenerator:
         self.tasks = {str(values["name"]): artifact.parse(PairTaskConfig, values) for values in saved["tasks"]}
         self.coder = read_coder(artifact)
         subwords = len(self.coder)
-        self.model: EncoderDecoder = artifact.model(lambda: build_encoder_decoder(self.config, vocab_size=subwords))
+        self.model = read_model(artifact, lambda: build_encoder_decoder(self.config, vocab_size=subwords))
 
     def task(self, name: str | None = None) -> PairTaskConfig:
         """Return the task of that name, or the only one.

@@ -14,18 +14,17 @@ from mixling.artifacts.description import (
     weights_file,
 )
 from mixling.artifacts.files import CONFIG_FILE, METRICS_FILE
-from mixling.artifacts.kinds import Clues
+from mixling.artifacts.kinds import TEXT_TO_TEXT, Clues
 from mixling.research.kind import ResearchKind
 
 if TYPE_CHECKING:
     from mixling.research.inspect.weights import Inspected
-    from mixling.runs.resolve.spec import Spec
 
 
 class PairRuns(ResearchKind):
     """Runs that train models from text to text."""
 
-    name = "text to text"
+    name = TEXT_TO_TEXT
     task = "text2text"
     data_keys = frozenset({"tasks", "corpus", "pretrained"})
     does = "generates text"
@@ -51,10 +50,11 @@ class PairRuns(ResearchKind):
 
         return of_generator(folder, inputs)
 
-    def spec(self) -> Spec[Any]:
+    def toml(self, model: str | None = None) -> str:
         from mixling.research.seq2seq.config import PAIRS
+        from mixling.runs.resolve.toml import default_toml
 
-        return PAIRS
+        return default_toml(PAIRS, model)
 
     def presets(self) -> Collection[str]:
         from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from mixling.artifacts.artifact import read_artifact
+from mixling.artifacts.kinds import TEXT_TO_TEXT
 from mixling.artifacts.weights import load_weights, read_weights
 from mixling.errors import ConfigError
 from mixling.export.card import text_to_text_card
@@ -17,7 +18,6 @@ from mixling.research.pretraining.prepared import Prepared, run_corpus, sample_d
 from mixling.research.seq2seq.config import SPANS, PairRunConfig
 from mixling.research.seq2seq.evaluation import evaluate_task
 from mixling.research.seq2seq.generator import HINT, TextGenerator, read_coder
-from mixling.research.seq2seq.kind import PairRuns
 from mixling.research.seq2seq.metrics import TextMetrics
 from mixling.research.seq2seq.mixture import draws
 from mixling.research.seq2seq.model import EncoderDecoder, build_encoder_decoder
@@ -47,7 +47,7 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
     Raises:
         UserError: see `read_task`, `encode_pairs`, `prepare` and `Trainer.fit`.
     """
-    with RunFolder.open(PairRuns.name, config, **arguments) as run:
+    with RunFolder.open(TEXT_TO_TEXT, config, **arguments) as run:
         with run.preparing():
             source = config.pretrained
             if source is not None and not run.resume and Path(source).resolve() == run.home.resolve():
@@ -117,7 +117,7 @@ def _load_pretrained(model: EncoderDecoder, folder: str) -> None:
         folder,
         lambda artifact: read_weights(artifact.folder, artifact.saved),
         hint=HINT,
-        kinds=(PairRuns.name,),
+        kinds=(TEXT_TO_TEXT,),
     )
     load_weights(model, weights, folder=folder, remedy=_REMEDY)
 
@@ -153,7 +153,7 @@ def _coder(config: PairRunConfig, rows: Sequence[TaskRows], stored: Path | None)
     if config.pretrained is not None:
         if source is not None:
             raise ConfigError(f"{config.pretrained} includes its vocabulary; leave out tokenizer.vocabulary")
-        return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(PairRuns.name,))
+        return read_artifact(config.pretrained, read_coder, hint=HINT, kinds=(TEXT_TO_TEXT,))
     if config.corpus is not None and config.corpus.prepared is not None:
         source = str(Path(config.corpus.prepared) / TOKENIZER_FILE)
     if source is not None:

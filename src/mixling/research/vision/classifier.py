@@ -13,12 +13,13 @@ import torch
 from mixling.answers.labels import LabelSet
 from mixling.answers.predictions import Prediction
 from mixling.artifacts.artifact import Artifact, read_artifact
+from mixling.artifacts.kinds import IMAGES
+from mixling.artifacts.weights import read_model
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
 from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
 from mixling.research.vision.images import ImageShape, LabeledImages, Pixels, image_pixels, read_image, read_labeled
-from mixling.research.vision.kind import ImageRuns
 from mixling.research.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.research.vision.training import image_logits
 from mixling.tasks.classification import Classification
@@ -45,7 +46,7 @@ class ImageClassifier:
 
     def __init__(self, folder: str | Path, *, device: str = "cpu") -> None:
         self.device = torch.device(device)
-        read_artifact(folder, self._read, hint=_HINT, kinds=(ImageRuns.name,))
+        read_artifact(folder, self._read, hint=_HINT, kinds=(IMAGES,))
         self._ready()
 
     @classmethod
@@ -63,7 +64,7 @@ class ImageClassifier:
         saved = artifact.saved
         self.config = artifact.parse(ImageModelConfig, saved["model"])
         self.labels = LabelSet.from_dict(saved["labels"])
-        self.model = artifact.model(lambda: build_image_model(self.config, num_outputs=len(self.labels)))
+        self.model = read_model(artifact, lambda: build_image_model(self.config, num_outputs=len(self.labels)))
 
     def _ready(self) -> None:
         self.model.to(self.device).eval()

@@ -25,9 +25,9 @@ from mixling.research.vision.kind import ImageRuns
 
 if TYPE_CHECKING:
     from mixling.answers.predictions import Prediction
-    from mixling.cli.commands.evaluate import EvaluateOptions, Report, ReportOptions
-    from mixling.cli.commands.predict import PredictOptions
-    from mixling.cli.commands.train import TrainOptions
+    from mixling.cli.evaluate_options import EvaluateOptions, Report, ReportOptions
+    from mixling.cli.predict_options import PredictOptions
+    from mixling.cli.train_options import TrainOptions
     from mixling.data.readers.rows import OnBadRow
     from mixling.metrics.base import ClassificationMetrics
     from mixling.research.vision.config import ImageRunConfig

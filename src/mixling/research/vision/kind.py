@@ -15,16 +15,15 @@ from mixling.artifacts.description import (
     weights_file,
 )
 from mixling.artifacts.files import CONFIG_FILE
-from mixling.artifacts.kinds import Clues
+from mixling.artifacts.kinds import IMAGES, Clues
 from mixling.research.kind import ResearchKind
 
 if TYPE_CHECKING:
     from mixling.research.inspect.weights import Inspected
-    from mixling.runs.resolve.spec import Spec
 
 
 class ImageRuns(ResearchKind):
-    name = "images"
+    name = IMAGES
     task = "image_classification"
     data_keys = frozenset({"data"})
     does = "classifies images"
@@ -47,10 +46,11 @@ class ImageRuns(ResearchKind):
 
         return of_classifier(folder, inputs)
 
-    def spec(self) -> Spec[Any]:
+    def toml(self, model: str | None = None) -> str:
         from mixling.research.vision.config import IMAGE_RUNS
+        from mixling.runs.resolve.toml import default_toml
 
-        return IMAGE_RUNS
+        return default_toml(IMAGE_RUNS, model)
 
     def presets(self) -> Collection[str]:
         from mixling.research.vision.model import IMAGE_PRESETS
