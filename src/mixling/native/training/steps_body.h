@@ -14,6 +14,9 @@ INLINE VECTOR NAME(choose)(NAME(integers) mask, VECTOR x, VECTOR y) {
     return (VECTOR)(((NAME(integers))x & mask) | ((NAME(integers))y & ~mask));
 }
 
+/* x in all places; a sum with 0 would stay one in machine code, for the sake of -0. */
+INLINE VECTOR NAME(all)(float x) { return x - (VECTOR){0}; }
+
 INLINE float NAME(total)(VECTOR x) {
     float out = 0;
     for (int i = 0; i < WIDTH; i++) out += x[i];
@@ -41,7 +44,7 @@ INLINE float NAME(dot)(size_t n, const float *x, const float *y) {
 
 /* y += scale x */
 INLINE void NAME(add)(size_t n, float scale, const float *x, float *y) {
-    VECTOR factor = (VECTOR){0} + scale;
+    VECTOR factor = NAME(all)(scale);
     for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = NAME(fused)(factor, FROM(x + i), FROM(y + i));
 }
 
@@ -50,7 +53,7 @@ INLINE void NAME(scale)(size_t n, float scale, float *y) {
 }
 
 INLINE void NAME(fill)(size_t n, float value, float *y) {
-    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = (VECTOR){0} + value;
+    for (size_t i = 0; i < n; i += WIDTH) AT(y + i) = NAME(all)(value);
 }
 
 INLINE void NAME(tile)(
@@ -63,7 +66,7 @@ INLINE void NAME(tile)(
         VECTOR values[4];
         for (int j = 0; j < columns; j++) values[j] = FROM(b + j * WIDTH);
         for (int r = 0; r < rows; r++) {
-            VECTOR factor = (VECTOR){0} + a[(size_t)r * row];
+            VECTOR factor = NAME(all)(a[(size_t)r * row]);
             for (int j = 0; j < columns; j++) sums[r][j] = NAME(fused)(factor, values[j], sums[r][j]);
         }
     }
@@ -521,7 +524,7 @@ INLINE void NAME(sum_part)(const int registers, const bags_task *t, size_t bag, 
     for (size_t i = 0; i < t->parts; i++) {
         const float *row = t->rows + (size_t)features[i] * t->width + column;
         float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
-        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)((VECTOR){0} + factor, FROM(row + r * WIDTH), sums[r]);
+        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)(NAME(all)(factor), FROM(row + r * WIDTH), sums[r]);
     }
     for (int r = 0; r < registers; r++) AT(t->sums + bag * t->width + column + r * WIDTH) = sums[r];
 }
@@ -533,7 +536,7 @@ INLINE void NAME(add_part)(const int registers, const bags_task *t, size_t bag, 
     for (size_t i = 0; i < t->parts; i++) {
         if ((size_t)features[i] - t->first >= t->number) continue; /* wraps below the first */
         float *row = t->rows + (size_t)features[i] * t->width + column;
-        VECTOR factor = (VECTOR){0} + (t->factors ? t->factors[bag * t->parts + i] : 1);
+        VECTOR factor = NAME(all)(t->factors ? t->factors[bag * t->parts + i] : 1);
         for (int r = 0; r < registers; r++) AT(row + r * WIDTH) = NAME(fused)(factor, added[r], FROM(row + r * WIDTH));
     }
 }
