@@ -24,12 +24,14 @@ from torch.nn import functional as F
 
 from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
 from mixling.mixers import AttentionConfig
-from mixling.models import bert, count_parameters, gmlp
+from mixling.models import count_parameters
 from mixling.provenance import provenance
+from mixling.research.presets import bert, gmlp
 from mixling.research.pretraining import MASK_WORD, MaskedLM, MaskedLMConfig, MaskedText, Tokens, subword_targets
 from mixling.storage import write_json
 from mixling.text import FIRST
-from mixling.training import OptimConfig, build_optimizer
+from mixling.training import OptimConfig
+from mixling.training.backends.optimizer import build_optimizer
 
 Step = Callable[[int], None]
 HEADS = 4

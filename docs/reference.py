@@ -5,7 +5,6 @@ python docs/reference.py    # writes docs/reference/commands.md and configuratio
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
@@ -84,10 +83,7 @@ def configuration() -> str:
 
 
 def _mixers() -> list[type[MixerConfig]]:
-    modules = {f"{mixers.__name__}.{module.name}" for module in pkgutil.iter_modules(mixers.__path__)}
-    for name in modules:
-        importlib.import_module(name)
-    return [kind for kind in MixerConfig.__subclasses__() if kind.__module__ in modules]
+    return [mixers.config_class(module.name) for module in pkgutil.iter_modules(mixers.__path__)]
 
 
 def _type_of(kind: type[MixerConfig]) -> str:

@@ -28,8 +28,10 @@ from mixling import ModelConfig, PretrainConfig, pretrain
 from mixling.artifacts import RUN_FILE, is_finished
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
-from mixling.models import BlockConfig, FeedForwardConfig, bert, count, gmlp
+from mixling.models import count
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.provenance import provenance
+from mixling.research.presets import bert, gmlp
 from mixling.research.pretraining import PRETRAINING_DEFAULTS
 from mixling.storage import read_json, write_json
 

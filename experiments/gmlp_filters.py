@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from gmlp_ablation import DIM, LENGTH, encode_text, family, train
 
-from mixling.models import gmlp
 from mixling.provenance import provenance
 from mixling.research.inspect import learned_filters, load_inspected, spatial_filters
+from mixling.research.presets import gmlp
 from mixling.storage import write_json
 
 MODELS = {

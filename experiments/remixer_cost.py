@@ -28,7 +28,8 @@ from mixling.provenance import provenance
 from mixling.research.cost.flops import count_encoder_decoder
 from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.storage import write_json
-from mixling.training import OptimConfig, build_optimizer
+from mixling.training import OptimConfig
+from mixling.training.backends.optimizer import build_optimizer
 
 VOCABULARY = 32_128
 SOURCE, TARGET = 512, 114

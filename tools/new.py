@@ -35,7 +35,7 @@ from mixling.text.encoder import Encoded, Text
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 
 class {class_name}(Task):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from mixling.data.examples import Example, read_examples
     from mixling.errors import ConfigError, DataError, ModelFileError, UserError
     from mixling.estimators import TextClassifier, TextRegressor, TokenClassifier
-    from mixling.models.model import ModelConfig, build_model
-    from mixling.models.presets import PRESETS, model_config
+    from mixling.models.model import build_model
+    from mixling.networks.config import ModelConfig
+    from mixling.networks.presets import PRESETS, model_config
     from mixling.research.pretraining.run import PretrainConfig, pretrain
     from mixling.research.seq2seq.generator import TextGenerator
     from mixling.runs.data import read_data

@@ -10,7 +10,7 @@ from mixling import PRESETS, Dataset, Example, Predictor, TextEncoder, Vocabular
 from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.export import export_onnx
-from mixling.models import Output
+from mixling.networks.config import Output
 from mixling.text import Text
 from mixling.training import predict_logits
 

@@ -20,7 +20,9 @@ from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers import TokenMLPConfig
-from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Model
+from mixling.models import Model
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.runtime.onnx import read_metadata
 from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp, train_vocabulary
 

@@ -17,7 +17,7 @@ from mixling.export.onnx import ExportedModel, trace
 from mixling.export.quantize import quantize_graph
 from mixling.export.write import write_graph
 from mixling.mixers import TokenMLP
-from mixling.models import Output, sized
+from mixling.networks.config import Output, sized
 
 
 def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:

@@ -13,15 +13,9 @@ from torch import Tensor, nn
 from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import TagScores, fused, sequence_losses
 from mixling.mixers import HyperMixingConfig, TokenMLPConfig, hypermixing
-from mixling.models import (
-    Block,
-    BlockConfig,
-    EmbeddingConfig,
-    FeedForwardConfig,
-    HeadConfig,
-    PoolingHead,
-    ProjectionEmbedding,
-)
+from mixling.models import Block, PoolingHead, ProjectionEmbedding
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.text import MinHash
 
 MASK = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5, [True, False, True, False, False]])

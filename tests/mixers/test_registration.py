@@ -21,7 +21,7 @@ from mixling.answers import LabelSet
 from mixling.artifacts import load_model, write_model
 from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
-from mixling.models import BlockConfig
+from mixling.networks.blocks import BlockConfig
 from mixling.text import MinHash
 
 SOURCE = '''

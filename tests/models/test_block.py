@@ -11,9 +11,10 @@ from torch.nn import functional as F
 
 from mixling.config import parse
 from mixling.layers.dropout import dropout
-from mixling.layers.norms import NormType, RMSNorm, build_norm
+from mixling.layers.norms import RMSNorm, build_norm
 from mixling.mixers import AttentionConfig, HyperMixingConfig
-from mixling.models import Block, BlockConfig, Encoder, FeedForward, FeedForwardConfig
+from mixling.models import Block, Encoder, FeedForward
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig, NormType
 
 from ..research.seq2seq.small_models import drawn
 

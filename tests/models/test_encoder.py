@@ -9,7 +9,8 @@ import torch
 
 from mixling import ConfigError
 from mixling.config import parse
-from mixling.models import BlockConfig, Encoder, EncoderConfig
+from mixling.models import Encoder
+from mixling.networks.blocks import BlockConfig, EncoderConfig
 
 DIM = 8
 SHARED = {"num_buckets": 8, "max_distance": 6, "shared": True}

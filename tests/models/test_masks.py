@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from mixling import ConfigError, build_model, model_config
 from mixling.data import Batch
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
-from mixling.models import Block, BlockConfig, Encoder, FeedForwardConfig, HeadConfig, PoolingHead, TokenHead
+from mixling.models import Block, Encoder, PoolingHead, TokenHead
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import HeadConfig
 from mixling.research.seq2seq import EncoderDecoderConfig, build_encoder_decoder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "mixer.md"

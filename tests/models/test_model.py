@@ -17,19 +17,9 @@ from mixling import ConfigError, ModelConfig, TextConfig, TextEncoder, Vocabular
 from mixling.config import parse
 from mixling.data import collate
 from mixling.mixers import IdentityConfig, TokenMLPConfig
-from mixling.models import (
-    Block,
-    BlockConfig,
-    EmbeddingConfig,
-    FeedForward,
-    FeedForwardConfig,
-    HeadConfig,
-    Model,
-    Output,
-    PoolingHead,
-    ProjectionEmbedding,
-    TokenHead,
-)
+from mixling.models import Block, FeedForward, Model, PoolingHead, ProjectionEmbedding, TokenHead
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
 from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Text, Tsp
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64

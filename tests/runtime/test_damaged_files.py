@@ -21,7 +21,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_model  # noqa: E402
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
-from mixling.models import pnlp_mixer  # noqa: E402
+from mixling.networks.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx import read_metadata, seal  # noqa: E402
 
 SEAL_LENGTH = 84

@@ -15,7 +15,8 @@ from mixling import Dataset, Example, ModelConfig, TextConfig, TextEncoder, Trai
 from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.mixers import MixerConfig, TokenMLPConfig
-from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import MinHash, Text, train_vocabulary
 from mixling.training import Augmenter, LabeledData, Trainer

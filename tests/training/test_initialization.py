@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from mixling import ConfigError, TextConfig, TextEncoder
-from mixling.models import EmbeddingConfig, ProjectionEmbedding
+from mixling.models import ProjectionEmbedding
+from mixling.networks.config import EmbeddingConfig
 from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
 from mixling.training import initialization
 from mixling.training.initialization import init_bottleneck

@@ -13,7 +13,8 @@ from mixling.artifacts.resume import Unfinished
 from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model, build_model
+from mixling.networks.config import ModelConfig
 from mixling.runtime.onnx.session import Precision
 from mixling.storage import write_sealed
 from mixling.tasks import task_type

@@ -16,7 +16,8 @@ from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.files import CONFIG_FILE, WEIGHTS_FILE
 from mixling.artifacts.kinds import TRAINING
 from mixling.errors import ConfigError, ModelFileError
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model, build_model
+from mixling.networks.config import ModelConfig
 from mixling.storage import check_sha256, sha256_of, write_atomic, write_sealed
 from mixling.tasks import task_type
 from mixling.text.encoder import TextEncoder

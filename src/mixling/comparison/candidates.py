@@ -10,10 +10,11 @@ import torch
 
 from mixling.errors import ConfigError
 from mixling.mixers.attention import AttentionConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
 from mixling.models.encoder import Encoder
-from mixling.models.model import ModelConfig, count_parameters
-from mixling.models.presets import PRESETS, model_config
+from mixling.models.model import count_parameters
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import ModelConfig
+from mixling.networks.presets import PRESETS, model_config
 from mixling.runs.resolve.config import RunConfig
 from mixling.training.initialization import check_projection
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -10,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.masks import as_mask, check_tokens
 from mixling.layers.positions import RelativeBias, Size
@@ -182,62 +180,6 @@ class Mixer(nn.Module, ABC):
         if not self.reads_context:
             raise ConfigError(f"{type(self).__name__}: got a context; it has no form that reads one")
         return out + self._checked(context, context_mask, name="context")
-
-
-class MixerConfig(Config, ABC):
-    """The configuration of one mixer; `type` is the name of the file that holds it, or a registered name.
-
-    The docstring of each ends in its options, as their fields describe them.
-    """
-
-    type: str
-    # What a mixer cannot do is refused where it is built, not where it runs.
-    supports_causal: ClassVar[bool] = False
-    supports_cross: ClassVar[bool] = False
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        options = {name: field.description for name, field in cls.model_fields.items() if name != "type"}
-        if options:
-            lines = "".join(f"\n    {name}: {description}" for name, description in options.items())
-            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:{lines}\n"
-
-    @property
-    def shared_positions(self) -> dict[str, Any] | None:
-        """The values in which layers that use the position parameters of the first must agree; None: each its own."""
-        return None
-
-    @abstractmethod
-    def _build(self, dim: int, max_len: int, causal: bool) -> Mixer: ...
-
-    def build(self, dim: int, max_len: int, causal: bool = False, cross: bool = False) -> Mixer:
-        """Build the mixer.
-
-        Args:
-            dim: D, the width of the tokens.
-            max_len: tokens of the longest input.
-            causal: it sees no later position, and has steps.
-            cross: it will be given a context.
-
-        Raises:
-            ConfigError: the mixer has no causal form, or none that reads a context, or does not fit the width.
-        """
-        if causal and not self.supports_causal:
-            raise ConfigError(f"mixer {self.type!r} has no causal form")
-        if cross and not self.supports_cross:
-            raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
-        mixer = self._build(dim, max_len, causal)
-        mixer.dim = dim
-        mixer.causal = causal
-        return mixer
-
-    def _check_heads(self, num_heads: int, *, advice: str = "change one of them", **sizes: int) -> None:
-        """Refuse sizes, by name, that are no multiples of the number of heads."""
-        for name, value in sizes.items():
-            if value % num_heads:
-                raise ConfigError(
-                    f"mixer {self.type!r}: {name} {value} is not a multiple of num_heads {num_heads}; {advice}"
-                )
 
 
 def wide(x: Tensor) -> Tensor:

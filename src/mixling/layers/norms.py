@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from mixling.layers.mixer import wide
-
-NormType = Literal["layer", "rms", "affine"]
+from mixling.networks.blocks import NormType
 
 
 def build_norm(norm_type: NormType, dim: int) -> nn.Module:

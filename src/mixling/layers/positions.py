@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from mixling.config import Config
 from mixling.errors import ConfigError
+from mixling.networks.blocks import PositionKind
 
 if TYPE_CHECKING:
     Size = int
 else:
     Size = int | torch.SymInt  # a length that stays open while a graph is exported
 
-PositionKind = Literal["none", "sinusoidal", "learned"]
 
 _T5_DISTANCE = 128
 # Products with Toeplitz matrices of this size and more use the FFT: benchmarks/toeplitz.py times both ways for every N,

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 from mixling.layers.dropout import dropout
 from mixling.layers.heads import init_xavier, split_heads
 from mixling.layers.masks import real, visible
-from mixling.layers.mixer import Mixer, MixerConfig, State, appended
+from mixling.layers.mixer import Mixer, State, appended
 from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
+from mixling.networks.mixer import MixerConfig
 
 # Keys up to which a CPU computes the gradients of the explicit form faster in bfloat16, in half the time at this number
 # and in a tenth at 12. Its memory grows with the square of the keys.

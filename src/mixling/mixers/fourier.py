@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mixling.layers.masks import real
-from mixling.layers.mixer import Mixer, MixerConfig, wide
+from mixling.layers.mixer import Mixer, wide
+from mixling.networks.mixer import MixerConfig
 
 
 class Fourier(Mixer):

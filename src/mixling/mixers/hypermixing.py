@@ -16,8 +16,10 @@ from torch.utils.checkpoint import checkpoint
 from mixling.layers.fused import GeneratedMixing, can_fuse, multiplies_in_tiles
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
-from mixling.layers.mixer import Mixer, MixerConfig, State, position_of, wide
-from mixling.layers.positions import PositionKind, Positions, PublishedPositions, Size
+from mixling.layers.mixer import Mixer, State, position_of, wide
+from mixling.layers.positions import Positions, PublishedPositions, Size
+from mixling.networks.blocks import PositionKind
+from mixling.networks.mixer import MixerConfig
 
 # Where torch's operations make the hidden layers on a CPU, they do so in parts of limited size, which stay in
 # a core's cache; for a whole batch of short texts they are by far the largest tensor (benchmarks/hypermixing.py).

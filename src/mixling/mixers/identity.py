@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mixling.layers.mixer import Mixer, MixerConfig, State
+from mixling.layers.mixer import Mixer, State
 
 
 class Identity(Mixer):
@@ -24,13 +22,3 @@ class Identity(Mixer):
 
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         return x, state
-
-
-class IdentityConfig(MixerConfig):
-    """No options."""
-
-    type: Literal["identity"] = "identity"
-    supports_causal = True
-
-    def _build(self, dim: int, max_len: int, causal: bool) -> Identity:
-        return Identity()

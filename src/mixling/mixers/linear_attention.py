@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from mixling.layers.heads import init_xavier, split_heads
 from mixling.layers.masks import as_mask, real
-from mixling.layers.mixer import Mixer, MixerConfig, State, wide
+from mixling.layers.mixer import Mixer, State, wide
 from mixling.layers.positions import Size
+from mixling.networks.mixer import MixerConfig
 
 MIN_CHUNK = 32  # tokens of the causal form that are mixed by their scores; shorter ones leave the processor idle
 

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from mixling.layers.mixer import Mixer, MixerConfig, State, wide
+from mixling.layers.mixer import Mixer, State, wide
+from mixling.networks.mixer import MixerConfig
 
 PoolingKind = Literal["mean", "max"]
 

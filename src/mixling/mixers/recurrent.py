@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.layers.masks import real
-from mixling.layers.mixer import Mixer, MixerConfig, State, wide
+from mixling.layers.mixer import Mixer, State, wide
+from mixling.networks.mixer import MixerConfig
 
 CHUNK = 64  # tokens of the QRNN's recurrence in sequence: shorter chunks cost products, longer ones steps
 

@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from mixling.layers.dropout import dropout
 from mixling.layers.masks import real, visible
-from mixling.layers.mixer import Mixer, MixerConfig, State, appended
+from mixling.layers.mixer import Mixer, State, appended
 from mixling.layers.positions import position_softmax
+from mixling.networks.mixer import MixerConfig
 
 LearnedAlpha = Literal["scalar", "vector", "gated"]
 

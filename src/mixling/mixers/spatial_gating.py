@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from mixling.errors import ConfigError
 from mixling.layers.masks import real, visible
-from mixling.layers.mixer import Mixer, MixerConfig, State
+from mixling.layers.mixer import Mixer, State
 from mixling.layers.positions import FFT_FROM, Size, toeplitz, toeplitz_fft_flops, toeplitz_product
+from mixling.networks.mixer import MixerConfig
 
 Variant = Literal["split", "multiplicative", "additive", "linear"]
 

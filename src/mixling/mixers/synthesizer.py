@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from mixling.layers.dropout import dropout
 from mixling.layers.heads import init_xavier, split_heads
 from mixling.layers.masks import real, visible
-from mixling.layers.mixer import Mixer, MixerConfig, State
+from mixling.layers.mixer import Mixer, State
 from mixling.layers.positions import RelativeBias, RelativePositions, position_softmax, shared_positions
+from mixling.networks.mixer import MixerConfig
 
 
 class Synthesizer(Mixer):

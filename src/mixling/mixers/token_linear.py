@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.layers.masks import real
-from mixling.layers.mixer import Mixer, MixerConfig
+from mixling.layers.mixer import Mixer
+from mixling.networks.mixer import MixerConfig
 
 
 class TokenLinear(Mixer):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from jaxtyping import Bool, Float
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.errors import ConfigError
 from mixling.layers.fused import TokenMixing, can_fuse
 from mixling.layers.masks import real
-from mixling.layers.mixer import Mixer, MixerConfig, State, position_of
+from mixling.layers.mixer import Mixer, State, position_of
 from mixling.layers.positions import Size
 
 
@@ -107,21 +103,3 @@ class TokenMLP(Mixer):
         w2 = self.contract.weight[:length, :units].masked_fill(((ahead > 0) | (ahead <= -self.window)).mT, 0.0)
         hidden = F.gelu(F.linear(by_channel, w1, self.expand.bias[:units]))
         return F.linear(hidden, w2, self.contract.bias[:length])
-
-
-class TokenMLPConfig(MixerConfig):
-    """The mixer of MLP-Mixer and pNLP-Mixer."""
-
-    type: Literal["token_mlp"] = "token_mlp"
-    supports_causal = True
-    hidden_dim: int = Field(256, ge=1, description="H; in the causal form at least max_len")
-    window: int | None = Field(
-        None, ge=1, description="how far back each of the two layers looks, in the causal form; None: all the way"
-    )
-
-    def _build(self, dim: int, max_len: int, causal: bool) -> TokenMLP:
-        if self.window is not None and not causal:
-            raise ConfigError(
-                f"mixer 'token_mlp': window = {self.window} is for the causal form, which decoders have; leave it out"
-            )
-        return TokenMLP(dim=dim, max_len=max_len, hidden_dim=self.hidden_dim, causal=causal, window=self.window)

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.models.block import Block, BlockConfig, FeedForward, FeedForwardConfig
+    from mixling.models.block import Block, FeedForward
     from mixling.models.counts import count
-    from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-    from mixling.models.encoder import Encoder, EncoderConfig
-    from mixling.models.heads import HeadConfig, PoolingHead, TokenHead
-    from mixling.models.model import Model, Output, count_parameters, sized
-    from mixling.models.presets import bert, gmlp, own, pnlp_mixer
+    from mixling.models.embedding import ProjectionEmbedding
+    from mixling.models.encoder import Encoder
+    from mixling.models.heads import PoolingHead, TokenHead
+    from mixling.models.model import Model, count_parameters
 
 __getattr__, __dir__ = lazy_imports(__name__)

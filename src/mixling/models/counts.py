@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from mixling.layers.mixer import Mixer
-from mixling.models.model import ModelConfig, build_model, count_parameters, sized
+from mixling.models.model import build_model, count_parameters
+from mixling.networks.config import ModelConfig, sized
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.dropout import dropout
 from mixling.layers.fused import Windows, can_fuse, sum_bags
-from mixling.layers.positions import PositionKind, Positions
-
-
-class EmbeddingConfig(Config):
-    """The projection bottleneck: one linear layer over the features of a window of words.
-
-    With the projection "subwords" and without a bias it is an embedding table.
-    """
-
-    window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
-    window_type: Literal["full", "factorized"] = Field(
-        "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
-    )
-    embeddings: str | None = Field(
-        None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
-    )
-    bias: bool = Field(True, description="add a bias to the token vectors")
-    positions: PositionKind = Field("none", description="vectors added to the tokens by position")
-    norm: bool = Field(False, description="layer norm of the token vectors")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
+from mixling.layers.positions import Positions
+from mixling.networks.config import EmbeddingConfig
 
 
 class ProjectionEmbedding(nn.Module):

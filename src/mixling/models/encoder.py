@@ -6,45 +6,17 @@ from collections.abc import Sequence
 from typing import cast
 
 from jaxtyping import Float, Shaped
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.masks import as_mask, check_tokens
 from mixling.layers.mixer import Mixer
 from mixling.layers.norms import build_norm
-from mixling.models.block import Block, BlockConfig, BlockState
+from mixling.models.block import Block, BlockState
+from mixling.networks.blocks import BlockConfig
 
 # The state of a stack between steps, per block.
 StackState = tuple[BlockState, ...]
-
-
-class StackConfig(Config):
-    """Blocks one after another."""
-
-    layers: tuple[BlockConfig, ...] = Field((), max_length=1_000)
-    num_layers: int | None = Field(None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
-    final_norm: bool = Field(False, description="a norm after the last block, of the same type")
-
-    @model_validator(mode="after")
-    def _check_layers(self) -> StackConfig:
-        if self.num_layers is not None and len(self.layers) > 1:
-            raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
-        if self.num_layers and not self.layers:
-            raise ValueError(f"num_layers = {self.num_layers} repeats one layer; got none in `layers`")
-        return self
-
-    @property
-    def blocks(self) -> tuple[BlockConfig, ...]:
-        """Return the configurations of all layers, repeated as `num_layers` requires."""
-        return self.layers if self.num_layers is None else self.layers * self.num_layers
-
-
-class EncoderConfig(StackConfig):
-    """The blocks of a model."""
-
-    dim: int = Field(64, ge=1, description="width of the token vectors")
 
 
 class Encoder(nn.Module):

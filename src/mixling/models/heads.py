@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float, Shaped
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.config import Config
 from mixling.layers.dropout import dropout
 from mixling.layers.fused import Pools, can_fuse
 from mixling.layers.masks import as_mask
 from mixling.layers.transitions import TagScores
-
-
-class HeadConfig(Config):
-    """The head; models that label tokens do not pool."""
-
-    pooling: Literal["attention", "mean", "max", "all", "class"] = Field(
-        "attention",
-        description="all: the three concatenated, for a last layer of three times the width; class: a token of its own "
-        "before the text, as BERT's [CLS]",
-    )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of the last linear layer")
-    transitions: bool = Field(
-        False, description="learn a score of each tag after each other one (tagging): a conditional random field"
-    )
+from mixling.networks.config import HeadConfig
 
 
 class PoolingHead(nn.Module):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -12,23 +11,10 @@ from torch import Tensor, nn
 
 from mixling.layers.masks import as_mask
 from mixling.layers.transitions import TagScores
-from mixling.models.embedding import EmbeddingConfig, ProjectionEmbedding
-from mixling.models.encoder import Encoder, EncoderConfig
-from mixling.models.heads import HeadConfig, LMHead, PoolingHead, TokenHead
-from mixling.text.config import TextConfig
-
-Output = Literal["text", "tags", "tokens", "subwords"]
-
-_BERT_SUBWORDS = 30_522
-
-
-class ModelConfig(EncoderConfig):
-    """The complete configuration of a model, from text to logits."""
-
-    text: TextConfig = TextConfig()
-    embedding: EmbeddingConfig = EmbeddingConfig()
-    head: HeadConfig = HeadConfig()
-
+from mixling.models.embedding import ProjectionEmbedding
+from mixling.models.encoder import Encoder
+from mixling.models.heads import LMHead, PoolingHead, TokenHead
+from mixling.networks.config import ModelConfig, Output, sized
 
 Head = PoolingHead | TokenHead | LMHead
 
@@ -135,21 +121,6 @@ class Model(nn.Module):
             return x, mask
         first = self.class_token.to(x.dtype).expand(x.shape[0], 1, -1)
         return torch.cat([first, x], 1), torch.cat([mask.new_ones(mask.shape[0], 1), mask], 1)
-
-
-def sized(config: ModelConfig, *, vocabulary: int | None = None, max_len: int | None = None) -> ModelConfig:
-    """Return the configuration with the vocabulary's size filled in where it is open, and for texts of `max_len`.
-
-    Args:
-        vocabulary: rows of the embedding table if the configuration has no number; None: BERT's 30,522.
-        max_len: length of the longest text, in tokens; None: unchanged.
-    """
-    text = config.text
-    if text.projection.num_features is None:
-        text = text.with_rows(vocabulary or _BERT_SUBWORDS)
-    if max_len is not None:
-        text = text.model_copy(update={"max_len": max_len})
-    return config.model_copy(update={"text": text})
 
 
 def build_model(config: ModelConfig, num_outputs: int, *, output: Output = "text", seed: int | None = None) -> Model:

@@ -9,7 +9,8 @@ from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import DataError
-from mixling.models.model import Model, ModelConfig, build_model, count_parameters
+from mixling.models.model import Model, build_model, count_parameters
+from mixling.networks.config import ModelConfig
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.resolve.config import RunConfig

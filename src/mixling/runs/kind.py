@@ -27,7 +27,7 @@ class LabelRuns(RunKind):
         return default_toml(LABELS, model)
 
     def presets(self) -> Collection[str]:
-        from mixling.models.presets import PRESETS
+        from mixling.networks.presets import PRESETS
 
         return PRESETS.keys()
 

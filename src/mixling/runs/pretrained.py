@@ -13,7 +13,8 @@ from mixling.artifacts.kinds import PRETRAINING, TRAINING, kind_of
 from mixling.artifacts.weights import check_shapes, load_weights, read_weights, weight_shapes
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model, build_model
+from mixling.networks.config import ModelConfig
 
 # Training defaults for fine-tuning. The learning rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for gMLP
 # of width 128 (experiments/pretraining.py); wider models need a lower one.

@@ -21,7 +21,8 @@ from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics, Metrics
-from mixling.models.model import ModelConfig, count_parameters
+from mixling.models.model import count_parameters
+from mixling.networks.config import ModelConfig
 from mixling.runs.branch_data import branch_data
 from mixling.runs.data import read_out_of_scope
 from mixling.runs.decisions import Decided, decide

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.answers.predictions import Read
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 
 class LabelReader(TextReader):

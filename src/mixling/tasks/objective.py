@@ -15,7 +15,7 @@ from mixling.config import Config
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 NO_TARGET = -100  # the target of tokens without one
 

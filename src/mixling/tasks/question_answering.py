@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 ANSWER_ENDS = LabelSet(("start", "end"), "span")
 """The two numbers that a model has for each token: how likely an answer starts there, and ends there."""

@@ -30,7 +30,7 @@ from mixling.text.encoder import Encoded, Text
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 _PENALTY = 30  # of ridge regression at strength 1
 _EQUAL = 0.1  # of the training numbers' deviation: closer predictions agree, for the check of 8-bit weights

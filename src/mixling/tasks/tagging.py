@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mixling.layers.transitions import TagScores
-    from mixling.models.model import Output
+    from mixling.networks.config import Output
 
 _LEAST = 1e-30  # probability, for its logarithm
 _TOGETHER = 64  # texts whose probabilities are computed at a time

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mixling.training.files import CHECKPOINT, HISTORY
     from mixling.training.interrupts import Interrupts
     from mixling.training.loop import Trainer
-    from mixling.training.optim import OptimConfig, build_optimizer, learning_rate
+    from mixling.training.optim import OptimConfig, learning_rate
     from mixling.training.plan import default_evaluations
     from mixling.training.prefetch import Prefetcher
     from mixling.training.questions import WindowSet

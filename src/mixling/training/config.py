@@ -10,13 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from mixling.config import Config
 from mixling.tasks.objective import LossConfig
 from mixling.training.augmentation import MILD_AUGMENTATION, NO_AUGMENTATION, AugmentationConfig
-from mixling.training.distributed import Parallel
 from mixling.training.optim import OptimConfig
 
 _FEWEST_STEPS = 150  # of a training on few examples
 _DISTILLATION_STEPS = 3_750
 _PATIENCE = 5  # evaluations without progress
 
+Parallel = Literal["ddp", "fsdp"]
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
-import torch
-
 from mixling.errors import Interrupted, TrainingError, UserError
 from mixling.training.callbacks import Log
-from mixling.training.threads import limited_threads
+from mixling.training.threads import has_gpu, limited_threads, num_threads
 from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers, num_workers, wait_for
 
 _J = TypeVar("_J")
@@ -39,9 +37,9 @@ def train_jobs(
         TrainingError: a process ended without a result.
         UserError: see `train`.
     """
-    threads = max(1, torch.get_num_threads() // most)
+    threads = max(1, num_threads() // most)
     # A graphics processor trains one model at a time.
-    workers = 1 if alone or torch.cuda.is_available() else min(num_workers(), len(jobs))
+    workers = 1 if alone or has_gpu() else min(num_workers(), len(jobs))
     if workers > 1:
         yield from _side_by_side(train, jobs, workers, threads, log)
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
-import torch
+from mixling.training.threads import num_threads
 
 _Batch = TypeVar("_Batch")
 
@@ -25,7 +25,7 @@ class Prefetcher(Generic[_Batch]):
 
     def start(self, step: int, make: Callable[[], _Batch]) -> None:
         """Begin to make the batch of a step."""
-        if torch.get_num_threads() > 1:
+        if num_threads() > 1:
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="prefetch")
             self._step, self._batch = step, self._pool.submit(make)
 

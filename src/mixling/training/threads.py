@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Iterator
 
-import torch
 from threadpoolctl import threadpool_limits
+
+_limit: int | None = None
+
+
+def num_threads() -> int:
+    """Return the number of threads of a computation: PyTorch's where it is in use, else the processors at hand."""
+    if (torch := sys.modules.get("torch")) is not None:
+        number: int = torch.get_num_threads()
+        return number
+    if _limit is not None:
+        return _limit
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(wanted) if wanted.isdecimal() and int(wanted) else here
+
+
+def has_gpu() -> bool:
+    """Return whether PyTorch is in use and has a graphics processor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available()
 
 
 @contextlib.contextmanager
 def limited_threads(number: int) -> Iterator[None]:
-    """Limit the threads of torch, BLAS and OpenMP in a block; the bits of a trained model depend on them."""
-    import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
+    """Limit the threads of computations in a block; the bits of a model that PyTorch or BLAS made depend on them."""
+    global _limit
+    before, limit_before = num_threads(), _limit
+    torch = sys.modules.get("torch")
+    _limit = number
+    if torch is not None:
+        import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
+        torch.set_num_threads(number)
     try:
         with threadpool_limits(number):
             yield
     finally:
-        torch.set_num_threads(before)
+        _limit = limit_before
+        if torch is not None:
+            torch.set_num_threads(before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mixling.models.counts import count
-from mixling.models.model import ModelConfig, sized
+from mixling.networks.config import ModelConfig, sized
 
 
 @dataclass(frozen=True, kw_only=True)

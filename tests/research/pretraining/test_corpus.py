@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.mixers import HyperMixingConfig
-from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig
 from mixling.research.pretraining import (
     MASK_WORD,
     MaskedLM,

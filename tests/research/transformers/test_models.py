@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from mixling import ConfigError, ModelConfig, Predictor, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.artifacts import write_model
-from mixling.models import BlockConfig, FeedForwardConfig
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.tasks import task_type
 from mixling.text import CharNgrams, MinHash, train_vocabulary
 

@@ -15,14 +15,16 @@ from mixling.answers import LabelSet
 from mixling.errors import ConfigError
 from mixling.layers import fused
 from mixling.mixers import HyperMixingConfig, TokenMLPConfig
-from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Output
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
 from mixling.tasks import Classification, LossConfig, MultiLabel, Regression, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash
-from mixling.training import OptimConfig, build_optimizer
+from mixling.training import OptimConfig
 from mixling.training.backends import NativeNetwork, plan_network
 from mixling.training.backends import native as native_backend
 from mixling.training.backends.native import NativeBatch
+from mixling.training.backends.optimizer import build_optimizer
 
 LABELS = ("a", "b", "c", "d", "e")
 LENGTHS = (5, 1, 9, 0, 7, 12)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
-from mixling.models import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Model
+from mixling.models import Model
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.tasks import Classification, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash

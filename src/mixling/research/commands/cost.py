@@ -48,7 +48,7 @@ def cost_command(
     import torch
 
     from mixling.export.figures import check_plot
-    from mixling.models.presets import model_config
+    from mixling.networks.presets import model_config
     from mixling.provenance import provenance
     from mixling.research.cost.report import FOOTNOTE, as_table, caption, to_file
     from mixling.research.cost.timing import time_model

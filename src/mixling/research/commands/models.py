@@ -22,7 +22,7 @@ def models_command(
     are counted, with tables of as many subwords as stated beside the source.
     """
     from mixling.models.counts import count
-    from mixling.models.presets import PRESETS
+    from mixling.networks.presets import PRESETS
     from mixling.research.cost.flops import count_encoder_decoder, count_images
     from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
     from mixling.research.vision.model import IMAGE_PRESETS

@@ -17,7 +17,8 @@ from torch.utils._pytree import tree_leaves
 
 from mixling.models.counts import count
 from mixling.models.encoder import Encoder
-from mixling.models.model import ModelConfig, build_model, sized
+from mixling.models.model import build_model
+from mixling.networks.config import ModelConfig, sized
 
 
 @dataclass(frozen=True, kw_only=True)

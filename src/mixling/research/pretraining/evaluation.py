@@ -13,7 +13,8 @@ from mixling.artifacts.kinds import PRETRAINING
 from mixling.artifacts.weights import read_model
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
-from mixling.models.model import Model, ModelConfig, build_model
+from mixling.models.model import Model, build_model
+from mixling.networks.config import ModelConfig
 from mixling.research.pretraining.corpus import (
     MASK_WORD,
     MaskedText,

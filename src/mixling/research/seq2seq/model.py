@@ -12,10 +12,11 @@ from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.layers.dropout import dropout
 from mixling.layers.mixer import Mixer, State
-from mixling.layers.positions import PositionKind, Positions
+from mixling.layers.positions import Positions
 from mixling.models.block import Block, BlockState
-from mixling.models.encoder import Encoder, StackConfig, StackState
+from mixling.models.encoder import Encoder, StackState
 from mixling.models.model import seeded
+from mixling.networks.blocks import PositionKind, StackConfig
 
 # On a CPU O x is faster than x^T O^T for few rows x, if the table O exceeds the cache: with 32,128 subwords of width
 # 512, 2 rows take 5 ms instead of 16, 4 rows 6 instead of 13, 8 rows 8 instead of 14. From 10 rows on, and for small

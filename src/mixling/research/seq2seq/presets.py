@@ -17,16 +17,15 @@ from pydantic import Field
 
 from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
-from mixling.layers.mixer import MixerConfig
-from mixling.layers.positions import PositionKind, RelativePositions
+from mixling.layers.positions import RelativePositions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.pooling import PoolingConfig
 from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.remixing import RemixingConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.encoder import StackConfig
+from mixling.networks.blocks import BlockConfig, FeedForwardConfig, PositionKind, StackConfig
+from mixling.networks.mixer import MixerConfig
+from mixling.networks.mixers import TokenMLPConfig
 from mixling.research.seq2seq.model import EncoderDecoderConfig
 
 

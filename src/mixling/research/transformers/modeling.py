@@ -17,8 +17,9 @@ from mixling.config import parse
 from mixling.errors import ConfigError
 from mixling.layers.masks import as_mask
 from mixling.models.heads import PoolingHead, TokenHead
-from mixling.models.model import Model, ModelConfig
-from mixling.models.presets import model_config
+from mixling.models.model import Model
+from mixling.networks.config import ModelConfig
+from mixling.networks.presets import model_config
 
 
 class MixlingConfig(PreTrainedConfig):

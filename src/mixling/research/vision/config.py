@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from mixling.config import Config, merge
 from mixling.errors import near_miss
-from mixling.models.presets import resolve_preset
+from mixling.networks.presets import resolve_preset
 from mixling.research.vision.augmentation import ImageAugmentationConfig
 from mixling.research.vision.images import first_shape
 from mixling.research.vision.model import IMAGE_PRESETS, ImageModelConfig
@@ -84,7 +84,7 @@ class _ImageSpec(Spec[ImageRunConfig]):
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ImageModelConfig:
         table = {"preset": given} if isinstance(given, str) else dict(given)
-        name, presets = str(table.pop("preset", "")), {name: preset.config for name, preset in IMAGE_PRESETS.items()}
+        name, presets = str(table.pop("preset", "")), IMAGE_PRESETS
 
         def unknown(name: str) -> str:
             return f"unknown model of images {name!r}; {near_miss(name, presets)}"

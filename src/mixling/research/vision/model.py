@@ -10,14 +10,14 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.layers.positions import PositionKind, Positions
+from mixling.layers.positions import Positions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.token_linear import TokenLinearConfig
-from mixling.mixers.token_mlp import TokenMLPConfig
-from mixling.models.block import BlockConfig, FeedForwardConfig
-from mixling.models.encoder import Encoder, EncoderConfig
+from mixling.models.encoder import Encoder
 from mixling.models.model import seeded
+from mixling.networks.blocks import BlockConfig, EncoderConfig, FeedForwardConfig, PositionKind
+from mixling.networks.mixers import TokenMLPConfig
 
 
 class ImageModelConfig(EncoderConfig):

@@ -14,8 +14,8 @@ from mixling.artifacts.kinds import TRAINING, kind_named, kind_of
 from mixling.config import Config, parse
 from mixling.data.config import DataConfig
 from mixling.errors import ConfigError, TrainingError, command_line, shown
-from mixling.models.model import ModelConfig
-from mixling.models.presets import DEFAULT_PRESET, PRESETS
+from mixling.networks.config import ModelConfig
+from mixling.networks.presets import DEFAULT_PRESET, PRESETS
 from mixling.runs.distillation.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig

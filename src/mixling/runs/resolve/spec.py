@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from mixling.config import Config, merge, parse, present, read_overrides, read_toml, refuse_other_types
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
-from mixling.models.model import ModelConfig
-from mixling.models.presets import DEFAULT_PRESET, preset_values, with_changes
+from mixling.networks.config import ModelConfig
+from mixling.networks.presets import DEFAULT_PRESET, preset_values, with_changes
 from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_config
 from mixling.runs.resolve.choice import choose_batches, choose_model, choose_ngrams
 from mixling.runs.resolve.config import RunConfig

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError
-from mixling.mixers.token_mlp import TokenMLPConfig
+from mixling.networks.mixers import TokenMLPConfig
 
 if TYPE_CHECKING:
-    from mixling.models.block import BlockConfig
-    from mixling.models.model import ModelConfig, Output
+    from mixling.networks.blocks import BlockConfig
+    from mixling.networks.config import ModelConfig, Output
 
 TABLE = "embedding.weight"
 _WIDE = 16  # floats: widths are multiples, and parameters begin at multiples

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from mixling.data.batches import Inputs
 from mixling.layers.precision import has_bfloat16
 from mixling.training.backends.base import Backend, StepPart, StepSums
+from mixling.training.backends.optimizer import build_optimizer
+from mixling.training.backends.processes import add_up, gathering, wrap
 from mixling.training.distributed import DistributedContext
-from mixling.training.optim import build_optimizer
 from mixling.training.state import gather, pack, unpack, weights_of
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TorchBackend(Backend):
         self._config = config
         self._distributed = distributed
         self._half = is_half(config, self.device)
-        self._trained, self._parallel = distributed.wrap(model, self.device, config.parallel)
+        self._trained, self._parallel = wrap(distributed, model, self.device, config.parallel)
         self.optimizer = build_optimizer(self._trained, config.optim)
 
     def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
@@ -93,14 +94,14 @@ class TorchBackend(Backend):
             self._parallel.train()
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         for part in parts:
-            with self._distributed.gathering(self._parallel, last=part.last):
+            with gathering(self._distributed, self._parallel, last=part.last):
                 logits = self._forward(part.batch).float()
                 weights = None if part.weights is None else part.weights.to(self.device)
                 loss, weight = self._objective.loss(logits, part.targets.to(self.device), weights)
                 loss.backward()
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
             sums[3] += part.tokens
-        return self._distributed.sum(sums)
+        return add_up(self._distributed, sums)
 
     def _reseed(self, seed: int) -> None:
         # torch.manual_seed formats the stack for each kind of accelerator that is not in use, a twentieth of a step.

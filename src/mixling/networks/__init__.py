@@ -1,0 +1,12 @@
+"""What a network is, without PyTorch: configurations of its layers, presets, initial weights."""
+
+from typing import TYPE_CHECKING
+
+from mixling.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from mixling.networks.blocks import BlockConfig, EncoderConfig, FeedForwardConfig
+    from mixling.networks.config import EmbeddingConfig, HeadConfig, ModelConfig, Output, sized
+    from mixling.networks.presets import own, pnlp_mixer
+
+__getattr__, __dir__ = lazy_imports(__name__)

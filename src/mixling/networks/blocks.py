@@ -1,0 +1,99 @@
+"""The configurations of blocks: mixers and feed-forwards, one after another."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
+
+from mixling.config import Config
+from mixling.errors import ConfigError
+from mixling.networks.mixer import MixerConfig, mixer_config
+
+NormType = Literal["layer", "rms", "affine"]
+PositionKind = Literal["none", "sinusoidal", "learned"]
+
+
+class FeedForwardConfig(Config):
+    """The MLP over channels: W2 gelu(W1 x), or the gated one of T5.1.1, W2 (gelu(W1 x) * V x)."""
+
+    type: Literal["mlp", "gated"] = "mlp"
+    ffn_dim: int = Field(256, ge=1, description="hidden width")
+    bias: bool = Field(True, description="of its linear layers; T5 has none")
+    dropout: float = Field(0.0, ge=0, lt=1, description="on the hidden layer")
+
+
+class BlockConfig(Config):
+    """Mixers in order, optionally one that reads a context after or between them, and optionally a feed-forward."""
+
+    mixers: tuple[SerializeAsAny[MixerConfig], ...] = Field((), description="the mixers, in order")
+    cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
+    cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
+    feed_forward: FeedForwardConfig | None = None
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="norm before each sublayer, or after its residual connection"
+    )
+    norm_type: NormType = Field("layer", description="kind of norm")
+    layer_scale: float | None = Field(
+        None, gt=0, description="initial value of a factor for each channel of each sublayer's output; None: no factors"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
+
+    @field_validator("mixers", mode="before")
+    @classmethod
+    def _read_mixers(cls, values: Any) -> Any:
+        if not isinstance(values, list | tuple):
+            return values
+        out = []
+        for number, item in enumerate(values):
+            try:
+                out.append(mixer_config(item))
+            except ConfigError as error:  # the outer error names the layer
+                raise ValueError("\n".join(f"{number}: {line}" for line in str(error).splitlines())) from None
+        return tuple(out)
+
+    @field_validator("cross", mode="before")
+    @classmethod
+    def _read_cross(cls, value: Any) -> Any:
+        try:
+            return None if value is None else mixer_config(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _check_cross(self) -> BlockConfig:
+        if self.cross_after is None:
+            return self
+        if self.cross is None:
+            raise ValueError(f"cross_after = {self.cross_after} has no use without `cross`; leave it out")
+        if self.cross_after > len(self.mixers):
+            raise ValueError(f"cross_after: got {self.cross_after}; there are {len(self.mixers)} mixers")
+        return self
+
+
+class StackConfig(Config):
+    """Blocks one after another."""
+
+    layers: tuple[BlockConfig, ...] = Field((), max_length=1_000)
+    num_layers: int | None = Field(None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
+    final_norm: bool = Field(False, description="a norm after the last block, of the same type")
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> StackConfig:
+        if self.num_layers is not None and len(self.layers) > 1:
+            raise ValueError(f"num_layers repeats one layer; got {len(self.layers)} in `layers`")
+        if self.num_layers and not self.layers:
+            raise ValueError(f"num_layers = {self.num_layers} repeats one layer; got none in `layers`")
+        return self
+
+    @property
+    def blocks(self) -> tuple[BlockConfig, ...]:
+        """Return the configurations of all layers, repeated as `num_layers` requires."""
+        return self.layers if self.num_layers is None else self.layers * self.num_layers
+
+
+class EncoderConfig(StackConfig):
+    """The blocks of a model."""
+
+    dim: int = Field(64, ge=1, description="width of the token vectors")
