@@ -25,6 +25,7 @@ enum {
     BLOCK = 192,   /* tokens whose hidden layers are computed together, in the second-level cache */
     UNITS = 48,    /* hidden units of an MLP over tokens, in the first-level cache */
     CHANNELS = 24, /* and channels, backward */
+    AHEAD = 8,     /* rows of a table that are fetched before they are read */
 };
 
 static float *allocate(size_t floats) { return malloc((floats ? floats : 1) * sizeof(float)); }

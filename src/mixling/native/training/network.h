@@ -69,9 +69,9 @@ typedef struct {
 } computation;
 
 typedef struct {
-    float *parameters, *gradients, *first, *second; /* the table's are zeros before and after an update */
-    int updates;                                    /* or leaves the gradients, divided by the weight */
-    double number, clip_norm, beta1, beta2, eps;    /* of the step, from 1 on; a clip_norm of 0 is none */
+    float *parameters, *gradients, *first, *second;
+    int updates; /* or leaves the gradients, divided by the weight */
+    double number, clip_norm, beta1, beta2, eps; /* of the step, from 1 on; a clip_norm of 0 is none */
     const parameter_group *groups;
     size_t num_groups;
     double loss, weight, norm; /* found: sums of weighted losses and weights, and the gradient's norm before clipping */

@@ -31,7 +31,9 @@ typedef struct {
     size_t *starts; /* of each word's occurrences */
     occurrence *occurrences;
     float *sums, *rows, *of_sums, *scratch, *of_rows, *of_spread, *of_tokens, *of_weights;
-    uint8_t *touched; /* rows of the table */
+    size_t *row_starts; /* of the words that have each row of the table, in `row_words`, and their end */
+    uint32_t *row_words;
+    float *row_factors;
     size_t num_blocks;
     double *squares, scale;
 } step;
@@ -94,11 +96,13 @@ static int begin_step(step *s) {
     s->of_rows = allocate(U * R), s->of_sums = of->spread < 0 ? s->of_rows : allocate(U * S);
     s->of_spread = allocate(of->spread < 0 ? 0 : s->num_word_parts * S * R);
     s->starts = calloc(U + 2, sizeof(size_t)), s->occurrences = malloc((tokens + 1) * sizeof(occurrence));
-    s->touched = calloc((size_t)of->rows, 1);
+    s->row_starts = calloc((size_t)of->rows + 2, sizeof(size_t));
+    s->row_words = malloc((U * by->on->parts + 1) * sizeof(uint32_t));
+    s->row_factors = by->on->factors ? allocate(U * by->on->parts) : NULL;
     s->num_blocks = (behind_table(of) + BLOCK - 1) / BLOCK;
     s->squares = calloc(s->num_blocks + RANGES, sizeof(double));
     if (!s->of_tokens || !s->of_weights || !s->of_rows || !s->of_sums || !s->of_spread || !s->starts ||
-        !s->occurrences || !s->touched || !s->squares)
+        !s->occurrences || !s->row_starts || !s->row_words || !s->squares || (by->on->factors && !s->row_factors))
         return 0;
     float *next = s->of_tokens;
     for (size_t i = 0; i < s->num_parts; i++) {
@@ -113,7 +117,8 @@ static void end_step(step *s) {
     if (s->rows != s->sums) free(s->rows);
     if (s->of_sums != s->of_rows) free(s->of_sums);
     free(s->sums), free(s->scratch), free(s->of_tokens), free(s->of_weights), free(s->of_rows), free(s->of_spread);
-    free(s->starts), free(s->occurrences), free(s->touched), free(s->squares);
+    free(s->starts), free(s->occurrences), free(s->squares), free(s->row_starts);
+    free(s->row_words), free(s->row_factors);
 }
 
 /* The rows of some words: sums of their features' rows, times the matrices of the window. */
@@ -171,6 +176,22 @@ static void find_words(step *s) {
     }
 }
 
+/* Find the words that have each row of the table, in their order. */
+static void find_rows(step *s) {
+    const batch *on = s->by->on;
+    size_t *next = s->row_starts + 1; /* at the end, where each row's words end */
+    for (size_t i = 0; i < on->words * on->parts; i++) next[on->features[i] + 1]++;
+    for (size_t row = 0; row < (size_t)s->by->of->rows; row++) next[row + 1] += next[row];
+    for (size_t word = 0, i = 0; word < on->words; word++)
+        for (size_t j = 0; j < on->parts; j++, i++) {
+            size_t at = next[on->features[i]]++;
+            s->row_words[at] = (uint32_t)word;
+            if (on->factors) s->row_factors[at] = on->factors[i];
+        }
+}
+
+static int is_touched(const step *s, size_t row) { return s->row_starts[row] < s->row_starts[row + 1]; }
+
 /* The gradients of some words' rows and sums, and of the matrices of the window. */
 static int embed_backward(void *context, size_t slot, size_t number) {
     step *s = context;
@@ -196,23 +217,7 @@ static int embed_backward(void *context, size_t slot, size_t number) {
     return s->by->kernels->spread_backward(&t);
 }
 
-/* The gradient of some rows of the table. */
-static int add_to_table(void *context, size_t slot, size_t number) {
-    step *s = context;
-    const batch *on = s->by->on;
-    size_t rows = (size_t)s->by->of->rows, first = rows * number / s->by->threads;
-    size_t last = rows * (number + 1) / s->by->threads;
-    (void)slot;
-    bags_task t = {
-        .bags = on->words, .parts = on->parts, .width = (size_t)s->by->of->width, .features = on->features,
-        .factors = on->factors, .rows = s->made->gradients, .sums = s->of_sums, .first = first, .number = last - first};
-    s->by->kernels->add_bags(&t);
-    for (size_t i = 0; i < on->words * on->parts; i++)
-        if ((size_t)on->features[i] - first < last - first) s->touched[on->features[i]] = 1;
-    return 1;
-}
-
-/* Add up the gradients of a block of the other parameters, or the squares of a range of the table's rows. */
+/* Add up the gradients of a range of the table's rows, or of a block of the other parameters, and their squares. */
 static int add_up(void *context, size_t slot, size_t number) {
     step *s = context;
     const network *of = s->by->of;
@@ -221,8 +226,17 @@ static int add_up(void *context, size_t slot, size_t number) {
     (void)slot;
     if (number >= s->num_blocks) {
         size_t range = number - s->num_blocks;
-        for (size_t row = rows * range / RANGES; row < rows * (range + 1) / RANGES; row++)
-            if (s->touched[row]) s->squares[number] += k->squares(S, s->made->gradients + row * S);
+        collect_task t = {
+            .first = rows * range / RANGES, .last = rows * (range + 1) / RANGES, .width = S, .starts = s->row_starts,
+            .bags = s->row_words, .factors = s->row_factors, .sums = s->of_sums, .rows = s->made->gradients};
+        k->collect_bags(&t);
+        for (size_t row = t.first; row < t.last; row++) {
+            float *of_row = s->made->gradients + row * S;
+            if (is_touched(s, row))
+                s->squares[number] += k->squares(S, of_row);
+            else if (!s->made->updates)
+                memset(of_row, 0, S * sizeof(float));
+        }
         return 1;
     }
     size_t first = number * BLOCK, n = smaller(BLOCK, behind_table(of) - first);
@@ -256,7 +270,7 @@ static void update_weights(const step *s, const parameter_group *by, size_t firs
     s->by->kernels->adamw(n, &rates, of, made->parameters + first, made->first + first, made->second + first);
 }
 
-/* Update a block of parameters behind the table, or a range of its rows, whose gradients are zeros again afterwards. */
+/* Update a block of parameters behind the table, or a range of its rows. */
 static int update_block(void *context, size_t slot, size_t number) {
     step *s = context;
     const network *of = s->by->of;
@@ -273,9 +287,8 @@ static int update_block(void *context, size_t slot, size_t number) {
         size_t range = number - s->num_blocks, row = rows * range / RANGES, last = rows * (range + 1) / RANGES;
         if (begin || end < table) continue;
         for (size_t next; row < last; row = next) {
-            for (next = row + 1; next < last && s->touched[next] == s->touched[row];) next++;
-            update_weights(s, by, row * S, (next - row) * S, !s->touched[row]);
-            if (s->touched[row]) memset(s->made->gradients + row * S, 0, (next - row) * S * sizeof(float));
+            for (next = row + 1; next < last && is_touched(s, next) == is_touched(s, row);) next++;
+            update_weights(s, by, row * S, (next - row) * S, !is_touched(s, row));
         }
     }
     return 1;
@@ -290,13 +303,6 @@ static int scale_block(void *context, size_t slot, size_t number) {
     return 1;
 }
 
-static int forget_gradients(step *s) {
-    size_t S = (size_t)s->by->of->width;
-    for (size_t row = 0; row < (size_t)s->by->of->rows; row++)
-        if (s->touched[row]) memset(s->made->gradients + row * S, 0, S * sizeof(float));
-    return 1;
-}
-
 static int finish_step(step *s) {
     update *made = s->made;
     double squares = 0;
@@ -306,7 +312,7 @@ static int finish_step(step *s) {
     made->norm = s->scale * sqrt(squares);
     size_t threads = s->by->threads, parts = s->num_blocks + RANGES;
     if (!made->updates) return share(threads, parts, scale_block, s);
-    if (!isfinite(made->norm) || !isfinite(made->loss)) return forget_gradients(s);
+    if (!isfinite(made->norm) || !isfinite(made->loss)) return 1;
     if (made->clip_norm > 0 && made->norm > made->clip_norm) s->scale *= made->clip_norm / made->norm;
     return share(threads, parts, update_block, s);
 }
@@ -324,8 +330,8 @@ int train_network(const computation *by, const objective *to, update *made) {
     size_t threads = by->threads;
     int done = begin_step(&s) && share(threads, s.num_word_parts, embed, &s) &&
                share(threads, s.num_parts, compute, &s);
-    if (done) find_words(&s);
-    done = done && share(threads, s.num_word_parts, embed_backward, &s) && share(threads, threads, add_to_table, &s) &&
+    if (done) find_words(&s), find_rows(&s);
+    done = done && share(threads, s.num_word_parts, embed_backward, &s) &&
            share(threads, s.num_blocks + RANGES, add_up, &s) && finish_step(&s);
     end_step(&s);
     return done;

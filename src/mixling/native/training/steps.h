@@ -61,6 +61,16 @@ typedef struct {
     size_t first, number; /* rows that are added to; others belong to other threads */
 } bags_task;
 
+/* The gradients of rows from `first` to before `last`: sums over the bags that have them, in the order of the bags. Rows
+   that no bag has stay as they are. */
+typedef struct {
+    size_t first, last, width;
+    const size_t *starts;  /* of each row's bags, and their end */
+    const uint32_t *bags;
+    const float *factors, *sums; /* of the same places, or NULL; of the bags */
+    float *rows;
+} collect_task;
+
 /* Y = X W^T + b for X (rows, width) and W (outputs, width); any number of outputs. */
 typedef struct {
     size_t rows, width, outputs;
@@ -95,6 +105,7 @@ typedef struct {
     int (*windows)(const windows_task *), (*windows_backward)(const windows_task *);
     int (*pools)(const pools_task *), (*pools_backward)(const pools_task *);
     void (*sum_bags)(const bags_task *), (*add_bags)(const bags_task *);
+    void (*collect_bags)(const collect_task *);
     int (*sequence_losses)(const sequences_task *), (*sequence_losses_backward)(const sequences_task *);
     /* The norms of tokens are `inner`; backward their gradients are, and `out` is the gradient of x plus `of_out`. */
     void (*norms)(const feed_forward_task *), (*norms_backward)(const feed_forward_task *);

@@ -17,10 +17,13 @@ INLINE VECTOR NAME(choose)(NAME(integers) mask, VECTOR x, VECTOR y) {
 /* x in all places; a sum with 0 would stay one in machine code, for the sake of -0. */
 INLINE VECTOR NAME(all)(float x) { return x - (VECTOR){0}; }
 
+/* The sum of all values: of halves, of their halves, and so on. */
 INLINE float NAME(total)(VECTOR x) {
-    float out = 0;
-    for (int i = 0; i < WIDTH; i++) out += x[i];
-    return out;
+    float values[WIDTH];
+    AT(values) = x;
+    for (int n = WIDTH / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) values[i] += values[i + n];
+    return values[0];
 }
 
 /* x y + z, rounded once where the instructions have it. */
@@ -112,16 +115,16 @@ INLINE VECTOR NAME(normal_cdf)(VECTOR x) {
     VECTOR t = x * 0.70710678118654752f, most = (VECTOR){0} + 4.0f;
     t = NAME(choose)(t > most, most, t);
     t = NAME(choose)(t < -most, -most, t);
-    VECTOR z = t * t, p = z * -2.72614225801306e-10f + 2.77068142495902e-08f;
-    p = p * z - 2.10102402082508e-06f;
-    p = p * z - 5.69250639462346e-05f;
-    p = p * z - 7.34990630326855e-04f;
-    p = p * z - 2.95459980854025e-03f;
-    p = p * z - 1.60960333262415e-02f;
-    VECTOR q = z * -1.45660718464996e-05f - 2.13374055278905e-04f;
-    q = q * z - 1.68282697438203e-03f;
-    q = q * z - 7.37332916720468e-03f;
-    q = q * z - 1.42647390514189e-02f;
+    VECTOR z = t * t, p = NAME(fused)(z, NAME(all)(-2.72614225801306e-10f), NAME(all)(2.77068142495902e-08f));
+    p = NAME(fused)(p, z, NAME(all)(-2.10102402082508e-06f));
+    p = NAME(fused)(p, z, NAME(all)(-5.69250639462346e-05f));
+    p = NAME(fused)(p, z, NAME(all)(-7.34990630326855e-04f));
+    p = NAME(fused)(p, z, NAME(all)(-2.95459980854025e-03f));
+    p = NAME(fused)(p, z, NAME(all)(-1.60960333262415e-02f));
+    VECTOR q = NAME(fused)(z, NAME(all)(-1.45660718464996e-05f), NAME(all)(-2.13374055278905e-04f));
+    q = NAME(fused)(q, z, NAME(all)(-1.68282697438203e-03f));
+    q = NAME(fused)(q, z, NAME(all)(-7.37332916720468e-03f));
+    q = NAME(fused)(q, z, NAME(all)(-1.42647390514189e-02f));
     return 0.5f + 0.5f * t * p / q;
 }
 
@@ -130,13 +133,14 @@ INLINE VECTOR NAME(exponential)(VECTOR x) {
     VECTOR least = (VECTOR){0} - 87.0f;
     x = NAME(choose)(x < least, least, x);
     VECTOR shifted = x * 1.44269504088896341f + 12582912.0f; /* 1.5 * 2^23: the integer is in the lowest bits */
-    VECTOR n = shifted - 12582912.0f, r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    VECTOR p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    VECTOR n = shifted - 12582912.0f, r = NAME(fused)(n, NAME(all)(-0.693359375f), x);
+    r = NAME(fused)(n, NAME(all)(2.12194440e-4f), r);
+    VECTOR p = NAME(fused)(r, NAME(all)(1.9875691500e-4f), NAME(all)(1.3981999507e-3f));
+    p = NAME(fused)(p, r, NAME(all)(8.3334519073e-3f));
+    p = NAME(fused)(p, r, NAME(all)(4.1665795894e-2f));
+    p = NAME(fused)(p, r, NAME(all)(1.6666665459e-1f));
+    p = NAME(fused)(p, r, NAME(all)(5.0000001201e-1f));
+    p = NAME(fused)(p * r, r, r) + 1.0f;
     NAME(integers) power = ((NAME(integers))shifted - 0x4B400000) << 23;
     return (VECTOR)((NAME(integers))p + power);
 }
@@ -174,7 +178,8 @@ INLINE VECTOR NAME(gelu_and_slope)(VECTOR x, VECTOR *slope) {
 #else
     /* Far from zero the density is 0: products with numbers below 1e-38 take a hundred times as long as others. */
     VECTOR cdf = NAME(normal_cdf)(x), power = -0.5f * x * x, zero = {0}, least = zero - 50.0f;
-    *slope = cdf + x * NAME(choose)(power > least, NAME(exponential)(power), zero) * 0.398942280401432678f;
+    VECTOR density = NAME(choose)(power > least, NAME(exponential)(power), zero) * 0.398942280401432678f;
+    *slope = NAME(fused)(x, density, cdf);
     return x * cdf;
 #endif
 }
@@ -519,12 +524,15 @@ TARGET static int NAME(pools_backward)(const pools_task *t) {
 }
 
 INLINE void NAME(sum_part)(const int registers, const bags_task *t, size_t bag, size_t column) {
-    VECTOR sums[4] = {{0}};
+    VECTOR sums[8] = {{0}};
     const int32_t *features = t->features + bag * t->parts;
+    size_t left = (t->bags - bag) * t->parts;
     for (size_t i = 0; i < t->parts; i++) {
         const float *row = t->rows + (size_t)features[i] * t->width + column;
-        float factor = t->factors ? t->factors[bag * t->parts + i] : 1;
-        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)(NAME(all)(factor), FROM(row + r * WIDTH), sums[r]);
+        const float *later = t->rows + (size_t)features[i + AHEAD < left ? i + AHEAD : i] * t->width + column;
+        VECTOR factor = NAME(all)(t->factors ? t->factors[bag * t->parts + i] : 1);
+        for (int r = 0; r < registers; r += 16 / WIDTH) __builtin_prefetch(later + r * WIDTH);
+        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)(factor, FROM(row + r * WIDTH), sums[r]);
     }
     for (int r = 0; r < registers; r++) AT(t->sums + bag * t->width + column + r * WIDTH) = sums[r];
 }
@@ -541,9 +549,20 @@ INLINE void NAME(add_part)(const int registers, const bags_task *t, size_t bag, 
     }
 }
 
+INLINE void NAME(collect_part)(const int registers, const collect_task *t, size_t row, size_t column) {
+    VECTOR sums[8] = {{0}};
+    for (size_t i = t->starts[row]; i < t->starts[row + 1]; i++) {
+        const float *from = t->sums + (size_t)t->bags[i] * t->width + column;
+        VECTOR factor = NAME(all)(t->factors ? t->factors[i] : 1);
+        for (int r = 0; r < registers; r++) sums[r] = NAME(fused)(factor, FROM(from + r * WIDTH), sums[r]);
+    }
+    for (int r = 0; r < registers; r++) AT(t->rows + row * t->width + column + r * WIDTH) = sums[r];
+}
+
 TARGET static void NAME(sum_bags)(const bags_task *t) {
     for (size_t bag = 0; bag < t->bags; bag++) {
         size_t column = 0;
+        for (; column + 8 * WIDTH <= t->width; column += 8 * WIDTH) NAME(sum_part)(8, t, bag, column);
         for (; column + 4 * WIDTH <= t->width; column += 4 * WIDTH) NAME(sum_part)(4, t, bag, column);
         for (; column < t->width; column += WIDTH) NAME(sum_part)(1, t, bag, column);
     }
@@ -557,6 +576,16 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
     }
 }
 
+TARGET static void NAME(collect_bags)(const collect_task *t) {
+    for (size_t row = t->first; row < t->last; row++) {
+        if (t->starts[row] == t->starts[row + 1]) continue;
+        size_t column = 0;
+        for (; column + 8 * WIDTH <= t->width; column += 8 * WIDTH) NAME(collect_part)(8, t, row, column);
+        for (; column + 4 * WIDTH <= t->width; column += 4 * WIDTH) NAME(collect_part)(4, t, row, column);
+        for (; column < t->width; column += WIDTH) NAME(collect_part)(1, t, row, column);
+    }
+}
+
 #include "generated_body.h"
 #include "network_body.h"
 #include "sequences_body.h"
@@ -564,7 +593,7 @@ TARGET static void NAME(add_bags)(const bags_task *t) {
 static const step_kernels NAME(steps) = {
     NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(generated),
     NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags),
-    NAME(add_bags), NAME(sequence_losses), NAME(sequence_losses_backward), NAME(norms), NAME(norms_backward),
+    NAME(add_bags), NAME(collect_bags), NAME(sequence_losses), NAME(sequence_losses_backward), NAME(norms), NAME(norms_backward),
     NAME(linear), NAME(linear_backward), NAME(spread), NAME(spread_backward), NAME(add_rows), NAME(squares), NAME(adamw),
 };
 

@@ -94,7 +94,6 @@ class NativeNetwork:
         """Return the gradients of the mean loss by name, without a step."""
         found = self._train(batch, targets, weights, 0.0, updates=False)
         out = {name: view.copy() for name, view in self.plan.views(self._gradients).items()}
-        self._gradients[:] = 0
         return found, out
 
     def evaluate(self, batch: NativeBatch) -> npt.NDArray[np.float32]:
