@@ -1,5 +1,6 @@
 /* The layers of a network, forward and backward, for a part of a batch: from the rows of its words to their gradient. */
 
+#include "memory.h"
 #include "network.h"
 
 #include <stdlib.h>
@@ -45,18 +46,6 @@ int is_network(const int64_t *plan, size_t numbers) {
     return 1;
 }
 
-/* Memory that is laid out; without an address only its size is found. */
-typedef struct {
-    float *memory;
-    size_t used;
-} arena;
-
-static float *take(arena *from, size_t floats) {
-    float *out = from->memory ? from->memory + from->used : NULL;
-    from->used += (floats + 15) / 16 * 16;
-    return out;
-}
-
 /* What is computed of a part. */
 typedef struct {
     float **x, **inner; /* tokens before each sublayer, and behind the last one; kept hidden layers */
@@ -65,24 +54,24 @@ typedef struct {
     uint8_t *mask;
 } activations;
 
-static size_t lay_out(const computation *by, size_t texts, size_t tokens, float *memory, activations *a) {
+static size_t lay_out(const computation *by, size_t texts, size_t tokens, void *memory, activations *a) {
     const network *of = by->of;
     arena from = {memory, 0};
     size_t D = (size_t)of->dim, layers = (size_t)of->num_sublayers;
-    size_t rows = of->pooling ? texts : tokens, outputs = (size_t)of->outputs;
     for (size_t i = 0; i <= layers; i++) {
         int keeps = i < layers && of->sublayers[i].kind == FEED_FORWARD;
-        float *x = take(&from, tokens * D);
-        float *inner = keeps ? take(&from, tokens * (size_t)of->sublayers[i].hidden) : NULL;
+        float *x = take_floats(&from, tokens * D);
+        float *inner = keeps ? take_floats(&from, tokens * (size_t)of->sublayers[i].hidden) : NULL;
         if (a->x) a->x[i] = x;
         if (a->inner) a->inner[i] = inner;
     }
-    a->normed = take(&from, tokens * D), a->mixed = take(&from, tokens * D), a->of_x = take(&from, tokens * D);
-    a->pooled = take(&from, texts * 3 * D), a->of_pooled = take(&from, texts * 3 * D);
-    a->weights = take(&from, tokens), a->no_score = take(&from, 2 * D);
-    a->of_logits = take(&from, rows * outputs);
-    a->index = (int64_t *)(void *)take(&from, 2 * tokens), a->mask = (uint8_t *)(void *)take(&from, tokens);
-    return from.used;
+    a->normed = take_floats(&from, tokens * D), a->mixed = take_floats(&from, tokens * D);
+    a->of_x = take_floats(&from, tokens * D);
+    a->pooled = take_floats(&from, texts * 3 * D), a->of_pooled = take_floats(&from, texts * 3 * D);
+    a->weights = take_floats(&from, tokens), a->no_score = take_floats(&from, 2 * D);
+    a->of_logits = take_floats(&from, (of->pooling ? texts : tokens) * (size_t)of->outputs);
+    a->index = take(&from, tokens * sizeof(int64_t)), a->mask = take(&from, tokens);
+    return from.used / sizeof(float);
 }
 
 size_t part_scratch(const computation *by, size_t texts, size_t tokens) {
