@@ -31,7 +31,7 @@ class LossConfig(Config):
     )
 
 
-LossKind = Literal["softmax", "sigmoid", "squares", "sequences"]
+LossKind = Literal["softmax", "sigmoid", "squares", "sequences", "spans"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LossTerms:
 
     Attributes:
         kind: softmax: cross-entropy of each output; sigmoid: mean binary cross-entropy of the labels; squares: of the
-            difference; sequences: of tags with transitions.
+            difference; sequences: of tags with transitions; spans: starts and ends of answers in texts.
         smoothing: of targets that are ids.
         class_weights: (C,), or None.
     """

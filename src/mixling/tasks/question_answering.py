@@ -21,6 +21,7 @@ from mixling.errors import DataError, printable
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
 from mixling.tasks.base import Choice, Task
+from mixling.tasks.objective import LossTerms
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
 from mixling.text.words import split_words, word_spans
@@ -176,6 +177,9 @@ class QuestionAnswering(Task):
             losses = (1 - smoothing) * losses + smoothing * others
         scale = torch.ones_like(losses[:, 0]) if weights is None else weights
         return (losses.mean(1) * scale).sum(), scale.sum()
+
+    def loss_terms(self, *, transitions: bool) -> LossTerms:
+        return LossTerms("spans", self.loss_config.label_smoothing)
 
     def logits_shape(self, texts: int, tokens: int) -> tuple[int, ...]:
         return (texts, tokens, len(self.labels))

@@ -141,7 +141,7 @@ class QuestionData(TrainingData):
 
     def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
         assert isinstance(model, Model)
-        logits = predict_logits(model, self.validation)
+        logits = predict_logits(model, self.validation, forward=forward)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         found = self.validation.find(logits)

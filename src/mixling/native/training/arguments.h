@@ -83,4 +83,7 @@ static inline PyObject *finish(call *c, int done) {
     }                                                     \
     return finish(&c, done)
 
+/* In network_calls.c. */
+PyObject *evaluate(PyObject *self, PyObject *arguments), *train(PyObject *self, PyObject *arguments);
+
 #endif

@@ -86,6 +86,32 @@ static int square_losses(
     return 1;
 }
 
+/* Of each text the mean of two cross-entropies over its tokens from a separator on: of the start and the end of an answer.
+   Its targets are the separator, the number of tokens, the start and the end. */
+static int span_losses(
+    const objective *by, size_t first, size_t texts, size_t length, const float *logits, float *of_logits,
+    double *loss, double *weight) {
+    double *p = malloc(2 * length * sizeof(double));
+    float *x = malloc(2 * length * sizeof(float));
+    int done = p && x;
+    memset(of_logits, 0, texts * length * 2 * sizeof(float));
+    for (size_t text = 0; done && text < texts; text++) {
+        const int64_t *target = by->ids + (first + text) * 4;
+        size_t begin = (size_t)target[0], n = (size_t)target[1] - begin;
+        double scale = by->weights ? by->weights[first + text] : 1;
+        for (size_t side = 0; side < 2; side++) {
+            size_t at = (text * length + begin) * 2 + side;
+            for (size_t i = 0; i < n; i++) x[i] = logits[at + 2 * i], p[i] = by->smoothing / (double)n;
+            p[(size_t)target[2 + side] - begin] += 1 - by->smoothing;
+            *loss += scale / 2 * softmax_loss(n, x, p, scale / 2, p + length, x + length);
+            for (size_t i = 0; i < n; i++) of_logits[at + 2 * i] = x[length + i];
+        }
+        *weight += scale;
+    }
+    free(p), free(x);
+    return done;
+}
+
 /* A sentence counts by the number of its words, and the mean class weight of these. */
 static int sequence_losses(
     const computation *by, const objective *to, size_t first, size_t texts, size_t length, const float *logits,
@@ -125,6 +151,7 @@ int compute_losses(
         case SOFTMAX: return softmax_losses(to, first, texts, length, outputs, logits, of_logits, loss, weight);
         case SIGMOID: return sigmoid_losses(to, first, texts, outputs, logits, of_logits, loss, weight);
         case SQUARES: return square_losses(to, first, texts, logits, of_logits, loss, weight);
+        case SPANS: return span_losses(to, first, texts, length, logits, of_logits, loss, weight);
         default:
             return sequence_losses(by, to, first, texts, length, logits, of_logits, of_transitions, loss, weight);
     }

@@ -34,12 +34,12 @@ static inline size_t pooled_width(const network *of) {
     return (size_t)of->dim * (of->pooling == ALL_POOLS ? 3 : 1);
 }
 
-enum { SOFTMAX = 1, SIGMOID, SQUARES, SEQUENCES };
+enum { SOFTMAX = 1, SIGMOID, SQUARES, SEQUENCES, SPANS };
 
 typedef struct {
     int kind;
     float smoothing;
-    size_t width;             /* targets of a text: of its words, or 1 */
+    size_t width;             /* targets of a text: of its words, 4 of an answer, or 1 */
     const int64_t *ids;       /* (texts, width), or */
     const float *values;      /* (texts, width, outputs) */
     const float *weights;     /* (texts), of the examples, or NULL */

@@ -25,7 +25,7 @@ with contextlib.suppress(ImportError):
     from mixling.native import _steps as _native
 
 _REGISTERS = 256  # the widest to use, in floats, or a tile of a matrix unit; tests try narrower ones
-_KINDS: dict[LossKind, int] = {"softmax": 1, "sigmoid": 2, "squares": 3, "sequences": 4}
+_KINDS: dict[LossKind, int] = {"softmax": 1, "sigmoid": 2, "squares": 3, "sequences": 4, "spans": 5}
 _NORM_EPS = 1e-5
 
 Array = npt.NDArray[Any]

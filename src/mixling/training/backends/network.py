@@ -108,7 +108,7 @@ def _check(config: ModelConfig, output: Output) -> None:
     head = config.head
     refused: dict[str, object] = {
         "text.projection": config.text.projection.fixed_dim is not None and config.text.projection.type,
-        "text.tokens": output in ("tags", "tokens") and config.text.tokens != "words" and config.text.tokens,
+        "text.tokens": output == "tags" and config.text.tokens != "words" and config.text.tokens,
         "embedding.positions": embedding.positions != "none" and embedding.positions,
         "embedding.norm": embedding.norm,
         "embedding.dropout": embedding.dropout,
@@ -122,7 +122,7 @@ def _check(config: ModelConfig, output: Output) -> None:
     for key, value in refused.items():
         if value:
             raise ConfigError(f"model.{key}: got {value!r}, which the native steps do not know")
-    if output in ("subwords", "tokens"):
+    if output == "subwords":
         raise ConfigError(f"the native steps do not know the loss of {output}")
 
 

@@ -18,6 +18,7 @@ from mixling.training.backends.native import NativeBatch, NativeNetwork
 from mixling.training.backends.network import NetworkPlan, plan_network
 from mixling.training.backends.pytorch import device_of, is_half
 from mixling.training.dataset_adapter import LabeledData
+from mixling.training.questions import QuestionData
 from mixling.training.state import restore_weights, weights_of
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def check_native(
     """
     if native._native is None:
         raise ConfigError("the native module is not built")
-    if not isinstance(model, Model) or not isinstance(data, LabeledData):
-        raise ConfigError("native steps are for labels of texts")
+    if not isinstance(model, Model) or not isinstance(data, LabeledData | QuestionData):
+        raise ConfigError("native steps are for labels of texts and for answers in them")
     _check_training(config, distributed)
     plan = plan_network(model.config, len(data.objective.labels), data.objective.output)
     if any(not parameter.requires_grad for parameter in model.parameters()):
@@ -118,12 +119,12 @@ def _check_training(config: TrainConfig, distributed: DistributedContext) -> Non
         raise ConfigError(f"train.gradient_accumulation_steps: got {got}; native steps need little memory")
 
 
-def _loss_terms(data: LabeledData, *, transitions: bool) -> LossTerms:
+def _loss_terms(data: LabeledData | QuestionData, *, transitions: bool) -> LossTerms:
     terms = data.objective.loss_terms(transitions=transitions)
     if terms is None:
         raise ConfigError(f"the loss of {data.objective.name} is unknown to the native steps")
-    targets = data.train_targets
-    if terms.kind == "sequences" and len(targets) and np.ndim(targets[0]) > 1:
+    of_teacher = isinstance(data, LabeledData) and len(data.train_targets) and np.ndim(data.train_targets[0]) > 1
+    if terms.kind == "sequences" and of_teacher:
         raise ConfigError("transitions of tags cannot be learned from a teacher's probabilities in native steps")
     return terms
 
