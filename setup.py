@@ -23,7 +23,7 @@ setup(
         ),
         Extension(
             "mixling.native._margins",
-            sources=[str(NATIVE / "linear" / "margins.c")],
+            sources=[str(NATIVE / "linear" / name) for name in ("margins.c", "own_terms.c")],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
             optional=True,

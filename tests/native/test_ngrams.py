@@ -19,7 +19,7 @@ from mixling.export import amend  # noqa: E402
 from mixling.native._core import Model  # noqa: E402
 from mixling.runtime import NativeEngine, load_native  # noqa: E402
 from mixling.runtime.onnx import seal  # noqa: E402
-from mixling.text import SEPARATOR, Distinct, NgramBranch, NgramMetadata, Words, pair_hashes  # noqa: E402
+from mixling.text import SEPARATOR, Distinct, NgramBranch, NgramMetadata, SparseWeights, Words, pair_hashes  # noqa: E402
 
 from .test_logits import check  # noqa: E402
 
@@ -83,6 +83,23 @@ def test_logits_of_two_labels_and_of_many(
     content = with_branch(export("mixling-tiny", classes=classes), PLAIN, outputs, density=density)
     assert (b"ngrams.counts" in content) == (density < 1 and outputs > 1)
     check(content, PLAIN, monkeypatch)
+
+
+def test_logits_of_very_many_labels(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full matrix would have more weights than a reader takes: they stay as they are stored."""
+    content = export("mixling-tiny", classes=(outputs := 70_000))
+    rng = np.random.default_rng(0)
+    known = branch_of(content, PLAIN, 1).terms
+    terms = np.unique(np.concatenate([known, rng.integers(0, 2**32, 500, dtype=np.uint32)]))
+    counts = rng.integers(0, 9, len(terms))
+    columns = rng.integers(0, outputs, counts.sum()).astype(np.int32)
+    starts = np.append(0, np.cumsum(counts))
+    weights = SparseWeights(starts, columns, rng.integers(-127, 128, len(columns)).astype(np.int8), outputs)
+    assert len(terms) * outputs > 1 << 25
+    ones = np.ones(outputs, np.float32)
+    content = amend(content, branch=(NgramBranch(terms, weights, 0.01 * ones, ones), METADATA))
+    check(content, PLAIN, monkeypatch)
+    assert np.ptp(Predictor(content).predict_proba(PLAIN[:1])) > 0
 
 
 def test_a_single_term(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +218,7 @@ FIT = "do not fit its terms"
         ("of another size", False, replace("high", np.zeros(3, np.uint8))),
         ("of another size", False, replace("low", np.zeros(3, np.uint8))),
         ("of another size", True, replace("counts", np.zeros(9, np.uint8))),
-        ("more than 33,554,432 weights", True, replace("counts", np.zeros((1 << 25) // 3 + 1, np.uint8))),
+        ("more than 33,554,432 weights", True, replace("counts", np.zeros((1 << 25) + 1, np.uint8))),
         (TERMS, False, put("high", 0, 0)),
         (TERMS, False, put("high", 0, 255)),
         (TERMS, False, put("high", -1, 255)),

@@ -12,6 +12,7 @@ from mixling.errors import ModelFileError
 from mixling.text import (
     Distinct,
     NgramBranch,
+    SparseWeights,
     Words,
     pack_sorted,
     stored_bytes,
@@ -176,7 +177,25 @@ def test_damaged_arrays_are_refused(sparse, how):
 
 def test_more_weights_than_a_reader_holds_are_refused_before_they_are_made():
     arrays = make_branch(np.zeros(0, np.uint32), 1).to_arrays()
-    arrays |= {"counts": np.zeros(1 << 20, np.uint8), "outputs": np.zeros(0, np.uint8), "weights": np.zeros(0, np.int8)}
+    arrays |= {"counts": np.zeros((1 << 25) + 1, np.uint8), "outputs": np.zeros(0, np.uint8), "weights": np.zeros(0, np.int8)}
     arrays |= {"scale": np.ones(1000, np.float32), "bias": np.ones(1000, np.float32)}
-    with pytest.raises(ModelFileError, match="1,048,576 terms with 1,000 outputs"):
+    with pytest.raises(ModelFileError, match="33,554,433 terms with 1,000 outputs"):
         NgramBranch.from_arrays(arrays, 1000)
+
+
+@pytest.mark.parametrize("outputs", [200, 300, 70_000])
+def test_weights_that_stay_sparse_give_the_same_logits(outputs, monkeypatch):
+    words, texts = make_texts()
+    everything = np.unique(np.concatenate([words.hashes, words.grams, texts.pairs]))
+    dense = make_branch(everything[::2], outputs, full=3 / outputs)
+    arrays = dense.to_arrays()
+    assert arrays["outputs"].shape[1:] == {200: (), 300: (2,), 70_000: (3,)}[outputs]
+    expected = dense.logits(texts, dense.row_sums(words))
+    monkeypatch.setattr("mixling.text.ngram_branch.MAX_CELLS", 1000)
+    monkeypatch.setattr("mixling.text.sparse_weights._GATHERED", 5)
+    sparse = NgramBranch.from_arrays(arrays, outputs)
+    assert isinstance(sparse.weights, SparseWeights)
+    np.testing.assert_array_equal(sparse.logits_of_words(texts, words), expected)
+    np.testing.assert_array_equal(sparse.logits(texts, sparse.row_sums(words)), expected)
+    again = sparse.to_arrays()
+    assert all(np.array_equal(array, again[name]) for name, array in arrays.items())

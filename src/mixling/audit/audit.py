@@ -179,12 +179,12 @@ class LabelAudit(Audit):
 
     @property
     def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
-        assert isinstance(self.metrics, ClassificationMetrics)
-        confusion = np.array(self.metrics.confusion)
-        np.fill_diagonal(confusion, 0)
-        order = np.argsort(-confusion, axis=None, kind="stable")[:_CONFUSED]
-        pairs = [(*divmod(int(index), len(self.names)), int(confusion.flat[index])) for index in order]
-        return tuple((self.names[a], self.names[b], count) for a, b, count in pairs if count)
+        best = self.probabilities.argmax(1)
+        wrong = best != self.given
+        pairs, counts = np.unique(self.given[wrong] * len(self.names) + best[wrong], return_counts=True)
+        most = np.argsort(-counts, kind="stable")[:_CONFUSED]
+        names = ((*divmod(int(pairs[i]), len(self.names)), int(counts[i])) for i in most)
+        return tuple((self.names[a], self.names[b], count) for a, b, count in names)
 
 
 @dataclass(frozen=True, kw_only=True)

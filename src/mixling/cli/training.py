@@ -203,7 +203,7 @@ def _report_labels(
         rows += [("" if line else "baseline", baseline_line(reference, task))] if reference is not None else []
     rows += [
         ("file", f"{run.folder / 'model.onnx'}, {size / 1e6:.2f} MB ({run.report['precision']})"),
-        ("parameters", f"{run.parameters:,}, best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")),
+        ("parameters", f"{run.parameters:,}, {_best_epoch(run, total)}"),
         ("time", started.elapsed()),
         *command_rows([
             ("predict", run.folder, *task.sample_inputs(pairs=config.data.columns.text_pair is not None)),
@@ -212,6 +212,12 @@ def _report_labels(
         ]),
     ]  # fmt: skip
     print_panel(terminal.console, str(run.folder), rows)
+
+
+def _best_epoch(run: Run[Metrics], total: int | None) -> str:
+    if not run.best["step"]:
+        return "in a network that is not read; the n-gram model is alone"
+    return f"best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")
 
 
 def _headline(metrics: Metrics) -> str:

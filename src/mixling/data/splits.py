@@ -18,7 +18,7 @@ _NAMED = 10  # labels named in a message
 
 
 def split_validation(
-    store: Dataset, *, fraction: float, seed: int, own: str = "--validation FILE"
+    store: Dataset, *, fraction: float, seed: int, own: str = "--validation FILE", most: int | None = None
 ) -> tuple[Dataset, Dataset]:
     """Set about `fraction` of the examples aside; return (train, validation), both in the order of the store.
 
@@ -29,6 +29,7 @@ def split_validation(
 
     Args:
         own: how the caller can provide validation examples, for the message if there are too few examples.
+        most: validation examples, roughly; None: any number.
 
     Raises:
         ConfigError: the fraction is not between 0 and 1.
@@ -45,6 +46,8 @@ def split_validation(
         in_validation = _groups_set_aside(keys, classes, fraction)
     else:
         in_validation = _set_aside(keys, classes, fraction)
+    if most is not None and np.count_nonzero(in_validation) > most:
+        in_validation &= keys <= np.sort(keys[in_validation])[most - 1]
     if ids is None:
         chosen = np.flatnonzero(in_validation)
         unknown = unseen(store.subset(chosen), store.subset(np.flatnonzero(~in_validation)).label_counts())

@@ -154,6 +154,9 @@ def _selection(best: Mapping[str, Any], *, selects: bool) -> str:
     if not selects:
         return f"""The training ended after
 epoch {best["epoch"]:g}, as it was planned to; no epoch was selected on them."""
+    if not best["step"]:
+        return """These were also used
+to choose the strength of the n-gram model, so expect slightly lower values on new text."""
     return f"""These were also used
 to select the epoch ({best["epoch"]:g}), so expect slightly lower values on new text."""
 

@@ -73,7 +73,7 @@ def _count(counts: Mapping[str, int], label: str) -> str:
 
 def pictures(validation: Mapping[str, Any]) -> str:
     """Return the pictures that the run has drawn, where matplotlib is installed."""
-    confusion = "\n![Confusion matrix on validation](confusion.png)\n" if "confusion" in validation else ""
+    confusion = "\n![Confusion matrix on validation](confusion.png)\n" if validation.get("confusion") else ""
     return f"{confusion}\n![Training curves](curves.png)\n"
 
 

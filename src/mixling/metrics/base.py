@@ -122,7 +122,7 @@ class ClassificationMetrics(ProbabilityMetrics):
         set_size: the mean number of labels in a set.
         roc_auc: with two classes, class 1's; with more, the mean one-vs-rest area over the classes that some but
             not all texts have; None without such a class.
-        confusion: (C, C) counts; rows are true classes, columns predicted ones.
+        confusion: (C, C) counts; rows are true classes, columns predicted ones; of very many classes empty.
     """
 
     accuracy: float

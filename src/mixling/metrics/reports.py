@@ -19,6 +19,8 @@ from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMe
 from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
 
+MAX_TABLE_LABELS = 1_000  # whose scores are all listed, with a matrix of which are taken for which
+
 
 def classification_report(
     labels: LabelSet,
@@ -40,7 +42,8 @@ def classification_report(
         conformal: makes sets of labels; None: there are none.
         rule: which label is the answer; None: the most probable one.
         aimed: the id of a label whose F1 is reported; None: none.
-        tables: compute the scores of each class and the (C, C) confusion matrix.
+        tables: compute the scores of each class and the (C, C) confusion matrix; of more than `MAX_TABLE_LABELS`
+            there is no matrix, and classes that no text has or gets are left out.
 
     Raises:
         DataError: there is no text.
@@ -54,10 +57,10 @@ def classification_report(
     right = targets == predictions
     hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
     scores = _scores(hits, predicted, true)
-    confusion = np.zeros((len(labels), len(labels)), np.int64) if tables else np.zeros((0, 0), np.int64)
-    if tables:
-        np.add.at(confusion, (targets, predictions), 1)
     met = predicted + true > 0
+    confusion = np.zeros((len(labels), len(labels)) if tables and len(labels) <= MAX_TABLE_LABELS else (0, 0), np.int64)
+    if len(confusion):
+        np.add.at(confusion, (targets, predictions), 1)
     answer = probabilities[np.arange(len(targets)), predictions]
     is_class = targets[:, None] == classes
     bins = reliability(right, probabilities.max(1))
@@ -85,7 +88,7 @@ def classification_report(
         else _roc_auc(is_class, probabilities),
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
-        per_class=_class_scores(labels.names, scores) if tables else (),
+        per_class=_class_scores(labels.names, scores, met) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
 
@@ -130,7 +133,7 @@ def multilabel_report(
         roc_auc=_roc_auc(truth, probabilities),
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
-        per_class=_class_scores(labels.names, scores) if tables else (),
+        per_class=_class_scores(labels.names, scores, met) if tables else (),
     )
 
 
@@ -188,7 +191,7 @@ def tagging_report(
         sentence_accuracy=float(np.mean([true == got for true, got in zip(true_tags, predicted_tags, strict=True)])),
         calibration_error=calibration_error(bins) if read.any() else None,
         reliability=bins if tables and read.any() else (),
-        per_class=_class_scores(types, _scores(*counts)) if tables else (),
+        per_class=_class_scores(types, _scores(*counts), np.ones(len(types), bool)) if tables else (),
     )
 
 
@@ -216,9 +219,10 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return ratios
 
 
-def _class_scores(names: Sequence[str], scores: np.ndarray) -> tuple[ClassScore, ...]:
-    """Return `ClassScore`s from rows (precision, recall, F1, support) (C, 4)."""
+def _class_scores(names: Sequence[str], scores: np.ndarray, met: np.ndarray) -> tuple[ClassScore, ...]:
+    """Return `ClassScore`s from rows (precision, recall, F1, support) (C, 4), of very many those that are `met`."""
+    shown = np.flatnonzero(met) if len(names) > MAX_TABLE_LABELS else np.arange(len(names))
     return tuple(
-        ClassScore(name, precision, recall, f1, int(support))
-        for name, (precision, recall, f1, support) in zip(names, scores.tolist(), strict=True)
+        ClassScore(names[i], precision, recall, f1, int(support))
+        for i, (precision, recall, f1, support) in zip(shown.tolist(), scores[shown].tolist(), strict=True)
     )

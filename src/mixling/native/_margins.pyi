@@ -13,3 +13,19 @@ def fit_margins(
     tolerance: float,
     most_passes: int,
 ) -> None: ...
+def fit_own_terms(
+    starts: Any,
+    columns: Any,
+    values: Any,
+    costs: Any,
+    text_starts: Any,
+    texts: Any,
+    member_starts: Any,
+    members: Any,
+    term_starts: Any,
+    terms: Any,
+    weights: Any,
+    most_texts: int,
+    tolerance: float,
+    most_passes: int,
+) -> None: ...

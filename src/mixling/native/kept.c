@@ -296,8 +296,7 @@ static void add_word(endings *of, size_t number) {
         if (of->terms[i] == term) return;
     of->terms[known] = (uint32_t)term;
     of->known[number + 1] = known + 1;
-    const int8_t *weights = branch->weights + term * outputs;
-    for (size_t k = 0; k < outputs; k++) sums[k] += (uint32_t)weights[k];
+    ngrams_add_term(branch, term, sums);
 }
 
 /* Add the linear model to the logits of the texts. What one has in common with that before it, from some word to the end,

@@ -49,7 +49,9 @@ typedef struct {
     int low_bits;
     uint32_t *terms;   /* (T) hashes, ascending */
     uint32_t *buckets; /* of each value of the bits above the low ones, its first term; and T */
-    int8_t *weights;   /* (T, K) */
+    int8_t *weights;   /* (T, K), or only those of `score_of` */
+    uint32_t *starts;  /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
+    uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;
 } ngram_branch;
 
@@ -209,6 +211,9 @@ typedef struct {
 static inline size_t branch_word_size(const ngram_branch *branch) {
     return branch->outputs ? sizeof(branch_word) + branch->outputs * sizeof(uint32_t) : 0;
 }
+
+/* Add the weights of a term. */
+void ngrams_add_term(const ngram_branch *branch, size_t term, uint32_t *sums);
 
 /* The linear model's part of the word that `features_of` left in `scratch`. */
 void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out);

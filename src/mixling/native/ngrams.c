@@ -73,19 +73,25 @@ static int read_terms(ngram_branch *branch, const tensor *high, const tensor *lo
     return ones == branch->number ? 0 : -1;
 }
 
-/* Spread weights that are stored one by one; 0, or -1 where they do not fit. */
-static int spread_weights(ngram_branch *branch, const arrays *from) {
-    size_t at = 0, stored = from->weights->data.size;
+/* How many bytes the number of a score has. */
+static uint64_t width_of(size_t outputs) { return outputs <= 256 ? 1 : outputs <= 65536 ? 2 : 3; }
+
+/* Read weights that are stored one by one, and spread them where a matrix was taken; 0, or -1 where they do not fit. */
+static int read_weights(ngram_branch *branch, const arrays *from) {
+    size_t at = 0, stored = from->weights->data.size, width = (size_t)width_of(branch->outputs);
     const uint8_t *outputs = from->outputs->data.data;
-    int wide = from->outputs->rank == 2;
     for (size_t term = 0; term < branch->number; term++) {
+        if (branch->starts) branch->starts[term] = (uint32_t)at;
         for (size_t left = from->counts->data.data[term]; left; left--, at++) {
             if (at == stored) return -1;
-            size_t output = wide ? outputs[2 * at] | (size_t)outputs[2 * at + 1] << 8 : outputs[at];
+            size_t output = 0;
+            for (size_t i = width; i--;) output = output << 8 | outputs[width * at + i];
             if (output >= branch->outputs) return -1;
-            branch->weights[term * branch->outputs + output] = (int8_t)from->weights->data.data[at];
+            if (branch->starts) branch->score_of[at] = (uint32_t)output;
+            branch->weights[branch->starts ? at : term * branch->outputs + output] = (int8_t)from->weights->data.data[at];
         }
     }
+    if (branch->starts) branch->starts[branch->number] = (uint32_t)at;
     return at == stored ? 0 : -1;
 }
 
@@ -109,9 +115,10 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     uint64_t terms = sparse ? from.counts->dims[0] : from.weights->dims[0];
     if (sparse ? from.outputs->dims[0] != from.weights->dims[0] : from.weights->dims[1] != outputs)
         return MIXLING_DAMAGED;
-    if (sparse && from.outputs->rank == 2 && from.outputs->dims[1] != 2) return MIXLING_DAMAGED;
+    if (sparse && from.outputs->rank == 2 && from.outputs->dims[1] != width_of(outputs)) return MIXLING_DAMAGED;
     *reason = "its n-gram branch has more than 33,554,432 weights";
-    if (terms > MAX_CELLS / outputs) return MIXLING_DAMAGED;
+    int full = terms <= MAX_CELLS / outputs;
+    if (!full && (!sparse || terms > MAX_CELLS || from.weights->dims[0] > MAX_CELLS)) return MIXLING_DAMAGED;
     branch->low_bits = 31;
     for (uint64_t rest = terms; rest >= 4; rest /= 2) branch->low_bits--;
     uint64_t buckets = UINT64_C(1) << (32 - branch->low_bits);
@@ -122,11 +129,17 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     branch->number = (size_t)terms;
     branch->terms = model_take(model, branch->number + BUCKET + 1, sizeof *branch->terms); /* what follows is above all */
     branch->buckets = model_take(model, (size_t)buckets + 1, sizeof *branch->buckets);
-    branch->weights = model_take(model, branch->number, outputs);
+    size_t stored = (size_t)from.weights->data.size;
+    branch->weights = full ? model_take(model, branch->number, outputs) : model_take(model, stored + 1, 1);
+    if (!full) {
+        branch->starts = model_take(model, branch->number + 1, sizeof *branch->starts);
+        branch->score_of = model_take(model, stored + 1, sizeof *branch->score_of);
+    }
     branch->scale = model_take(model, outputs, sizeof *branch->scale);
     branch->bias = model_take(model, outputs, sizeof *branch->bias);
     *reason = "out of memory";
-    if (!branch->terms || !branch->buckets || !branch->weights || !branch->scale || !branch->bias)
+    if (!branch->terms || !branch->buckets || !branch->weights || !branch->scale || !branch->bias ||
+        (!full && (!branch->starts || !branch->score_of)))
         return MIXLING_MEMORY;
     memcpy(branch->scale, from.scale->data.data, outputs * sizeof *branch->scale);
     memcpy(branch->bias, from.bias->data.data, outputs * sizeof *branch->bias);
@@ -135,7 +148,7 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     *reason = "the terms of its n-gram branch do not ascend, or are of another number";
     if (read_terms(branch, from.high, from.low)) return MIXLING_DAMAGED;
     *reason = "the weights of its n-gram branch do not fit its terms";
-    if (sparse) return spread_weights(branch, &from) ? MIXLING_DAMAGED : MIXLING_OK;
+    if (sparse) return read_weights(branch, &from) ? MIXLING_DAMAGED : MIXLING_OK;
     memcpy(branch->weights, from.weights->data.data, branch->number * outputs);
     return MIXLING_OK;
 }
@@ -185,14 +198,19 @@ static size_t locate(const ngram_branch *branch, uint32_t hash) {
 }
 
 /* Sums are modulo 2^32, as NumPy's are. */
-static void add_weights(const ngram_branch *branch, size_t term, uint32_t *sums) {
+void ngrams_add_term(const ngram_branch *branch, size_t term, uint32_t *sums) {
+    if (branch->starts) {
+        for (uint32_t i = branch->starts[term]; i < branch->starts[term + 1]; i++)
+            sums[branch->score_of[i]] += (uint32_t)branch->weights[i];
+        return;
+    }
     const int8_t *weights = branch->weights + term * branch->outputs;
     for (size_t i = 0; i < branch->outputs; i++) sums[i] += (uint32_t)weights[i];
 }
 
 static void add_hash(const ngram_branch *branch, uint32_t hash, uint32_t *sums) {
     size_t term = locate(branch, hash);
-    if (term < branch->number) add_weights(branch, term, sums);
+    if (term < branch->number) ngrams_add_term(branch, term, sums);
 }
 
 /* Add the weights of the n-grams of a word's code points, and of its marks. */
@@ -271,11 +289,11 @@ static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, in
     for (size_t i = 0; i < number; i++) FETCH(branch->terms + branch->buckets[hashes[i] >> branch->low_bits]);
     for (size_t i = 0; i < number; i++) {
         terms[known] = locate(branch, hashes[i]);
-        FETCH(branch->weights + terms[known] * branch->outputs);
+        FETCH(branch->weights + (branch->starts ? branch->starts[terms[known]] : terms[known] * branch->outputs));
         known += terms[known] < branch->number;
     }
     for (size_t i = 0; i < known; i++)
-        if (is_new(worker, bits, (uint32_t)terms[i])) add_weights(branch, terms[i], sums);
+        if (is_new(worker, bits, (uint32_t)terms[i])) ngrams_add_term(branch, terms[i], sums);
 }
 
 void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits) {

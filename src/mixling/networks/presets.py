@@ -92,6 +92,18 @@ _NATIVE: dict[str, Preset] = {
         defaults=_OWN_DEFAULTS,
         use="texts, where every kilobyte counts",
     ),
+    # Its network is not trained and not read: as small as a file's can be.
+    "mixling-linear": Preset(
+        ModelConfig(
+            text=TextConfig(projection=MinHash(num_features=64, num_hashes=4), max_len=128, contractions=True),
+            dim=4,
+            layers=(),
+            head=HeadConfig(pooling="mean"),
+        ),
+        _OWN,
+        defaults={"ngrams": {"use": "alone"}},
+        use="texts with thousands of labels: n-grams alone",
+    ),
     "mixling-small": Preset(
         own(num_features=4096, dim=64, ffn_dim=256), _OWN, defaults=_OWN_DEFAULTS, use="texts, the default"
     ),

@@ -16,15 +16,13 @@ then, terms and their frequencies are counted in the training texts alone, and t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.arrays import Float32, Int32, UInt32
+from mixling.arrays import Float32
 from mixling.data.splits import unseen
 from mixling.ngrams.cross_fitting import OutOfFold
 from mixling.ngrams.data import (
@@ -39,12 +37,13 @@ from mixling.ngrams.data import (
 )
 from mixling.ngrams.features import Features, make_features
 from mixling.ngrams.fit import fit_branch, prune
+from mixling.ngrams.fitted import Fitted, Reader, report_of
+from mixling.ngrams.many_labels import BYTES_PER_LABEL, MANY_LABELS, fit_many_labels
 from mixling.ngrams.mixture import fit_mixture
 from mixling.ngrams.search import FEW_STRENGTHS, FIRST_STRENGTH, Attempt, climb, search
-from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
-from mixling.text.ngrams import Distinct, Words
+from mixling.text.ngrams import Words
 from mixling.text.noise import mixed_noise
 from mixling.training.callbacks import Detail
 from mixling.training.config import NgramConfig
@@ -64,36 +63,12 @@ _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters
 _MIN_PROOF = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """A fitted branch.
-
-    Attributes:
-        branch: with its weight in the sum multiplied in.
-        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
-            None: this one was not.
-        report: the entry of metrics.json.
-        out_of_fold: logits (R, C) of both together for the examples that chose the branch by cross-fitting, each of
-            models that had not seen it, and the targets; None: there was none.
-    """
-
-    branch: NgramBranch
-    metadata: NgramMetadata
-    held_out: npt.NDArray[np.float32] | None
-    report: dict[str, Any]
-    out_of_fold: tuple[npt.NDArray[np.float32], npt.NDArray[Any]] | None = None
-
-    def combine(self, network: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]] | None:
-        """Return the logits for the validation examples, given the network's; None: the file's own."""
-        if self.held_out is None:
-            return None
-        return list((self.metadata.network * np.stack(network) + self.held_out).astype(np.float32))
-
-
-def budget(config: NgramConfig, file_bytes: int) -> int:
-    """Return how many bytes a branch may have, given the size of the network's file."""
+def budget(config: NgramConfig, file_bytes: int, outputs: int) -> int:
+    """Return how many bytes a branch may have, given the size of the network's file and the number of scores."""
     if config.max_bytes is not None:
         return config.max_bytes
+    if outputs > MANY_LABELS:
+        return max(MAX_BRANCH_BYTES, BYTES_PER_LABEL * outputs)
     return max(min(FILE_BYTES - _OVERHEAD - file_bytes, MAX_BRANCH_BYTES), MIN_BRANCH_BYTES)
 
 
@@ -108,6 +83,10 @@ def fit_ngrams(
     Raises:
         DataError: as `Task.targets`.
     """
+    alone = config.use == "alone"
+    if data.task.num_scores > MANY_LABELS:
+        network = None if alone else data.network
+        return fit_many_labels(config, data, max_bytes=max_bytes, network=network, log=log)
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
     task, judged = data.task, sample(data.validation, _MAX_VALIDATION)
@@ -155,7 +134,7 @@ def fit_ngrams(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
     release()  # the features before
-    reader = _Reader(task, words, read, terms=features.hashes)
+    reader = Reader(task, words, read, terms=features.hashes)
 
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
         return fit_branch(
@@ -166,7 +145,8 @@ def fit_ngrams(
     def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> Attempt:
         branch = fit(strength, ratio_power, part, duals)
         logits = reader.logits(branch)
-        mixture = fit_mixture(task, network[fitted], logits[fitted], gold, examples=len(known))
+        beside = None if alone else network[fitted]
+        mixture = fit_mixture(task, beside, logits[fitted], gold, examples=len(known))
         return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
     searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
@@ -179,7 +159,7 @@ def fit_ngrams(
         found = search(partial(attempt, part=part, duals=zeros), config, powers)
         del part
     best = search(attempt, config, powers, found=found)
-    scaled = fit_mixture(task, network[fitted], None, gold, examples=len(known))
+    scaled = best.mixture if alone else fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
         f"{best.mixture.loss:.4f} with it"
@@ -202,7 +182,7 @@ def fit_ngrams(
         )  # fmt: skip
         branch = fit(best.strength, best.ratio_power, features, duals)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
-    report = _report(best, branch, scaled.loss)
+    report = report_of(best, branch, scaled.loss)
     log(Detail(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}"))
     held_out = None
     if data.refit:
@@ -210,7 +190,7 @@ def fit_ngrams(
         logits[judged] = best.logits
         if len(others):
             unrefitted = best.branches[0]
-            logits[others] = _Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
+            logits[others] = Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
         held_out = best.mixture.addition(task, logits)
     return Fitted(
         branch=branch,
@@ -236,7 +216,7 @@ def _fit_across_folds(
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
     rows, read = encode_rows(encoder, texts), to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    reader = _Reader(task, words, read)
+    reader = Reader(task, words, read)
 
     def features(chosen: npt.NDArray[np.int64]) -> Features:
         return make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
@@ -247,6 +227,7 @@ def _fit_across_folds(
             task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
         )
 
+    beside = None if config.use == "alone" else held.logits[known]
     everything = np.arange(len(known))
     whole = features(everything)
     if not len(whole.hashes):
@@ -259,14 +240,14 @@ def _fit_across_folds(
         branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
         for fold, fitted in enumerate(branches):
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
-        return Attempt(strength, power, branches, logits, fit_mixture(task, held.logits[known], logits[known], gold))
+        return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
 
     best = attempt(3.0 if config.strength is None else config.strength)
     best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS)
     mixture = best.mixture
     chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
-    loss_scaled = fit_mixture(task, held.logits[known], None, gold).loss
-    report = _report(best, chosen, loss_scaled) | {"folds": len(rest)}
+    loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss
+    report = report_of(best, chosen, loss_scaled) | {"folds": len(rest)}
     terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
     change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
     log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
@@ -278,36 +259,3 @@ def _fit_across_folds(
         report=report,
         out_of_fold=(together.astype(np.float32), gold),
     )
-
-
-class _Reader:
-    """Gives the logits that branches have for texts.
-
-    Args:
-        words: of all rows of the table.
-        texts: the windows of each, as rows of the table.
-        terms: all that the branches have; None: any.
-    """
-
-    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]], terms: UInt32 | None = None) -> None:
-        found = Distinct.of_texts([window for windows in texts for window in windows], words.hashes)
-        used, rows = np.unique(found.rows, return_inverse=True)
-        self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
-        if terms is not None:  # without the others, each branch has less to look up
-            self._words, self._found = self._words.only(terms), self._found.only(terms)
-        self._ends = np.cumsum([len(windows) for windows in texts])
-
-    def logits(self, branch: NgramBranch) -> Float32:
-        """Return the logits (B, C) of a branch."""
-        scores = branch.logits(self._found, branch.row_sums(self._words))
-        of_windows = self._task.logits_of_scores(scores)
-        if len(of_windows) == len(self._ends):
-            return of_windows
-        return np.stack([self._task.pool_windows(part) for part in np.split(of_windows, self._ends[:-1])])
-
-
-def _report(best: Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
-    num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
-    out = {"strength": best.strength, "ratio_power": best.ratio_power, "terms": len(branch.terms), "bytes": num_bytes}
-    parts = {f"mixture_{key}": getattr(best.mixture, key) for key in ("network", "branch", "loss", "alone")}
-    return out | {"loss_scaled": loss_scaled} | parts

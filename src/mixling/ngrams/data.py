@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other
 MAX_COPIED_WORDS, MAX_COPIED_VALIDATION_WORDS = 500_000, 200_000
 _LABELED_WEIGHT = 5.0  # of an example that people labeled, beside a teacher's; 3, 10 and 20 were no better
 _MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
+_TEXTS_OF_LABEL, _MOST_TEXTS = 20, 2_000_000  # with very many labels
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 
 
@@ -83,7 +84,7 @@ class LinearData:
     time_budget: float | None = None
 
 
-def sample(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
+def sample(dataset: Sized, most: int) -> npt.NDArray[np.int64]:
     """Return the indices of all examples, or of evenly spaced ones of more than `most`."""
     return np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), most)).astype(np.int64))
 
@@ -96,7 +97,8 @@ def training_texts(
     Returns:
         An encoder, texts as rows of its word table, their targets and weights.
     """
-    task, chosen = data.task, sample(data.train, _MAX_TEXTS)
+    task = data.task
+    chosen = sample(data.train, max(_MAX_TEXTS, min(_TEXTS_OF_LABEL * task.num_scores, _MOST_TEXTS)))
     if data.encoded is not None and data.encoded.is_kept:
         encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
     else:

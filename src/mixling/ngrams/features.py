@@ -24,7 +24,7 @@ from mixling.training.memory import release
 
 MAX_NONZEROS = 3 << 24  # features of all texts that are not zero; of more texts a sample is taken
 _MIN_GRAM_TEXTS = 2  # texts with a character n-gram; in one text alone it adds nothing to its word
-_MANY_TEXTS = 10_000  # with more, a word or pair of words that only one text has is left out as well
+_MANY_TEXTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,18 +83,21 @@ class Features:
         return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
 
 
-def make_features(texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None) -> Features:
+def make_features(
+    texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None, many_texts: int = _MANY_TEXTS
+) -> Features:
     """Return the features of texts, given as rows of a word table; of very many, a sample's.
 
     With more `outputs` than a reader can hold a weight of each term for, the terms are the weightiest.
 
     Args:
         counted: number of first texts that give the terms and their frequencies; None: all do.
+        many_texts: from this number on, a word or pair of words that only one text has is left out.
     """
     release()  # what encoding the texts took
     chosen, found = _sampled(texts, words)
     number = len(chosen) if counted is None else int(np.searchsorted(chosen, counted))
-    of_words, sizes = _whole_words(found, words, number), found.sizes
+    of_words, sizes = _whole_words(found, words, number, many_texts), found.sizes
     in_text = _in_text(found, len(words.hashes))
     del found
     blocks = [of_words, _characters(in_text, sizes, words, number)]
@@ -140,7 +143,7 @@ class _Block:
     rows: Callable[[int, int], csr_array]
 
 
-def _whole_words(found: Distinct, words: Words, number: int) -> _Block:
+def _whole_words(found: Distinct, words: Words, number: int, many_texts: int) -> _Block:
     """Return words and pairs of words, of many texts without words of a single one; the first `number` are counted."""
     terms = np.concatenate([words.hashes[found.rows], found.pairs])
     # As np.unique with the inverse, in half the memory: with long texts, no other part of a training takes more.
@@ -153,7 +156,7 @@ def _whole_words(found: Distinct, words: Words, number: int) -> _Block:
         is_counted = np.concatenate([found.word_texts < number, found.pair_texts < number])[order]
         counts = np.add.reduceat(is_counted, starts, dtype=np.int64)
         del is_counted
-    kept = counts >= (1 if number < _MANY_TEXTS else _MIN_GRAM_TEXTS)
+    kept = counts >= (1 if number < many_texts else _MIN_GRAM_TEXTS)
     located = np.empty(len(terms), np.int32)
     columns = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     located[order] = columns[np.cumsum(is_first, dtype=np.int32) - 1]

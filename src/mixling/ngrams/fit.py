@@ -108,7 +108,7 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
     outputs = matters.shape[1]
     of_term = np.square(matters).sum(1)
     order = np.argsort(-of_term, kind="stable")
-    most = _most(lambda number: term_bytes(number) + number * outputs, len(order), max_bytes)
+    most = most_within(lambda number: term_bytes(number) + number * outputs, len(order), max_bytes)
     whole = np.zeros(matters.shape, bool)
     whole[order[:most]] = True
     if outputs == 1:
@@ -119,7 +119,7 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
         terms = len(largest) - int(np.searchsorted(largest, ranked[number - 1])) if number else 0
         return term_bytes(terms) + stored_bytes(terms, number, outputs)
 
-    most = _most(size, int(np.count_nonzero(ranked)), max_bytes)
+    most = most_within(size, int(np.count_nonzero(ranked)), max_bytes)
     single = matters >= ranked[most - 1] if most else np.zeros_like(whole)
     crowded = np.flatnonzero(single.sum(1) > MAX_PER_TERM)
     for row in crowded:
@@ -127,7 +127,7 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
     return max((whole, single), key=lambda kept: float(np.square(matters[kept], dtype=np.float64).sum()))
 
 
-def _most(size: Callable[[int], int], number: int, limit: int) -> int:
+def most_within(size: Callable[[int], int], number: int, limit: int) -> int:
     """Return the largest number, up to `number`, whose size is within a limit; sizes grow with the number."""
     low, high = 0, number
     while low < high:

@@ -37,7 +37,7 @@ class Mixture:
 
 def fit_mixture(
     task: Task,
-    network: npt.NDArray[Any],
+    network: npt.NDArray[Any] | None,
     branch: npt.NDArray[Any] | None,
     targets: npt.NDArray[Any],
     *,
@@ -49,40 +49,43 @@ def fit_mixture(
     Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
     loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
     correct what the two models count twice, or both get wrong, of the labels' frequencies. Labels with weights have
-    none, since the loss here does not have these weights.
+    none, since the loss here does not have these weights, nor have labels of which there are more than examples.
 
     Args:
-        network, branch: logits (B, C); without a branch its weight is 0.
+        network, branch: logits (B, C) of at least one; without the other its weight is 0.
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
         examples: number of different examples among the texts, which have copies of some; by default all.
     """
     from scipy.optimize import minimize
 
-    parts = np.stack([np.asarray(part, np.float64) for part in (network, branch) if part is not None])
-    middle, number = np.array([1.0, usual][: len(parts)]), len(targets) if examples is None else examples
-    of_scores = task.logits_of_scores(np.eye(task.num_scores, dtype=np.float32)).astype(np.float64)  # (K, C), linear
-    biases = task.num_scores if task.class_weights is None else 0
+    found = {"network": (network, 1.0), "branch": (branch, usual)}
+    given = {name: item for name, item in found.items() if item[0] is not None}
+    parts = np.stack([np.asarray(part, np.float64) for part, _ in given.values()])
+    middle, number = np.array([weight for _, weight in given.values()]), len(targets) if examples is None else examples
+    biases = task.num_scores if task.class_weights is None and task.num_scores <= number else 0
+    of_scores = task.logits_of_scores(np.eye(biases, dtype=np.float32)).astype(np.float64)  # (K, C), linear
 
     def logits(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.tensordot(values[: len(parts)], parts, 1) + values[len(parts) :] @ of_scores[:biases]
+        return np.tensordot(values[: len(parts)], parts, 1) + (values[len(parts) :] @ of_scores if biases else 0)
 
     def objective(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         loss, slope = task.score_loss(logits(values), targets)
-        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores[:biases]
+        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores if biases else np.zeros(1)
         slopes = (parts * slope).sum(axis=tuple(range(1, parts.ndim))) * number + 2 * away / middle
-        of_biases = of_scores[:biases] @ (slope.sum(0) * number + 2 * added)
+        of_biases = of_scores @ (slope.sum(0) * number + 2 * added) if biases else np.zeros(0)
         return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
 
     with mmap(-1, _OF_OPENBLAS):  # a MemoryError here; scipy's OpenBLAS tries without end to get as much
         pass
     bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
-    found = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    best = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    weights = dict(zip(given, best[: len(parts)].tolist(), strict=True))
     bias = np.zeros(task.num_scores, np.float32)
-    bias[:biases] = found[len(parts) :]
+    bias[:biases] = best[len(parts) :]
     return Mixture(
-        network=float(found[0]),
-        branch=0.0 if branch is None else float(found[1]),
+        network=weights.get("network", 0.0),
+        branch=weights.get("branch", 0.0),
         bias=bias,
-        loss=task.score_loss(logits(found), targets)[0],
+        loss=task.score_loss(logits(best), targets)[0],
         alone=task.score_loss(parts[0], targets)[0],
     )

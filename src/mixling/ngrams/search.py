@@ -68,13 +68,20 @@ def climb(
     strengths: Sequence[float] = BRANCH_STRENGTHS,
     *,
     steps: Sequence[int] = (1, -1),
+    most: int | None = None,
 ) -> Attempt:
-    """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases."""
+    """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases.
+
+    Args:
+        most: number of attempts; None: any.
+    """
+    left = len(strengths) if most is None else most
     at = strengths.index(best.strength)
     for step in steps:
         number = at + step
         improved = False
-        while 0 <= number < len(strengths):
+        while 0 <= number < len(strengths) and left:
+            left -= 1
             other = attempt(strengths[number])
             if other.mixture.loss >= best.mixture.loss:
                 break

@@ -50,7 +50,11 @@ def branch_data(
     """
     assert isinstance(data, LabeledData), "other tasks have no scores"
     out_of_fold = None
-    if examples.folds is not None:
+    alone = config.ngrams.use == "alone"
+    if examples.folds is not None and alone:
+        nothing = np.zeros((len(examples.folds), len(examples.task.labels)), np.float32)
+        out_of_fold = OutOfFold(folds=examples.folds, logits=nothing)
+    elif examples.folds is not None:
         log(
             f"few examples: a network trained on each half of the {len(examples.folds):,} answers for the other, to "
             "choose how much network and n-grams count; this takes as long as the training (--set "
@@ -72,7 +76,7 @@ def branch_data(
         weights=examples.weights if config.distill is None else None,
         text=encoder.config,
         vocabulary=encoder.vocabulary,
-        augmentation=training.augmentation or NO_AUGMENTATION,
+        augmentation=(not alone and training.augmentation) or NO_AUGMENTATION,
         teacher_labels=_teacher_labels(config, examples),
         encoded=_encoded(examples, data),
         out_of_fold=out_of_fold,

@@ -21,11 +21,14 @@ from mixling.data.splits import check_labels, describe_unseen, report_duplicates
 from mixling.data.unlabeled import read_unlabeled
 from mixling.data.values import row_error, words_with_blanks
 from mixling.errors import ConfigError, DataError, shown
+from mixling.metrics.reports import MAX_TABLE_LABELS
 from mixling.runs.replay import with_replay
 from mixling.runs.resolve.config import RunConfig
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.training.callbacks import Detail
+
+_MAX_SCORES, _LEAST_VALIDATION = 1 << 25, 500  # of labels for validation examples; examples
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -141,9 +144,18 @@ def load_rows(
 def split_rows(
     config: RunConfig, rows: Dataset, validation: Dataset | None, *, log: Callable[[str], None]
 ) -> tuple[Dataset, Dataset]:
-    """Return training and validation examples: those that are named, else a part of the rows."""
+    """Return training and validation examples: those that are named, else a part of the rows.
+
+    Of many labels there are fewer validation examples, so that the scores of all labels for all of them fit into
+    memory.
+    """
+    labels = len(rows.label_counts()) if task_type(config.task).has_labels else 1
+    most = max(_MAX_SCORES // max(labels, 1), _LEAST_VALIDATION)
     if validation is None:
-        return split_validation(rows, fraction=config.data.validation_fraction, seed=config.train.seed)
+        return split_validation(rows, fraction=config.data.validation_fraction, seed=config.train.seed, most=most)
+    if len(validation) > most and labels > MAX_TABLE_LABELS:
+        log(f"validation: {most:,} of the {len(validation):,} examples are read, as there are {labels:,} labels")
+        validation = validation.subset(np.linspace(0, len(validation) - 1, most).astype(np.int64))
     if repeated := report_duplicates(rows, validation):
         log(
             f"{repeated} of {len(validation)} validation texts are also in the training data: validation metrics will "

@@ -18,6 +18,7 @@ import torch
 from mixling.answers.conformal import ConformalSets
 from mixling.answers.decision import DecisionRule
 from mixling.data.dataset import Dataset
+from mixling.errors import DataError
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention
 from mixling.metrics.base import Metrics
@@ -25,8 +26,9 @@ from mixling.metrics.label_thresholds import LabelThreshold
 from mixling.metrics.out_of_scope import OutOfScope
 from mixling.metrics.quantization import QuantizationCheck
 from mixling.models.model import Model
-from mixling.ngrams.choose import Fitted, budget, fit_ngrams
+from mixling.ngrams.choose import budget, fit_ngrams
 from mixling.ngrams.data import LinearData
+from mixling.ngrams.fitted import Fitted
 from mixling.runs.resolve.config import DecisionsConfig
 from mixling.runs.rule import choose_rule
 from mixling.runs.thresholds import choose_certainty, choose_common_threshold, choose_label_thresholds, fit_sets
@@ -130,6 +132,12 @@ class Decided:
     reading: ReadingConfig | None
 
     @property
+    def loss(self) -> float:
+        """The loss on validation of a model with an n-gram branch."""
+        assert self.decisions.branch is not None
+        return float(self.decisions.branch.report["mixture_loss"])
+
+    @property
     def content(self) -> bytes:
         """The content of model.onnx."""
         return self.decisions.add_to(self.network.content)
@@ -188,8 +196,12 @@ def decide(
         held_out: examples that choose nothing, for conformal sets; None: there are none.
     """
     task = validation.task
-    calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
-    network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
+    if ngrams.use == "alone":
+        calibration, calibration_report = None, None
+        network = ExportedNetwork.unread(export(model, precision=config.precision), validation, config.precision)
+    else:
+        calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
+        network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
     logits, targets = outputs, validation.targets
     if branch is not None and branch.out_of_fold is not None:  # more examples than validation's
@@ -268,14 +280,18 @@ def _fit_branch(
     task = validation.task
     if config.use == "never" or not task.has_scores:
         return None, network.outputs
-    max_bytes = budget(config, len(network.content))
+    max_bytes = budget(config, len(network.content), task.num_scores)
     branch = fit_ngrams(config, data(), max_bytes=max_bytes, log=log)
+    if branch is None and config.use == "alone":
+        raise DataError("the n-gram model has no terms: no text has a word; give texts with words")
     if branch is None:
         return None, network.outputs
     combined = branch.combine(network.outputs)
     if combined is None:
         written = Predictor(_with_branch(network.content, branch, {}), num_threads=torch.get_num_threads())
         combined = list(validation.of_file(written))
+    if config.use == "alone":
+        return branch, combined
     alone, whole = (validation.metrics(part).value(task.metric) for part in (network.outputs, combined))
     metric = task.metric.replace("_", " ")
     log(f"network {alone:.4f} + n-grams = {whole:.4f} {metric} on validation")

@@ -205,6 +205,10 @@ class RunFolder:
         model.cpu()
         return trainer
 
+    def without_training(self, loss: float) -> None:
+        """Record that nothing was trained, as where the n-gram model is alone, with its loss on validation."""
+        self._history = [{"epoch": 0, "step": 0, "train_loss": None, "val_loss": loss, "best": True}]
+
     def train_again(
         self, model: nn.Module, data: TrainingData, first: Trainer, *, initial: Mapping[str, Tensor]
     ) -> dict[str, Any]:
@@ -272,8 +276,13 @@ class RunFolder:
         whole = {"best": at, "parameters": parameters, **report}
         write_sealed(self.folder / METRICS_FILE, whole)
         curves, exported = self.folder / CURVES_FILE, whole.get("validation")
-        if if_possible(lambda: training_curves(self._history, curves, exported=exported), self.log):
+
+        def plot() -> None:
+            if self.best["step"]:
+                training_curves(self._history, curves, exported=exported)
             draw(self.folder)
+
+        if_possible(plot, self.log)
         write_atomic(self.folder / CARD_FILE, card(whole))
         finish_run(self.folder, self._config, kind=self._kind)
         return Run(folder=self.home, metrics=metrics, history=self._history, report=whole)

@@ -108,9 +108,11 @@ def fit(
                 task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
             )  # fmt: skip
 
-        trainer = run.train(model, data, training, content=_content(encoder, examples))
+        trainer = None
+        if config.ngrams.use != "alone":
+            trainer = run.train(model, data, training, content=_content(encoder, examples))
 
-        joined = joined_data(config, examples, data)
+        joined = None if trainer is None else joined_data(config, examples, data)
         export = partial(
             export_onnx,
             text=encoder.config, task=config.task, labels=labels, vocabulary=vocabulary, pairs=examples.pairs,
@@ -127,11 +129,17 @@ def fit(
                 outside=read_out_of_scope(config), held_out=examples.held_out, log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}
-        if joined is not None and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]:
+        if (
+            joined is not None
+            and trainer is not None
+            and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]
+        ):
             refit = {"refit": run.train_again(model, joined, trainer, initial=weights_of(untrained))}
             decided = decided and decided.of_refit(model, measured, export, run.log)
         if decided is None:
             return None
+        if trainer is None:
+            run.without_training(decided.loss)
 
         name, content = vocabulary.serialize()
         write_atomic(run.folder / name, content)
@@ -209,7 +217,7 @@ def _data_report(
 
 
 def _draw(metrics: Metrics, folder: Path) -> None:
-    if isinstance(metrics, ClassificationMetrics):
+    if isinstance(metrics, ClassificationMetrics) and metrics.confusion:
         plot_confusion(metrics, folder / CONFUSION_FILE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Distinct, Words
+from mixling.text.sparse_weights import SparseWeights
 
 _TOGETHER = 1024  # words looked up at a time
 
@@ -28,6 +30,7 @@ class BranchScorer:
         self.metadata = metadata
         self._task = task
         self._encoder = encoder
+        self._sparse = isinstance(branch.weights, SparseWeights)
         self._forget()
 
     def logits(self, texts: Sequence[Int32]) -> Float32:
@@ -37,6 +40,11 @@ class BranchScorer:
         if self._known < len(self._encoder):
             self._add_words()
         found = Distinct.of_texts(texts, self._hashes)
+        if self._sparse:
+            used, rows = np.unique(found.rows, return_inverse=True)
+            words = Words.of_table(self._encoder, 0, self.metadata.min_n, self.metadata.max_n).of_rows(used)
+            scores = self.branch.logits_of_words(replace(found, rows=rows.astype(np.int32)), words)
+            return self._task.logits_of_scores(scores)
         return self._task.logits_of_scores(self.branch.logits(found, self._sums))
 
     def add(self, network: Sequence[Float32], own: Float32) -> list[Float32]:
@@ -48,21 +56,21 @@ class BranchScorer:
         self._generation = self._encoder.generation
         self._known = 0
         self._hashes = np.zeros(0, np.uint32)
-        self._sums = np.zeros((0, self.branch.weights.shape[1]), np.int32)
+        self._sums = np.zeros((0, self.branch.outputs), np.int32)
 
     def _add_words(self) -> None:
         first = self._known
         size = len(self._encoder)
+        words = Words.of_table(self._encoder, first, self.metadata.min_n, self.metadata.max_n)
         if size > len(self._hashes):
             room = max(size, len(self._hashes) * 3 // 2, 1024)
-            hashes = np.zeros(room, np.uint32)
-            sums = np.zeros((room, self._sums.shape[1]), np.int32)
-            hashes[:first], sums[:first] = self._hashes[:first], self._sums[:first]
-            self._hashes = hashes
-            self._sums = sums
-        words = Words.of_table(self._encoder, first, self.metadata.min_n, self.metadata.max_n)
+            self._hashes = np.resize(self._hashes, room)
+            if not self._sparse:
+                self._sums = np.concatenate(
+                    [self._sums[:first], np.zeros((room - first, self.branch.outputs), np.int32)]
+                )
         self._hashes[first:size] = words.hashes
-        for start in range(0, size - first, _TOGETHER):
+        for start in range(0, 0 if self._sparse else size - first, _TOGETHER):
             stop = min(start + _TOGETHER, size - first)
             self._sums[first + start : first + stop] = self.branch.row_sums(words.part(start, stop))
         self._known = size

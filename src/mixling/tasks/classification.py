@@ -185,10 +185,8 @@ class Classification(Task):
     @classmethod
     def comparison_line(cls, metrics: Metrics) -> str:
         assert isinstance(metrics, ClassificationMetrics)
-        counts = [sum(row) for row in metrics.confusion]
-        most = max(range(len(counts)), key=counts.__getitem__)
-        accuracy = counts[most] / metrics.n
-        return f"always {printable(metrics.per_class[most].label)!r} has accuracy {accuracy:.4f}"
+        most = max(metrics.per_class, key=lambda row: row.support)
+        return f"always {printable(most.label)!r} has accuracy {most.support / metrics.n:.4f}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from mixling.text.ngrams import Distinct, Words, pair_hashes
     from mixling.text.noise import NOISES, NoiseLevel, WordNumbers, blend, blendable, mixed_noise, noisy_texts
+    from mixling.text.sparse_weights import SparseWeights
     from mixling.text.splitting import StringSplitter
     from mixling.text.subwords import SubwordTokenizer
     from mixling.text.table import FIRST, SEPARATOR

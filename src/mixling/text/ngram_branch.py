@@ -25,6 +25,7 @@ from mixling.arrays import Float32, Int8, Int32, UInt32
 from mixling.config import Config
 from mixling.errors import ModelFileError
 from mixling.text.ngrams import Distinct, Words
+from mixling.text.sparse_weights import SparseWeights
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -47,42 +48,57 @@ class NgramBranch:
 
     Attributes:
         terms: (T,) hashes, ascending.
-        weights: (T, K).
+        weights: (T, K); of very many scores those that are not 0.
         scale, bias: (K,).
     """
 
     terms: UInt32
-    weights: Int8
+    weights: Int8 | SparseWeights
     scale: Float32
     bias: Float32
 
+    @property
+    def outputs(self) -> int:
+        """K, the number of scores."""
+        return int(self.weights.shape[1])
+
     def row_sums(self, words: Words) -> Int32:
         """Return the summed weights (R, K) of each word and its n-grams."""
-        out = self.weights_of(words.hashes).astype(np.int32)
-        locations = self._locations(words.grams)
-        known = locations < len(self.terms)
-        owners = np.repeat(np.arange(len(words.hashes)), np.diff(words.starts))[known]
-        _add(out, owners, self.weights, locations[known])
-        return out
-
-    def weights_of(self, hashes: UInt32) -> Int8:
-        """Return the weights (H, K) of terms, zeros where one is not known."""
-        out = np.zeros((len(hashes), self.weights.shape[1]), np.int8)
-        locations = self._locations(hashes)
-        known = locations < len(self.terms)
-        out[known] = self.weights[locations[known]]
+        out = np.zeros((len(words.hashes), self.outputs), np.int32)
+        self._add(out, np.arange(len(words.hashes)), words.hashes)
+        self._add(out, np.repeat(np.arange(len(words.hashes)), np.diff(words.starts)), words.grams)
         return out
 
     def logits(self, texts: Distinct, row_sums: Int32) -> Float32:
         """Return the logits (B, K) of texts; `row_sums` (R, K) belong to the table's words."""
-        sums = np.zeros((len(texts.sizes), self.weights.shape[1]), np.int32)
+        sums = np.zeros((len(texts.sizes), self.outputs), np.int32)
         _add(sums, texts.word_texts, row_sums, texts.rows)
-        locations = self._locations(texts.pairs)
-        known = locations < len(self.terms)
-        _add(sums, texts.pair_texts[known], self.weights, locations[known])
+        return self._scores(texts, sums)
+
+    def logits_of_words(self, texts: Distinct, words: Words) -> Float32:
+        """Return the logits (B, K) of texts with the table's words: without their sums, which take much room if there
+        are many scores."""
+        sums = np.zeros((len(texts.sizes), self.outputs), np.int32)
+        mine = words.of_rows(texts.rows)
+        self._add(sums, texts.word_texts, mine.hashes)
+        self._add(sums, np.repeat(texts.word_texts, np.diff(mine.starts)), mine.grams)
+        return self._scores(texts, sums)
+
+    def _scores(self, texts: Distinct, sums: Int32) -> Float32:
+        """Return the logits, given the sums of the texts' words, to which those of pairs are added in place."""
+        self._add(sums, texts.pair_texts, texts.pairs)
         # In float64 and rounded once: the result is the same however many texts there are.
         means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
         return self.bias + self.scale * means.astype(np.float32)
+
+    def _add(self, sums: Int32, owners: npt.NDArray[np.integer], hashes: UInt32) -> None:
+        """Add the weights of terms (P,), where they are known, to the rows `owners` (P,), ascending, of sums."""
+        locations = self._locations(hashes)
+        known = locations < len(self.terms)
+        if isinstance(self.weights, SparseWeights):
+            self.weights.add(sums, owners[known], locations[known])
+        else:
+            _add(sums, owners[known], self.weights, locations[known])
 
     def _locations(self, hashes: UInt32) -> npt.NDArray[np.intp]:
         """Return the indices of terms; T for unknown ones."""
@@ -103,19 +119,21 @@ class NgramBranch:
         """Return the arrays of a model file, which `from_arrays` reads."""
         high, low = pack_sorted(self.terms)
         out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
-        is_kept = self.weights != 0
-        counts = is_kept.sum(1)
-        outputs = self.weights.shape[1]
-        if stored_bytes(len(self.terms), int(counts.sum()), outputs) >= self.weights.size or (
-            counts.max(initial=0) > MAX_PER_TERM
-        ):
-            return out | {"weights": self.weights}
-        columns = np.nonzero(is_kept)[1]
-        wide = columns.astype("<u2").view(np.uint8).reshape(-1, 2)
+        if isinstance(self.weights, SparseWeights):
+            counts, columns, values = np.diff(self.weights.starts), self.weights.columns, self.weights.values
+        else:
+            is_kept = self.weights != 0
+            counts, columns, values = is_kept.sum(1), np.nonzero(is_kept)[1], self.weights[is_kept]
+            if stored_bytes(len(self.terms), len(values), self.outputs) >= self.weights.size or (
+                counts.max(initial=0) > MAX_PER_TERM
+            ):
+                return out | {"weights": self.weights}
+        width = output_bytes(self.outputs)
+        numbers = np.ascontiguousarray(columns.astype("<u4")).view(np.uint8).reshape(-1, 4)[:, :width]
         return out | {
-            "weights": self.weights[is_kept],
+            "weights": values,
             "counts": counts.astype(np.uint8),
-            "outputs": columns.astype(np.uint8) if outputs <= 256 else wide,
+            "outputs": np.ascontiguousarray(numbers[:, 0] if width == 1 else numbers),
         }
 
     @classmethod
@@ -143,30 +161,38 @@ class NgramBranch:
         number = (
             len(arrays["counts"]) if sparse and arrays["counts"].ndim == 1 else len(weights) if weights.ndim else -1
         )
-        if not 0 <= number * outputs <= MAX_CELLS:
+        if number < 0 or (not sparse and number * outputs > MAX_CELLS) or max(number, weights.size) > MAX_CELLS:
             raise _damaged(f"{number:,} terms with {outputs:,} outputs are more than {MAX_CELLS:,} weights")
         terms = unpack_sorted(arrays["high"], arrays["low"], number)
         if not sparse:
             if weights.shape != (number, outputs):
                 raise _damaged(f"its weights are of shape {weights.shape}; expected {(number, outputs)}")
             return cls(terms, weights, scale, bias)
-        locations = np.repeat(np.arange(number), arrays["counts"])
-        columns = arrays["outputs"]
-        if outputs > 256 and columns.ndim == 2 and columns.shape[1] == 2:
-            columns = np.ascontiguousarray(columns).view("<u2")[:, 0]
-        if not columns.shape == weights.shape == locations.shape:
+        starts = np.append(0, np.cumsum(arrays["counts"], dtype=np.int64))
+        columns: Any = arrays["outputs"]
+        width = output_bytes(outputs)
+        if width > 1 and columns.ndim == 2 and columns.shape[1] == width:
+            columns = np.asarray(columns @ (1 << 8 * np.arange(width)))
+        if not columns.shape == weights.shape == (starts[-1],):
             got = f"{weights.shape} weights for the outputs {columns.shape}"
-            raise _damaged(f"it has {got}; its terms have {len(locations):,}")
+            raise _damaged(f"it has {got}; its terms have {starts[-1]:,}")
         if columns.max(initial=0) >= outputs:
             raise _damaged(f"a weight is of output {columns.max()}; there are {outputs}")
+        if number * outputs > MAX_CELLS:
+            return cls(terms, SparseWeights(starts, columns.astype(np.int32), weights, outputs), scale, bias)
         full = np.zeros((number, outputs), np.int8)
-        full[locations, columns] = weights
+        full[np.repeat(np.arange(number), np.diff(starts)), columns] = weights
         return cls(terms, full, scale, bias)
 
 
 def stored_bytes(terms: int, weights: int, outputs: int) -> int:
     """Return the bytes of weights that are stored with their outputs; the terms themselves are not counted."""
-    return terms + weights * (2 if outputs <= 256 else 3)
+    return terms + weights * (1 + output_bytes(outputs))
+
+
+def output_bytes(outputs: int) -> int:
+    """Return how many bytes the number of a score has."""
+    return 1 if outputs <= 1 << 8 else 2 if outputs <= 1 << 16 else 3
 
 
 def term_bytes(number: int) -> int:

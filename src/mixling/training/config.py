@@ -161,8 +161,10 @@ class TrainConfig(Config):
 class NgramConfig(Config):
     """A linear model of word 1-2-grams and character n-grams, whose logits are added to the network's."""
 
-    use: Literal["auto", "always", "never"] = Field(
-        "never", description="auto: unless 100 or more validation rows show no gain"
+    use: Literal["auto", "always", "never", "alone"] = Field(
+        "never",
+        description="auto: unless 100 or more validation rows show no gain; alone: without the network, which is not "
+        "trained",
     )
     max_bytes: int | None = Field(
         None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"

@@ -93,12 +93,12 @@ def test_a_few_long_texts_do_not_decide() -> None:
 
 
 def test_our_models_have_defaults_and_the_papers_see_the_words_as_they_are() -> None:
-    own = {"mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer"}
+    own = {"mixling-tiny", "mixling-small", "mixling-base", "mixling-mixer", "mixling-linear"}
     for name, preset in PRESETS.items():
         chosen = resolve({"task": "classification", "model": name}, spec=LABELS).config.train.augmentation
         if name in own:
             assert chosen is None, name  # by the task
-            assert preset.defaults["ngrams"] == {"use": "auto"}
+            assert preset.defaults["ngrams"] == {"use": "alone" if name == "mixling-linear" else "auto"}
         else:
             assert chosen is not None, name
             assert chosen.rate == 0, name

@@ -67,6 +67,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.data.examples import read_examples
     from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
     from mixling.metrics.reliability import format_reliability
+    from mixling.metrics.reports import MAX_TABLE_LABELS
     from mixling.metrics.robustness import format_columns, noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
     from mixling.runtime.predictor import Predictor
@@ -80,6 +81,9 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     )
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
+    if report.confusion is not None and len(predictor.task.labels) > MAX_TABLE_LABELS:
+        got = f"the model has {len(predictor.task.labels):,} labels"
+        raise ConfigError(f"--confusion: {got}; a picture of the confusion matrix has up to {MAX_TABLE_LABELS:,}")
     columns = columns_of(model, options.columns())
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
     seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)

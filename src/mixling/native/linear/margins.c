@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "../arrays.h"
+#include "own_terms.h"
 
 enum { MOST_LABELS = 16 }; /* together: the weights of a feature are then a line of the cache */
 enum { MOST_PASSES = 10000 }; /* MAX_PASSES of native/margins.py; a fit cannot be interrupted */
@@ -264,6 +265,7 @@ static PyObject *sum_by_feature(PyObject *module, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"sum_by_feature", sum_by_feature, METH_VARARGS, "Add up numbers of texts, and squares of features, in buffers."},
     {"fit_margins", fit_margins, METH_VARARGS, "Fit weights, and a bias behind them, into a buffer of zeros."},
+    {"fit_own_terms", fit_own_terms, METH_VARARGS, "Fit the weights of each label's own terms into a buffer of zeros."},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_margins", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};

@@ -13,6 +13,7 @@ from mixling.tasks.base import Choice
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
+_MOST_LABELS = 5_000
 _SAMPLE = 1000  # texts whose words are counted
 _MANY_EXAMPLES, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
 # As accurate as batches of 64 at a rate of 0.002, in half to five sixths of the time (experiments/README.md).
@@ -51,6 +52,8 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     if config.init.has_texts:
         return Choice("mixling-base", changes, "initialized from text", batches)
     labels = len(train.label_counts())
+    if task.has_classes and labels > _MOST_LABELS:  # of a network, whose steps compute the scores of all
+        return Choice("mixling-linear", changes, f"{labels:,} labels", {})
     name = "mixling-base" if len(train) >= _MANY_EXAMPLES or labels >= _MANY_LABELS else "mixling-small"
     why = f"{len(train):,} examples" + (f", {labels} labels" if task.has_labels else "")
     return Choice(name, changes, why, batches)
