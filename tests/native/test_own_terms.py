@@ -9,8 +9,8 @@ from scipy.sparse import csr_array, random_array
 
 pytest.importorskip("mixling.native._margins", reason="the native module is not built: run `make native`")
 
-from mixling.native._margins import fit_own_terms as native  # noqa: E402
-from mixling.native.own_terms import fit_own_terms, own_terms  # noqa: E402
+from mixling.native._margins import fit_own_terms as native
+from mixling.native.own_terms import fit_own_terms, own_terms
 
 LABELS = 5
 

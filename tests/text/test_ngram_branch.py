@@ -177,7 +177,11 @@ def test_damaged_arrays_are_refused(sparse, how):
 
 def test_more_weights_than_a_reader_holds_are_refused_before_they_are_made():
     arrays = make_branch(np.zeros(0, np.uint32), 1).to_arrays()
-    arrays |= {"counts": np.zeros((1 << 25) + 1, np.uint8), "outputs": np.zeros(0, np.uint8), "weights": np.zeros(0, np.int8)}
+    arrays |= {
+        "counts": np.zeros((1 << 25) + 1, np.uint8),
+        "outputs": np.zeros(0, np.uint8),
+        "weights": np.zeros(0, np.int8),
+    }
     arrays |= {"scale": np.ones(1000, np.float32), "bias": np.ones(1000, np.float32)}
     with pytest.raises(ModelFileError, match="33,554,433 terms with 1,000 outputs"):
         NgramBranch.from_arrays(arrays, 1000)

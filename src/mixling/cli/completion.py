@@ -6,8 +6,9 @@ from mixling.tasks import own_tasks
 
 # Text models in the order of `mixling models`; a test compares the two.
 MODELS = (
-    "mixling-tiny", "mixling-small", "mixling-mixer", "mixling-base", "pnlp-mixer-x-large", "pnlp-mixer-large",
-    "pnlp-mixer-base", "pnlp-mixer-small", "pnlp-mixer-x-small", "projection-only", "projection-only-w4",
+    "mixling-tiny", "mixling-linear", "mixling-small", "mixling-mixer", "mixling-base", "pnlp-mixer-x-large",
+    "pnlp-mixer-large", "pnlp-mixer-base", "pnlp-mixer-small", "pnlp-mixer-x-small", "projection-only",
+    "projection-only-w4",
     "pnlp-transformer", "pnlp-lstm", "pqrnn", "gmlp-18", "gmlp-36", "gmlp-72", "gmlp-144", "gmlp-base",
     "gmlp-large", "gmlp-x-large", "amlp-base", "amlp-large", "gmlp-36-linear", "gmlp-36-additive",
     "gmlp-36-multiplicative", "mlp-mixer-text", "bert-base", "bert-large", "bert-base-content-free",

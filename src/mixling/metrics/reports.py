@@ -19,7 +19,7 @@ from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMe
 from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
 
-MAX_TABLE_LABELS = 1_000  # whose scores are all listed, with a matrix of which are taken for which
+MAX_TABLE_LABELS = 1_000  # up to this number have all their scores listed, and a confusion matrix
 
 
 def classification_report(

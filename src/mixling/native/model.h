@@ -40,6 +40,9 @@ typedef struct {
     uint32_t mask, number, longest, unknown; /* longest: in bytes; unknown: the number of [UNK] */
 } vocabulary;
 
+/* Of n-grams the most characters, and the terms that are compared at once; more of them than a bucket has may be there. */
+enum { NGRAMS_MAX_N = 8, NGRAMS_BUCKET = 8 };
+
 /* A linear model of a text's words, pairs of words and character n-grams, whose logits are added to the network's (see
    mixling/text/ngram_branch.py). */
 typedef struct {
@@ -49,7 +52,7 @@ typedef struct {
     int low_bits;
     uint32_t *terms;   /* (T) hashes, ascending */
     uint32_t *buckets; /* of each value of the bits above the low ones, its first term; and T */
-    int8_t *weights;   /* (T, K), or only those of `score_of` */
+    int8_t *weights;   /* (T, K), or (W) with `score_of` */
     uint32_t *starts;  /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
     uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;

@@ -38,7 +38,7 @@ MANY_LABELS = 1_000
 # Scores of validation texts that strength and factor are chosen by, and the fewest texts.
 _MAX_JUDGED_SCORES, _LEAST_JUDGED = 1 << 22, 300
 _RARE_TEXTS = 5  # of a label, from which on a word of a single text is left out
-_NO_TEXT = -3.0  # the score of a label without terms; that of others begins at -1
+_NO_TEXT = -3.0  # the score of a label without terms; others begin at -1
 BYTES_PER_LABEL = 64
 
 

@@ -49,7 +49,7 @@ def fit_mixture(
     Of few texts the loss alone would choose extreme weights. A term for each, as large as a fraction of one text's
     loss, holds the weights near to 1 for the network and to `usual` for the branch, and the biases near to 0. Biases
     correct what the two models count twice, or both get wrong, of the labels' frequencies. Labels with weights have
-    none, since the loss here does not have these weights, nor have labels of which there are more than examples.
+    none, since the loss here does not have these weights, nor have labels that are more than the examples.
 
     Args:
         network, branch: logits (B, C) of at least one; without the other its weight is 0.

@@ -85,7 +85,7 @@ class NgramBranch:
         return self._scores(texts, sums)
 
     def _scores(self, texts: Distinct, sums: Int32) -> Float32:
-        """Return the logits, given the sums of the texts' words, to which those of pairs are added in place."""
+        """Return the logits, given the sums of the texts' words, and add the pairs' to these in place."""
         self._add(sums, texts.pair_texts, texts.pairs)
         # In float64 and rounded once: the result is the same however many texts there are.
         means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
@@ -119,6 +119,7 @@ class NgramBranch:
         """Return the arrays of a model file, which `from_arrays` reads."""
         high, low = pack_sorted(self.terms)
         out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
+        columns: npt.NDArray[Any]
         if isinstance(self.weights, SparseWeights):
             counts, columns, values = np.diff(self.weights.starts), self.weights.columns, self.weights.values
         else:

@@ -1,4 +1,4 @@
-"""The integer weights of an n-gram branch with many scores, of which each term has few: a matrix in compressed rows."""
+"""The integer weights of an n-gram branch with many scores, few for each term: a matrix in compressed rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GATHERED = 1 << 22  # weights that are added at a time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseWeights:
-    """A matrix (T, K) of which few weights are not 0.
+    """A matrix (T, K) with few weights that are not 0.
 
     Attributes:
         starts: (T + 1,) of the weights of each term.
