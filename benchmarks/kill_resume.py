@@ -2,6 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --distributed 2 --kills 20 --out FILE.json
+    OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --forks --within .2 --kills 300 --epochs 60 --out FILE.json \\
+        -- --set train.backend=native --set model.head.dropout=0
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py pretrain CORPUS --out FILE.json -- --set train.steps=200
 
 Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, `mixling train --resume -o DIR`,
@@ -10,8 +12,9 @@ rows. Arguments after `--` are passed to the command. Several processes are star
 torchrun too, are killed together. Each kill is drawn from four kinds: at any moment of the process's life, at any
 moment of training, while a temporary file is in the folder (during a save), or between the end of training and the end
 of the run (the export). Just before a kill, a signal that faulthandler handles makes the main process print its stack:
-this gives the `phase` of the result. Every file of a finished run's folder must have the bytes of the uninterrupted
-run's, and no other file may be there. Exit code 1 if they differ.
+this gives the `phase` of the result. With `--forks` each process is a copy of this one, which has imported PyTorch
+before: most kills then are in the run, and none in the imports. Every file of a finished run's folder must have the
+bytes of the uninterrupted run's, and no other file may be there. Exit code 1 if they differ.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ import argparse
 import collections
 import contextlib
 import csv
+import faulthandler
+import importlib
 import json
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
@@ -70,7 +76,48 @@ MADE_UP = (
     *("--set", "train.token_dropout=0.1", "--set", "model.head.dropout=0.1", "--set", "model.dim=16"),
     *("--set", "model.text.projection.num_features=256", "--set", "data.validation_fraction=0.4"),
 )
+# Before a run is forked.
+IMPORTED = ("torch", "onnx", "onnxruntime", "matplotlib.pyplot", "mixling.cli.commands.train", "mixling.runs.training")
 AIMS = ("any moment", "training", "save", "export")
+
+
+class Fork:
+    """A copy of this process, from its imports on, that runs the command: as `subprocess.Popen`."""
+
+    def __init__(self, words: list[str], notes: Path) -> None:
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid:
+            return
+        code = 1
+        try:
+            output = os.open(notes / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            faulthandler.register(signal.SIGUSR1, file=(notes / "stack.0").open("w"))
+            (notes / "stack.pid.0").write_text(str(os.getpid()), "utf-8")
+            sys.argv = ["mixling", *words]
+            runpy.run_module("mixling", run_name="__main__", alter_sys=True)
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        code = self._wait(0)
+        assert code is not None
+        return code
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
 
 
 @dataclass(frozen=True)
@@ -81,6 +128,7 @@ class Trial:
     arguments: list[str]
     distributed: int
     folder: Path  # of all that the trial writes
+    forks: bool = False
 
     def begin(self, out: Path, *, again: bool = False) -> Attempt:
         """Start the run, or go on with it; a run that was killed before it was recorded starts from scratch."""
@@ -90,13 +138,15 @@ class Trial:
             arguments = [*self.arguments, "-o", str(out), *(["--overwrite"] if again else [])]
         for path in self.folder.glob("stack.*"):
             path.unlink()
+        stamps = {name: stamp(out / name) for name in (BEGUN, TRAINED)}
+        if self.forks:
+            return Attempt(Fork([self.command, *arguments], self.folder), out, self.folder, stamps)
         start = self.folder / "start.py"
         start.write_text(START, "utf-8")
         launch = [sys.executable]
         if self.distributed > 1:
             launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.distributed}"]
         command = [*launch, str(start), str(self.folder / "stack"), self.command, *arguments]
-        stamps = {name: stamp(out / name) for name in (BEGUN, TRAINED)}
         with (self.folder / "log.txt").open("wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         return Attempt(process, out, self.folder, stamps)
@@ -106,7 +156,7 @@ class Trial:
 class Attempt:
     """One start of the command, and the way it ended."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Fork
     folder: Path
     notes: Path  # the folder of stacks and log
     stamps: dict[str, int | None]  # of files as they were before
@@ -172,6 +222,8 @@ def main() -> None:
     parser.add_argument("command", nargs="?", choices=("train", "pretrain"), default="train")
     parser.add_argument("files", nargs="*", help="what it trains on; without them train gets made-up rows")
     parser.add_argument("--distributed", type=int, default=1, help="started by torchrun")
+    parser.add_argument("--forks", action="store_true", help="of this process, instead of new ones")
+    parser.add_argument("--within", type=float, default=1.0, help="fraction of a part's time, for more kills of a run")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=600, help="rows of made-up text to train on")
     parser.add_argument("--epochs", type=int, default=12, help="of the made-up rows")
@@ -183,6 +235,10 @@ def main() -> None:
     options.further = given[split + 1 :]
     if options.command == "pretrain" and not options.files:
         parser.error("pretrain needs a file of text")
+
+    if options.forks:
+        for name in IMPORTED:
+            importlib.import_module(name)
 
     origin = provenance(seed=options.seed, packages=["safetensors", "onnx", "onnxruntime"])
     with tempfile.TemporaryDirectory() as folder:
@@ -199,9 +255,10 @@ def evaluate(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     if not options.files:
         write_rows(folder / "rows.csv", options.rows, rng)
         arguments = [str(folder / "rows.csv"), "--epochs", str(options.epochs), *MADE_UP, *arguments]
-    trial = Trial(options.command, arguments, options.distributed, folder)
+    trial = Trial(options.command, arguments, options.distributed, folder, options.forks)
     whole = folder / "whole"
     times = uninterrupted(trial.begin(whole))
+    latest = {name: seconds * options.within for name, seconds in times.items()}
     wanted = files(whole)
     kills: list[dict[str, Any]] = []
     differences: list[str] = []
@@ -212,7 +269,7 @@ def evaluate(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         attempt = trial.begin(victim)
         late = 0  # kills after training: a run is allowed two, else most kills would be there
         while True:
-            kill = strike(attempt, rng, times) if len(kills) < options.kills and late < 2 else None
+            kill = strike(attempt, rng, latest) if len(kills) < options.kills and late < 2 else None
             if kill is None and attempt.process.wait() == 0:
                 break
             if kill is None:
@@ -303,7 +360,7 @@ def phase(stack: str) -> str:
 
 def complete(stack: str) -> bool:
     """Whether the main thread, the last that is written, is written to its outermost frame."""
-    return 'start.py", line' in stack or stack.endswith("  ...\n")
+    return 'start.py", line' in stack or 'kill_resume.py", line' in stack or stack.endswith("  ...\n")
 
 
 def compare(got: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
