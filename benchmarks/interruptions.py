@@ -248,8 +248,8 @@ def command(name: str, folder: Path) -> list[str]:
         return [
             "pretrain",
             str(folder / "text.txt"),
-            "--steps",
-            "40",
+            "--set",
+            "train.steps=40",
             "--validation",
             str(folder / "text.txt"),
             *TEXT,
@@ -261,7 +261,7 @@ def command(name: str, folder: Path) -> list[str]:
     if name == "distill":
         answers = ["--teacher", str(folder / "answers.jsonl"), "--unlabeled", str(folder / "text.txt")]
         return ["distill", rows, *answers, "--epochs", "3", *SMALL]
-    return ["compare", rows, "--epochs", "2", "--set", "data.validation_fraction=0.3"]
+    return ["compare", rows, "--set", "train.epochs=2", "--set", "data.validation_fraction=0.3"]
 
 
 # ---- replace

@@ -437,7 +437,7 @@ def run_part(part: str, options: argparse.Namespace, folder: Path, bodies: list[
         other = (Path(__file__).parents[1] / "tests" / "golden" / "plan-v1.onnx").read_bytes()
         served = folder / "served.onnx"
         served.write_bytes(content)
-        with server(served, "mixling", "native", "--reload-interval", "0.02", core=core) as process:
+        with server(served, "mixling", "native", "--set", "reload_interval=0.02", core=core) as process:
             return asyncio.run(reloads(process, served, [content, other], options.reloads))
     statuses: Counter[str] = Counter()
     for _ in range(options.stops):

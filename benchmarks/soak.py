@@ -73,7 +73,7 @@ class Soak:
 
     async def run(self) -> None:
         """Serve and ask for the time of the options."""
-        command = ["serve", f"m={self.served}", "--port", "0", "--reload-interval", "0.2"]
+        command = ["serve", f"m={self.served}", "--port", "0", "--set", "reload_interval=0.2"]
         command += ["--workers", str(self.options.workers)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mixling", *command], stderr=subprocess.PIPE, text=True, bufsize=1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES = Path(__file__).resolve().parents[1] / "src" / "mixling" / "samples"
-OPTIONS = {"epochs": 25, "seed": 0}
+OPTIONS = {"epochs": 25}
 DATA = ("messages.csv", "no_topic.csv", "no_topic_train.csv")
 
 

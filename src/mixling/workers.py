@@ -38,6 +38,17 @@ def use_workers(number: int) -> Iterator[None]:
         _allowed.reset(token)
 
 
+def available_cpus() -> int:
+    """Return the number of CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def usable_cores() -> int:
+    """Return the number of CPUs that this process may use, or of threads that OMP_NUM_THREADS allows it."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available_cpus(), int(limit)) if limit.isdecimal() and int(limit) else available_cpus()
+
+
 def num_workers() -> int:
     """Return the number of processes that `use_workers` allows; 1: this one does the work."""
     return 1 if multiprocessing.current_process().daemon else _allowed.get()

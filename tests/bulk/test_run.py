@@ -212,7 +212,6 @@ def test_folders_of_other_jobs_are_refused_and_unchanged(rows: Path, tmp_path: P
         (other / "mine.txt", {}, ConfigError, "is a file; give a folder"),
         (tmp_path / "new", {"output_format": "text"}, ConfigError, "--format: got 'text'"),
         (tmp_path / "new", {"engine": "spark"}, ConfigError, "--engine: got 'spark'"),
-        (tmp_path / "new", {"address": "a:1"}, ConfigError, "pass --engine ray, too"),
     ):
         with pytest.raises(error, match=message):
             predict(rows / "a.csv", folder, resume=True, **options)

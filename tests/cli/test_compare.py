@@ -15,8 +15,8 @@ from .conftest import Call
 def compared(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """The folder of the reports, standard output and standard error."""
     folder = tmp_path_factory.mktemp("compared")
-    options = ["--text", "review", "--label", "stars", "--epochs", 1, "--keep", folder / "runs"]
-    options += ["--noise", "delete", "--noise-rates", "1", "--systems", "transformer-matched,tf-idf,fasttext,majority"]
+    options = ["--text", "review", "--label", "stars", "--set", "train.epochs=1", "--keep", folder / "runs"]
+    options += ["--noise", "delete", "--systems", "transformer-matched,tf-idf,fasttext,majority"]
     options += ["--model", "pnlp-mixer-x-small"]
     reports = ["-o", folder / "report.json", "--markdown", folder / "report.md"]
     done = call("compare", reviews / "train.csv", "--test", reviews / "test.csv", *options, *reports)
@@ -113,9 +113,9 @@ MISTAKES = [
     ),
     (["compare", "x.csv", "--time-budget", "soon"], ["--time-budget", "90s"]),
     (["compare", "x.csv", "--model", "pnlp-mixer-smal"], ["did you mean 'pnlp-mixer-small'"]),
-    (["compare", "x.csv", "--model", "gmlp-18", "--unlabeled", "z.txt"], ["--model gmlp-18", "needs hashed"]),
+    (["compare", "x.csv", "--model", "gmlp-18", "--set", 'init.texts=["z.txt"]'], ["--model gmlp-18", "needs hashed"]),
     (["compare", "x.csv", "--set", "init.vectors=no-vectors"], ["error: no-vectors"]),
-    (["compare", "x.csv", "--unlabeled", "y.csv"], ["y.csv: no column 'text'"]),
+    (["compare", "x.csv", "--set", 'init.texts=["y.csv"]'], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--label", "lable"], ["no column 'lable'", "--label"]),
     (["compare", "x.csv", "--test", "y.csv"], ["y.csv: no column 'text'"]),
     (["compare", "x.csv", "--keep", "full"], ["--keep full: is not empty"]),

@@ -33,22 +33,15 @@ def test_models_lists_every_preset(call: Call) -> None:
         "  words to tag, many pairs of texts"
     )
     assert all(preset.use or preset.source != "mixling" for preset in PRESETS.values())
-    rows = json.loads(call("models", "--json").out)
-    assert [row["name"] for row in rows] == [*PRESETS, *IMAGE_PRESETS, *SEQ2SEQ_PRESETS]
-    by_name = {row["name"]: row for row in rows}
-    assert by_name["pnlp-mixer-x-large"]["parameters"] == 4_338_432
-    assert by_name["mixling-small"]["source"] == "mixling"
-    small = {key: by_name["remixer-2m"][key] for key in ("vocabulary", "length", "target_length", "source")}
-    assert small == {"vocabulary": 1000, "length": 128, "target_length": 128, "source": "mixling"}
-    assert by_name["remixer-base"]["parameters"] == 247_577_856 + 24 * (512**2 + 1)
-    assert by_name["pnlp-mixer-x-large"]["source"] == "pNLP-Mixer, Table 5"
+    small = next(line for line in lines if line.startswith("pnlp-mixer-x-large "))
+    assert "4,338,432" in small
 
 
 def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('preset = "pnlp-mixer-x-small"\ndim = 8\n')
     out, plot = tmp_path / "cost.json", tmp_path / "cost.png"
-    done = call("cost", "pnlp-mixer-x-small", mine, "--lengths", "4:16", "--repeats", 1, "-o", out, "--plot", plot)
+    done = call("cost", "pnlp-mixer-x-small", mine, "--lengths", "4:16", "-o", out, "--plot", plot)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == 1 + 2 * 3 + 1
     assert done.out.splitlines()[-1].startswith(
@@ -62,7 +55,7 @@ def test_cost_prints_writes_and_draws(call: Call, tmp_path: Path) -> None:
 
 def test_ffts_are_counted_as_is_stated(call: Call) -> None:
     """Six layers of FNet: products of 256 by 512 channels, and an FFT of all 16 x 256 numbers."""
-    done = call("cost", "fnet-512", "--lengths", 16, "--repeats", 1)
+    done = call("cost", "fnet-512", "--lengths", 16)
     flops = 6 * (2 * 16 * 2 * 256 * 512 + 5 * 16 * 256 * 12)
     assert done.out.splitlines()[1].split()[3] == f"{flops / 1e9:.4f}"
 
@@ -98,7 +91,7 @@ def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
         return peak(model, x, mask)
 
     monkeypatch.setattr(timing, "_peak", scarce)
-    arguments = ["hypermixer", "pnlp-mixer-x-small", "--lengths", "4:16", "--repeats", 1, "-o", tmp_path / "cost.json"]
+    arguments = ["hypermixer", "pnlp-mixer-x-small", "--lengths", "4:16", "-o", tmp_path / "cost.json"]
     done = call("cost", *arguments)
     assert done.code == 0, done.err
     rows = json.loads((tmp_path / "cost.json").read_text())["rows"]
@@ -106,7 +99,7 @@ def test_a_model_out_of_memory_leaves_the_rows_of_the_others(
         ("hypermixer", 4), *(("pnlp-mixer-x-small", length) for length in (4, 8, 16))
     ]  # fmt: skip
     assert done.err == "hypermixer: out of memory at 8 tokens; this length and longer texts are left out\n"
-    done = call("cost", "hypermixer", "--lengths", "8", "--repeats", 1)
+    done = call("cost", "hypermixer", "--lengths", "8")
     assert done.code == 2
     assert "no model could be measured at 8 tokens" in done.err
 

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(call: Call, folder: Path) -> Done:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(webbrowser, "open", lambda _: pytest.fail("there is no display"))
-        done = call("demo", "-o", folder, "--epochs", 4)
+        done = call("demo", "-o", folder)
     assert done.code == 0, done.err
     return done
 

@@ -274,7 +274,6 @@ def test_the_size_follows_the_images_unless_it_is_given(data: Path, tmp_path: Pa
     [
         (("--text", "x"), "--text: applies to texts, not to images"),
         (("--refit",), "--refit: applies to texts"),
-        (("--workers", "2"), "--workers: splits texts"),
         (("--set", "train.token_dropout=0.1"), "token_dropout = 0.1 applies to texts only"),
     ],
 )

@@ -31,7 +31,17 @@ def attending(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactor
 def pretrained(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of `mixling pretrain`, of a gMLP."""
     folder = tmp_path_factory.mktemp("pretrained") / "pre"
-    options = ["--text", "review", "--model", "gmlp-tiny", "--steps", 3, "--set", "train.batch_size=8", *SMALL]
+    options = [
+        "--text",
+        "review",
+        "--model",
+        "gmlp-tiny",
+        "--set",
+        "train.steps=3",
+        "--set",
+        "train.batch_size=8",
+        *SMALL,
+    ]
     done = call("pretrain", reviews / "train.csv", *options, "-o", folder)
     assert done.code == 0, done.err
     return folder

@@ -114,7 +114,7 @@ def test_one_label_is_named(call: Call, rows: Path, tmp_path: Path) -> None:
         (("--metric", "nothing"), "accuracy, macro-f1, balanced-accuracy, mcc, f1:LABEL"),
         (("--metric", "f1:nobody"), "no label 'nobody'"),
         (("--metric", "f1:"), "f1:LABEL"),
-        (("--metric", "cost"), "--costs FILE"),
+        (("--metric", "cost"), "decisions.costs"),
         (("--metric", "macro-f1", "--costs", "costs.csv"), "leave decisions.metric out"),
         (("--metric", "macro-f1", "--task", "regression"), "mse, rmse, mae, pearson, spearman"),
         (("--costs", "missing.csv"), "missing.csv"),
@@ -139,8 +139,8 @@ def test_mistakes_are_named(
 def test_a_comparison_is_made_for_the_metric(call: Call, rows: Path, tmp_path: Path, aim: str) -> None:
     costs = tmp_path / "costs.csv"
     costs.write_text("label,common,rare,odd\ncommon,0,1,1\nrare,9,0,9\nodd,1,1,0\n")
-    value = "macro-f1" if aim == "metric" else costs
-    done = call("compare", rows, f"--{aim}", value, "--systems", "majority", "--epochs", "2", "-o", tmp_path / "c")
+    aimed = ("--metric", "macro-f1") if aim == "metric" else ("--set", f"decisions.costs={costs}")
+    done = call("compare", rows, *aimed, "--systems", "majority", "--set", "train.epochs=2", "-o", tmp_path / "c")
     assert done.code == 0, done.err
     assert ("macro F1" in done.out.splitlines()[0]) is (aim == "metric")
     assert "always the most frequent label" in done.out or "majority" in done.out

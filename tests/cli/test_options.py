@@ -78,7 +78,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("command", ["train", "distill", "compare", "pretrain"])
 def test_help_of_what_trains_is_in_groups(command: str, call: Call) -> None:
-    done = call(command, "--help" if command == "pretrain" else "--help-all")
+    done = call(command, "--help") if command == "pretrain" else call("help", command)
     assert done.code == 0
     found = sections(done.out)
     assert list(found) == ["Arguments", *PANELS]
@@ -105,7 +105,7 @@ def test_help_is_coloured_on_a_terminal_alone(call: Call, monkeypatch: pytest.Mo
         monkeypatch.setenv("NO_COLOR", "1")
         assert call(*args, terminal=True).out == plain
         monkeypatch.delenv("NO_COLOR")
-    colored = call("train", "--help-all", terminal=True).out
+    colored = call("help", "train", terminal=True).out
     for text in ("--text-pair", "-o, --out", "FILES..."):
         assert f"{ESCAPE}36m{text}{ESCAPE}0m" in colored
     for text in ("COLUMN", "90s|3m|1h", "ACCURACY"):

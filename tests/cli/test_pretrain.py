@@ -16,7 +16,7 @@ import pytest
 
 Call = Callable[..., Any]
 SMALL = ("--set", "model.dim=16", "--set", "model.num_layers=2", "--set", "model.text.max_len=12")
-QUICK = ("--steps", 6, "--set", "train.batch_size=8", "--set", "train.evaluations=2")
+QUICK = ("--set", "train.steps=6", "--set", "train.batch_size=8", "--set", "train.evaluations=2")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_signal_saves_and_resume_needs_no_file(call: Call, text: Path, tmp_pat
     copy = tmp_path / "text.txt"
     copy.write_text(text.read_text())
     run = tmp_path / "run"
-    arguments = ["pretrain", copy, "-o", run, *SMALL, "--set", "train.batch_size=8", "--steps", 300]
+    arguments = ["pretrain", copy, "-o", run, *SMALL, "--set", "train.batch_size=8", "--set", "train.steps=300"]
     command = [sys.executable, "-m", "mixling", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:

@@ -102,7 +102,6 @@ def test_the_best_trial_is_exported_and_a_search_goes_on(
 MISTAKES = [
     (["--space", "no.toml"], "no.toml: cannot be read"),
     (["--set", "train.optim.lrr=1"], "did you mean 'train.optim.lr'"),
-    (["--sampler", "rndom"], "sampler: got 'rndom'"),
     (["--time-budget", "soon"], "--time-budget: got 'soon'"),
     (["--resume"], "--resume takes all other options"),
 ]

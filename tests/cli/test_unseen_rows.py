@@ -232,7 +232,8 @@ def test_random_labels_are_no_better_than_guessing(test: bool, call: Call, tmp_p
     """All rows of a comparison; models that had learned them by heart would be right on all."""
     train, other = files(tmp_path, labeled, train=200, other=100)
     options = ["--test", other] if test else []
-    done = call("compare", train, *options, "--epochs", 1, "--few", "10", "--noise", "swap", "-o", tmp_path / "o.json")
+    options += ["--set", "train.epochs=1", "--few", "10", "--noise", "swap", "-o", tmp_path / "o.json"]
+    done = call("compare", train, *options)
     assert done.code == 0, done.err
     report = json.loads((tmp_path / "o.json").read_text())
     held = 100 if test else 67

@@ -61,17 +61,18 @@ GERMEVAL = (
 def test_the_outer_tags_are_read_and_the_inner_ones_named(tmp_path: Path) -> None:
     found, notes = rows_of(tmp_path / "a.conll", GERMEVAL)
     assert found == [(["In", "Berlin", "AG"], ["O", "B-LOC", "I-LOC"])]
-    assert notes[1] == "column 3 is read as the tags; column 4 is for spans inside of them, and is read with --slots 4"
+    nested = "column 4 is for spans inside of them, and is read with --set data.columns.slots=4"
+    assert notes[1] == f"column 3 is read as the tags; {nested}"
     found, notes = rows_of(tmp_path / "b.conll", "a B-x O\nb I-x B-x\nc B-y O\n")  # without numbers, by the types
     assert found[0][1] == ["B-x", "I-x", "B-y"]
-    assert "--slots 3" in notes[0]
+    assert "--set data.columns.slots=3" in notes[0]
 
 
 @pytest.mark.parametrize(
     ("content", "slots", "notes"),
     [
         ("-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nx V B-VP O\nat IN O O\n", ["B-ORG", "O", "O"],
-         ["column 4 is read as the tags; column 3 has tags, too: --slots 3"]),
+         ["column 4 is read as the tags; column 3 has tags, too: --set data.columns.slots=3"]),
         ("EU -X- _ B-ORG\nx -X- _ O\n", ["B-ORG", "O"], []),
         ("# id 1\n1\tMia\tB-PER\t-\tann\n2\tx\tO\t-\tann\n", ["B-PER", "O"],
          [f"column 1 {COUNTED}", "column 3 is read as the tags"]),
@@ -96,7 +97,9 @@ def test_columns_can_be_named_by_number(tmp_path: Path) -> None:
 
     assert read(tokens="2", slots="4")[0].target == ("O", "O", "B-ORG")
     assert read(slots="4")[0].text == ["In", "Berlin", "AG"]
-    with pytest.raises(DataError, match=r"no column '5'; allowed: tokens, slots, 1, 2, 3, 4; .*--slots"):
+    with pytest.raises(
+        DataError, match=r"no column '5'; allowed: tokens, slots, 1, 2, 3, 4; .*data.columns.slots=COLUMN"
+    ):
         read(slots="5")
 
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "train again": [*TRAIN, "--resume"],
     "tune": ["tune", "rows.csv", "--trials", "1", "--set", "train.epochs=1", "-o", "out"],
     "distill": ["distill", "rows.csv", "--teacher", MODEL, "--epochs", "1", "-o", "out"],
-    "pretrain": ["pretrain", "rows.csv", "--steps", "1", "-o", "out"],
+    "pretrain": ["pretrain", "rows.csv", "--set", "train.steps=1", "-o", "out"],
     "predict": ["predict", MODEL, "rows.csv", "-o", "out.jsonl"],
     "bulk": ["predict", MODEL, "rows.csv", "-o", "out/"],
     "evaluate": ["evaluate", MODEL, "rows.csv", "-o", "out.json"],
@@ -40,9 +40,9 @@ COMMANDS = {
     "suggest": ["suggest", MODEL, "rows.csv", "-o", "out.csv"],
     "export": ["export", MODEL, "-o", "out.onnx"],
     "audit": ["audit", "rows.csv", "--epochs", "1", "-o", "out"],
-    "compare": ["compare", "rows.csv", "--epochs", "1", "-o", "out.json"],
+    "compare": ["compare", "rows.csv", "--set", "train.epochs=1", "-o", "out.json"],
     "sample": ["sample", "messages", "--overwrite", "-o", "out"],
-    "demo": ["demo", "--epochs", "1", "--overwrite", "--no-open", "-o", "out"],
+    "demo": ["demo", "--overwrite", "--no-open", "-o", "out"],
 }
 
 

@@ -42,7 +42,7 @@ def test_what_is_pushed_is_pulled_byte_for_byte(fake_hub: FakeHub, tmp_path: Pat
 def test_a_branch_has_its_own_model_and_a_local_folder_comes_first(
     pushed: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    push(MODEL, NAME, revision="v2", message="second")
+    push(MODEL, NAME, revision="v2")
     pushed.commit(NAME, "main", {"model.onnx": b"another file"})
     assert Predictor.from_pretrained(NAME, revision="v2").content == MODEL.read_bytes()
     (tmp_path / "org" / "model").mkdir(parents=True)

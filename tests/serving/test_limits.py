@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import os
+import re
 import shutil
 import socket
 import threading
@@ -28,6 +29,7 @@ from mixling.serving.keys import ApiKeys
 from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
 from mixling.serving.scheduling import Line, Scheduler
+from mixling.serving.settings import ServerSettings, with_limits
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"
@@ -475,3 +477,22 @@ def test_connections_that_wait_are_accepted_together(at_once: int) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         asyncio.run(run(listener))
+
+
+def test_limits_are_set_by_name() -> None:
+    settings = ServerSettings(models=(("a", Path("a.onnx")),))
+    changed = with_limits(settings, ["queue=5", "timeout=2", "reload_interval=0", "max_wait=0.5"])
+    assert (changed.queue, changed.timeout, changed.reload_interval, changed.max_wait) == (5, 2, 0, 0.5)
+    assert with_limits(settings, []) == settings
+    for wrong, message in {
+        "que=1": "--set que: there is no such limit; did you mean 'queue'",
+        "models=1": "--set models: there is no such limit",
+        "queue=0": "--set queue: got 0; allowed: a whole number from 1",
+        "queue=1.5": "--set queue: got 1.5; allowed: a whole number from 1",
+        "timeout=soon": "--set timeout: got 'soon'; allowed: a number from 0.1",
+        "timeout=nan": "allowed: a number from 0.1",
+        "timeout=inf": "allowed: a number from 0.1",
+        "drain_wait=true": "allowed: a number from 0",
+    }.items():
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            with_limits(settings, [wrong])

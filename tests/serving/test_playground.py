@@ -218,7 +218,7 @@ def test_it_is_accessible_and_fits(browser: Any, served: Served, width: int, sch
 
 def test_a_server_that_is_gone_is_reported_and_survived(browser: Any, paths: dict[str, Path]) -> None:
     page = browser.new_page()
-    with serving(paths["intents"], "--drain-wait", 0) as served:
+    with serving(paths["intents"], "--set", "drain_wait=0") as served:
         open_page(page, served)
         page.fill("#text", "play music")
         page.wait_for_selector("article")

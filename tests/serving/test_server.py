@@ -110,7 +110,7 @@ def test_a_client_that_sends_too_much_reads_why(served: Served) -> None:
 
 
 def test_slow_clients_are_cut_off(paths: dict[str, Path]) -> None:
-    with serving(paths["intents"], "--client-timeout", 0.5) as served:
+    with serving(paths["intents"], "--set", "client_timeout=0.5") as served:
         head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
         for content in (b"", head, head + b"\r\n{"):
             begin = time.monotonic()
@@ -147,7 +147,7 @@ def test_requests_in_flight_are_answered_before_it_stops(paths: dict[str, Path],
 
 
 def test_it_is_not_ready_while_it_stops(paths: dict[str, Path]) -> None:
-    with serving(paths["intents"], "--drain-wait", 3) as served:
+    with serving(paths["intents"], "--set", "drain_wait=3") as served:
         assert served.ask("/readyz", None)[0] == 200
         served.process.send_signal(signal.SIGTERM)
         end = time.monotonic() + 2
@@ -161,7 +161,7 @@ def test_it_is_not_ready_while_it_stops(paths: dict[str, Path]) -> None:
 
 
 def test_what_takes_more_than_ten_seconds_does_not_keep_it_from_stopping(paths: dict[str, Path]) -> None:
-    with serving(paths["intents"], "--client-timeout", 60) as served:
+    with serving(paths["intents"], "--set", "client_timeout=60") as served:
         connection = served.connect()
         connection.sendall(b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
         assert served.ask("/healthz", None)[0] == 200
@@ -172,7 +172,7 @@ def test_what_takes_more_than_ten_seconds_does_not_keep_it_from_stopping(paths: 
 
 def test_under_overload_there_are_answers_and_503(paths: dict[str, Path]) -> None:
     body = json.dumps({"texts": ["play music " * 20] * 300})
-    with serving(paths["intents"], "--queue", 600) as served:
+    with serving(paths["intents"], "--set", "queue=600") as served:
         with ThreadPoolExecutor(16) as pool:
             found = list(pool.map(lambda _: served.ask(body=body), range(64)))
         assert {status for status, _, _ in found} == {200, 503}
@@ -188,7 +188,7 @@ def test_every_answer_under_reloads_is_of_one_model(paths: dict[str, Path], tmp_
         os.replace(tmp_path / "new", tmp_path / "m.onnx")
 
     replace(contents[0])
-    with serving(tmp_path / "m.onnx", "--reload-interval", 0.01) as served:
+    with serving(tmp_path / "m.onnx", "--set", "reload_interval=0.01") as served:
         kinds: dict[str, set[str]] = {}
         for number in range(60):
             replace(contents[number % 2] if number % 5 else contents[0][: 100 * number])

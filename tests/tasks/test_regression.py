@@ -305,7 +305,8 @@ def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) ->
 @pytest.mark.slow
 def test_it_is_compared_with_ridge_regression(mixling: Mixling, files: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    code, out, err = mixling("compare", files / "train.csv", "--test", files / "test.csv", "--epochs", 1, "-o", report)
+    options = ["--test", files / "test.csv", "--set", "train.epochs=1", "-o", report]
+    code, out, err = mixling("compare", files / "train.csv", *options)
     assert code == 0, err
     saved = json.loads(report.read_text())
     by_name = {row["name"]: row for row in saved["results"]}

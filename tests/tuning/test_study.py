@@ -82,32 +82,6 @@ def test_the_default_configuration_is_no_trial(tmp_path: Path) -> None:
     assert again.count("m") == 0
 
 
-def test_tpe_learns_and_hyperband_stops_the_worst(tmp_path: Path) -> None:
-    space = {"x": Dimension(low=0.0, high=1.0)}
-    tpe = Studies(tmp_path / "tpe", {"m": space}, less_is_better=True, seed=0, sampler="tpe")
-    values = []
-    for _ in range(30):
-        trial = tpe.ask("m")
-        values.append(float(trial.params["x"]))
-        tpe.complete(trial, value=(values[-1] - 0.3) ** 2, loss=0.0, seconds=1.0)
-    assert sum(abs(x - 0.3) for x in values[20:]) < 0.6 * sum(abs(x - 0.3) for x in values[:10])
-    band = Studies(tmp_path / "band", {"m": space}, less_is_better=False, seed=0, pruner="hyperband")
-    stopped = 0
-    for number in range(20):
-        trial, stop = band.ask("m"), False
-        for resource in range(1, 10):
-            if stop := band.stop(trial, resource, 1.0 if number % 4 == 0 else 0.1 + number / 1000):
-                break
-        if stop:
-            assert number % 4, "one of the best was stopped"
-            band.stopped(trial, seconds=1.0)
-            stopped += 1
-        else:
-            band.complete(trial, value=1.0, loss=0.0, seconds=1.0)
-    assert stopped >= 3
-    assert [item.state for item in band.results("m")].count("stopped") == stopped
-
-
 def test_importance_is_that_of_the_key_that_matters(tmp_path: Path) -> None:
     found = studies(tmp_path / "journal")
     assert found.importances("m") == {}

@@ -24,7 +24,6 @@ def push(
     private: bool = False,
     revision: str | None = None,
     token: str | None = None,
-    message: str = "Upload a model of mixling",
     license: str | None = None,
     languages: Sequence[str] = (),
     datasets: Sequence[str] = (),
@@ -60,7 +59,7 @@ def push(
     data["widget"] = [{"text": text} for text in examples]
     data = {key: value for key, value in data.items() if value}
     files[CARD_FILE] = with_metadata(card, name, data, trained=_day(Path(model))).encode()
-    return upload(name, files, private=private, revision=revision, token=token, message=message)
+    return upload(name, files, private=private, revision=revision, token=token, message="Upload a model of mixling")
 
 
 def _day(model: Path) -> date | None:

@@ -27,14 +27,13 @@ class RayTasks:
 
     Args:
         workers: tasks at a time; None: twice as many as the cluster has CPUs.
-        address: of a cluster; None: RAY_ADDRESS, else Ray is started on this machine.
 
     Raises:
         MissingPackage: Ray is not installed.
-        ConfigError: there is no cluster at the address.
+        ConfigError: there is no cluster at RAY_ADDRESS, or without it Ray cannot be started here.
     """
 
-    def __init__(self, job: BulkJob, workers: int | None, address: str | None) -> None:
+    def __init__(self, job: BulkJob, workers: int | None) -> None:
         try:
             import ray
         except ImportError:
@@ -44,10 +43,10 @@ class RayTasks:
         self._own = not ray.is_initialized()
         if self._own:
             try:
-                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+                ray.init(log_to_driver=False, logging_level="ERROR")
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 reason = " ".join(str(error).split())
-                raise ConfigError(f"--address {address}: Ray cannot be reached or started: {reason}") from None
+                raise ConfigError(f"--engine ray: Ray cannot be reached at RAY_ADDRESS, or started: {reason}") from None
         self.slots = workers or max(int(_AHEAD * ray.cluster_resources().get("CPU", 1)), 1)
         self._job = ray.put(job)
         # Tries again are ours, as for every engine.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from mixling.runtime.inputs import BATCH_SIZE
 from mixling.runtime.predictor import Predictor
 from mixling.storage import locked
 from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
+from mixling.workers import available_cpus
 
 _ENGINES = ("processes", "ray")
 RETRIES = 3  # of a part whose process died, or whose store failed
@@ -53,7 +53,6 @@ def predict_files(
     columns: ColumnsConfig,
     engine: str = "processes",
     workers: int | None = None,
-    address: str | None = None,
     resume: bool = False,
     threshold: float | Mapping[str, float] | None = None,
     too_long: str = "windows",
@@ -79,7 +78,6 @@ def predict_files(
         columns: the columns of the inputs.
         engine: "processes" (on this machine), or "ray".
         workers: processes or tasks at a time; by default one for each CPU.
-        address: of a Ray cluster; by default RAY_ADDRESS, or Ray is started on this machine.
         resume: continue what the folder has, or begin if it has nothing.
         threshold, too_long: as of `Predictor`; "error" is not allowed.
         output_format: "parquet", "jsonl" or "csv"; by default the inputs'.
@@ -98,8 +96,6 @@ def predict_files(
     """
     if engine not in _ENGINES:
         raise ConfigError(f"--engine: got {engine!r}; {near_miss(engine, _ENGINES)}")
-    if address is not None and engine != "ray":
-        raise ConfigError("--address: is of a Ray cluster; pass --engine ray, too")
     if too_long == "error":
         raise ConfigError("--too-long error: is not for folders; use truncate, and look at the truncated predictions")
     skip = OnBadRow(on_bad_row).mode == "skip"  # type: ignore[arg-type]
@@ -139,7 +135,7 @@ def predict_files(
                       skip=skip, batch_size=batch_size)  # fmt: skip
             rows = sum(record.rows for record in done.values())
             progress(kept, len(parts), rows)
-            with _open_engine(job, engine, workers, address, len(left)) as running:
+            with _open_engine(job, engine, workers, len(left)) as running:
                 for record in run_parts(running, left):
                     done[record.name] = record
                     rows += record.rows
@@ -154,18 +150,13 @@ def predict_files(
     )
 
 
-def _open_engine(job: BulkJob, engine: str, workers: int | None, address: str | None, parts: int) -> PartEngine:
+def _open_engine(job: BulkJob, engine: str, workers: int | None, parts: int) -> PartEngine:
     if engine == "ray":
         from mixling.bulk.ray_engine import RayTasks
 
-        return RayTasks(job, workers, address)
+        return RayTasks(job, workers)
     number = min(workers or available_cpus(), parts)
     return ProcessPool(job, number) if number > 1 else InProcess(job)
-
-
-def available_cpus() -> int:
-    """Return the number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_parts(engine: PartEngine, parts: Sequence[FilePart]) -> Iterator[PartRecord]:

@@ -34,23 +34,39 @@ _RENAMED = {
 # Options, without their hyphens, that became keys of the configuration, which --set sets.
 _KEYS = {
     "answers": "data.columns.answers",
+    "client-timeout": "client_timeout",
     "context": "data.columns.context",
+    "costs": "decisions.costs",
     "dev-fraction": "data.validation_fraction",
+    "drain-wait": "drain_wait",
+    "epochs": "train.epochs",
     "group": "data.columns.group",
     "init-embeddings": "init.vectors",
     "label-delimiter": "data.columns.label_delimiter",
     "limit": "distill.limit",
+    "max-body": "max_body",
+    "max-wait": "max_wait",
+    "prefix": "tasks.0.prefix",
     "question": "data.columns.question",
+    "queue": "queue",
+    "reload-interval": "reload_interval",
     "replay": "init.replay",
     "sentence": "data.columns.sentence",
+    "slots": "data.columns.slots",
+    "source": "data.columns.source",
     "split": "distill.split",
+    "steps": "train.steps",
     "tags": "data.columns.tags",
+    "target": "data.columns.target",
+    "timeout": "timeout",
+    "tokens": "data.columns.tokens",
+    "unlabeled": "init.texts",
     "validation-fraction": "data.validation_fraction",
     "vocabulary": "model.text.vocabulary",
 }
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
-_ALL = "mixling.all_options"  # key of a context whose help has all options
+ALL_OPTIONS = "mixling.all_options"  # key of a context whose help has all options
 _VALUE = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -68,14 +84,11 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
             parameters += _parameters(records[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
-    if function.__name__.removesuffix("_command") in FIRST_OPTIONS:
-        parameters.append(_HELP_ALL)
     parameters = sorted(map(_with_choices, map(_with_metavar, parameters)), key=_panel_index)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
         require_memory(OF_NUMPY)
-        values.pop(_HELP_ALL.name, None)
         for parameter in parameters:
             _refuse_unusable(parameter, values.get(parameter.name))
         for name, kind in records.items():
@@ -183,9 +196,9 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        first = None if ctx.meta.get(_ALL) else FIRST_OPTIONS.get(self.name or "")
+        first = None if ctx.meta.get(ALL_OPTIONS) else FIRST_OPTIONS.get(self.name or "")
         for param in self.get_params(ctx):
-            if first is not None and param.name not in (*first, "help", _HELP_ALL.name):
+            if first is not None and param.name not in (*first, "help"):
                 continue
             if (record := param.get_help_record(ctx)) is not None:
                 title = getattr(param, _PANEL, None) or f"{param.param_type_name.title()}s"
@@ -193,39 +206,21 @@ class Command(TyperCommand):
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+        if first is not None:
+            formatter.write(f"\nAll options: mixling help {self.name}\n")
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         first, _, rest = inspect.cleandoc(self.help or "").partition("\n\n")
         formatter.write(f"\n  {first}\n\n")
         for line in EXAMPLES.get(self.name or "", ()):
             formatter.write(f"    {line}\n")  # whole, so that it can be pasted
-        if rest and (self.name not in FIRST_OPTIONS or ctx.meta.get(_ALL)):
+        if rest and (self.name not in FIRST_OPTIONS or ctx.meta.get(ALL_OPTIONS)):
             formatter.write("\n")
             with formatter.indentation():
                 formatter.write_text(rest)
 
     def get_help(self, ctx: Any) -> str:
         return _colored(super().get_help(ctx))
-
-
-def _show_all(ctx: typer.Context, requested: bool) -> None:
-    if requested and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
-        typer.echo(ctx.get_help())
-        raise typer.Exit
-
-
-_HELP_ALL = inspect.Parameter(
-    "help_all",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool,
-        typer.Option(
-            "--help-all", is_eager=True, callback=_show_all, rich_help_panel=OUTPUT, help="Show all options, and exit."
-        ),
-    ],
-)
 
 
 class Group(TyperGroup):

@@ -13,8 +13,6 @@ from mixling.cli.noise import NoiseOptions
 from mixling.cli.options import (
     LabeledColumns,
     OnBadRowOption,
-    PairColumnOptions,
-    ThreadsOption,
     ThresholdOption,
     TooLongOption,
 )
@@ -27,13 +25,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabeledColumns, PairColumnOptions, NoiseOptions):
+class EvaluateOptions(LabeledColumns, NoiseOptions):
     """The data to evaluate on."""
 
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`; for images a folder."),
     ]
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            "--group-by", metavar="COLUMN", help="Text to text: also report metrics per value of this column."
+        ),
+    ] = None
     task_name: Annotated[
         str | None,
         typer.Option("--task-name", metavar="NAME", help="Text to text: the task of the data, if there are several."),
@@ -59,7 +63,6 @@ class ReportOptions:
         Path | None,
         typer.Option("--reliability-plot", metavar="FILE.png", help="Draw the reliability diagram to this file."),
     ] = None
-    bleu: Annotated[bool, typer.Option("--bleu", help="Text to text: also compute sacreBLEU and chrF.")] = False
     out_of_scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,4 +79,3 @@ class ReportOptions:
     ] = None
     threshold: ThresholdOption = None
     too_long: TooLongOption = "windows"
-    threads: ThreadsOption = 1

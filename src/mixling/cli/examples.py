@@ -49,13 +49,13 @@ FIRST_OPTIONS = {
         "time_budget", "seed", "overrides", "out", "resume", "overwrite", "verbose",
     ),
     "compare": (
-        "files", "text", "label", "validation", "test", "task", "model", "systems", "epochs",
-        "time_budget", "seeds", "verbose", "out", "markdown",
+        "files", "text", "label", "validation", "test", "task", "model", "systems", "time_budget", "seeds", "out",
+        "markdown",
     ),
     "evaluate": (
         "model", "files", "text", "label", "out", "confusion", "reliability", "threshold", "out_of_scope",
         "errors", "noise",
     ),
-    "audit": ("files", "text", "label", "test", "task", "folds", "workers", "out"),
+    "audit": ("files", "text", "label", "test", "task", "folds", "out"),
 }  # fmt: skip
-"""The options, by the names of their parameters, that `--help` shows of commands with many; `--help-all` shows all."""
+"""The options, by the names of their parameters, that `--help` shows where there are many; `mixling help` shows all."""

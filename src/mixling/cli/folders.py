@@ -12,7 +12,7 @@ from mixling.cli.training_options import RunOptions
 from mixling.errors import ConfigError, Interrupted, ModelFileError, command_line
 from mixling.training.interrupts import Terminated, terminations
 
-_BESIDE_RESUME = ("--resume", "--out", "--workers", "--verbose")  # options that do not change the result
+_BESIDE_RESUME = ("--resume", "--out", "--verbose")  # options that do not change the result
 
 
 @contextlib.contextmanager

@@ -40,11 +40,12 @@ class Request:
     skip: bool
 
 
-def read_request(options: PredictionOptions, *, kind: str | None = None) -> Request:
+def read_request(options: PredictionOptions, *, kind: str | None = None, echo: bool = False) -> Request:
     """Return the request that the options make.
 
     Args:
         kind: the kind of the inputs, if they are not `options.inputs`.
+        echo: write the texts, too; several texts of the command line are written to a terminal in any case.
 
     Raises:
         ConfigError: a value is not allowed, inputs are of several kinds, or the output is also an input.
@@ -58,7 +59,7 @@ def read_request(options: PredictionOptions, *, kind: str | None = None) -> Requ
         keep_inputs(inputs, options.out_file)
     typed = kind == "text" or (kind == "stdin" and sys.stdin.isatty())
     name = options.output_format or format_of(options.out_file, readable=typed and sys.stdout.isatty())
-    return Request(kind=kind, output_format=name, echo=options.echo or (name == "text" and len(inputs) > 1), skip=skip)
+    return Request(kind=kind, output_format=name, echo=echo or (name == "text" and len(inputs) > 1), skip=skip)
 
 
 def write_predictions(

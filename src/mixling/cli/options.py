@@ -85,9 +85,6 @@ class InputColumns(TextColumn):
     any_key: ClassVar[bool] = False  # whether --set sets any key of a configuration, or columns only
 
     text_pair: Annotated[str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text.")] = None
-    tokens: Annotated[
-        str | None, Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
-    ] = None
     overrides: Annotated[
         list[str] | None,
         Option("--set", metavar="KEY=VALUE", help="Name another column, such as data.columns.sentence=id."),
@@ -95,7 +92,7 @@ class InputColumns(TextColumn):
 
     def named_columns(self) -> dict[str, Any]:
         """Return the columns that options of their own name, as values of `ColumnsConfig`; None: not given."""
-        return {"text": self.text, "text_pair": self.text_pair, "tokens": self.tokens}
+        return {"text": self.text, "text_pair": self.text_pair}
 
     def columns(self) -> dict[str, Any]:
         """Return the values of `ColumnsConfig`; --set overrides other options. None: not given.
@@ -123,9 +120,6 @@ class LabeledColumns(InputColumns):
         str | None,
         Option("--label", metavar="COLUMN|A,B,C", help="Column of the label [label]; or one of 0 and 1 for each."),
     ] = None
-    slots: Annotated[
-        str | None, Option("--slots", metavar="COLUMN", help="Tagging: column of the tags, or of spans [slots].")
-    ] = None
 
     def named_columns(self) -> dict[str, Any]:
         try:
@@ -134,7 +128,7 @@ class LabeledColumns(InputColumns):
             quoted = "names as in a line of CSV, in double quotes if they have commas or line breaks"
             raise ConfigError(f"--label: got {shown(self.label)}; allowed: {quoted}") from error
         label = {"labels": names} if len(names) > 1 else {"label": names[0] if names else self.label}
-        return {**super().named_columns(), **label, "slots": self.slots}
+        return {**super().named_columns(), **label}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +148,6 @@ class PairColumnOptions(SourceColumn):
     target: Annotated[
         str | None, Option("--target", metavar="COLUMN", help="Text to text: column of the output text [target].")
     ] = None
-    group_by: Annotated[
-        str | None,
-        Option("--group-by", metavar="COLUMN", help="Text to text: also report metrics per value of this column."),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,12 +164,9 @@ class PredictionOptions:
         str | None,
         Option("--format", metavar="jsonl|csv|text", help="By default from FILE's name; text on a terminal."),
     ] = None
-    echo: Annotated[bool, Option("--echo", help="Also write each text.")] = False
     on_bad_row: Annotated[
         str, Option("--on-bad-row", metavar="error|skip", help="Stop, or write an error instead of a prediction.")
     ] = "error"
-    escape: EscapeOption = False
-    batch_size: Annotated[int, Option("--batch-size", min=1, help="Texts in a batch.")] = 16
 
     @property
     def out_file(self) -> Path | None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputColumns, PredictionOptions, ThreadsOption, ThresholdOption, TooLongOption
+from mixling.cli.options import (
+    EscapeOption,
+    InputColumns,
+    PredictionOptions,
+    ThreadsOption,
+    ThresholdOption,
+    TooLongOption,
+)
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,10 +94,6 @@ class BulkOptions:
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="FOLDER/: processes or tasks at a time [one for each CPU].")
     ] = None
-    address: Annotated[
-        str | None,
-        typer.Option("--address", metavar="HOST:PORT", help="Ray: the cluster [RAY_ADDRESS, or Ray is started here]."),
-    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="FOLDER/: predict the missing parts, or begin; inputs may be added.")
     ] = False
@@ -125,6 +128,8 @@ class PredictOptions(BulkOptions, Written, PredictionOptions, Question):
             help="By default from FILE's name, or as the files of INPUT; text on a terminal.",
         ),
     ] = None
+    echo: Annotated[bool, typer.Option("--echo", help="Also write each text.")] = False
+    escape: EscapeOption = False
     threshold: ThresholdOption = None
     too_long: TooLongOption = "windows"
     threads: ThreadsOption = 1

@@ -11,7 +11,7 @@ import typer
 from mixling.cli.command import MODEL
 from mixling.cli.completion import TASK_NAMES, complete_tasks
 from mixling.cli.options import PairColumnOptions
-from mixling.cli.training_options import LabeledTraining, MetricOptions, SplittingOptions, UnlabeledOption
+from mixling.cli.training_options import LabeledDataOptions, LabeledTraining, MetricOptions, UnlabeledOption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,10 @@ class PairOptions(PairColumnOptions):
             "--template", metavar="NAME", help="Text to text: template of a benchmark task, such as rte or boolq."
         ),
     ] = None
-    prefix: Annotated[
-        str | None, typer.Option("--prefix", metavar="TEXT", help="Text to text: prepended to each source.")
-    ] = None
 
     def has_pair_options(self) -> bool:
         """Return whether an option of text to text is given."""
-        return any(value is not None for value in (self.source, self.target, self.group_by, self.template, self.prefix))
+        return any(value is not None for value in (self.source, self.target, self.template))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +47,22 @@ class InitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(PairOptions, InitOptions, MetricOptions, LabeledTraining, SplittingOptions):
+class TagColumns(LabeledDataOptions):
+    """The columns of words and their tags."""
+
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", metavar="COLUMN", help="Tagging: column of the words [tokens].")
+    ] = None
+    slots: Annotated[
+        str | None, typer.Option("--slots", metavar="COLUMN", help="Tagging: column of the tags, or of spans [slots].")
+    ] = None
+
+    def named_columns(self) -> dict[str, Any]:
+        return {**super().named_columns(), "tokens": self.tokens, "slots": self.slots}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(PairOptions, InitOptions, MetricOptions, TagColumns, LabeledTraining):
     """Options of `mixling train`."""
 
     task: Annotated[
@@ -60,6 +72,15 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, LabeledTraining, Spl
             metavar="NAME",
             autocompletion=complete_tasks,
             help=f"{', '.join(TASK_NAMES)} [inferred from the data].",
+        ),
+    ] = None
+
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE.csv",
+            help="Costs of errors, a row for each label and a column for each answer; answer with the least.",
         ),
     ] = None
 
@@ -142,7 +163,8 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, LabeledTraining, Spl
 
     def _decisions(self) -> dict[str, Any]:
         return {
-            **self.aims(),
+            "metric": self.metric,
+            "costs": self.costs,
             "refit": self.refit or None,
             "abstain_at": self.abstain_at,
             "out_of_scope": self.out_of_scope,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer import Option
 
-from mixling.cli.command import DATA, MODEL, OUTPUT, TRAINING
+from mixling.cli.command import MODEL, OUTPUT, TRAINING
 from mixling.cli.completion import LABELING, complete_models
 from mixling.cli.options import LabeledColumns
 from mixling.errors import ConfigError
@@ -133,44 +132,6 @@ class RunOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplittingOptions:
-    """How many processes split texts into words."""
-
-    panel: ClassVar[str] = DATA
-    workers: Annotated[
-        int,
-        Option(
-            "--workers",
-            min=1,
-            help="Processes that split texts into words, for millions of texts; the result is the same.",
-        ),
-    ] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideBySideOptions:
-    """How many models are trained at the same time."""
-
-    panel: ClassVar[str] = TRAINING
-    workers: Annotated[
-        int | None,
-        Option(
-            "--workers",
-            min=1,
-            help="Processes that train several models side by side [one for each thread]; the result is the same.",
-        ),
-    ] = None
-
-    def side_by_side(self) -> AbstractContextManager[None]:
-        """Return a context for training a number of models at the same time."""
-        import torch
-
-        from mixling.workers import use_workers
-
-        return use_workers(self.workers or torch.get_num_threads())
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
     """The options of all commands that train a model."""
 
@@ -202,18 +163,6 @@ class MetricOptions:
             "..., by task [accuracy].",
         ),
     ] = None
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            "--costs",
-            metavar="FILE.csv",
-            help="Costs of errors, a row for each label and a column for each answer; answer with the least.",
-        ),
-    ] = None
-
-    def aims(self) -> dict[str, Any]:
-        """Return the options in the layout of `DecisionsConfig`."""
-        return {"metric": self.metric, "costs": self.costs}
 
 
 def read_seconds(text: str) -> float:

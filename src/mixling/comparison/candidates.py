@@ -79,7 +79,7 @@ def candidates(config: RunConfig, chosen: RunConfig, names: Sequence[str], *, ma
                 check_projection(candidate.config.model.text)
             except ConfigError as error:
                 raise ConfigError(
-                    f"--model {candidate.name}: {error}; leave it out, or --unlabeled and init.vectors"
+                    f"--model {candidate.name}: {error}; leave it out, or init.texts and init.vectors"
                 ) from None
     return out
 

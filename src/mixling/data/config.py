@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from mixling.config import Config
 
 LABEL_DELIMITER = "|"
-_OPTIONS = ("text", "text_pair", "label", "tokens", "slots")  # columns that have an option
+_OPTIONS = ("text", "text_pair", "label")  # columns that have an option
 
 
 def column_option(key: str, value: str = "COLUMN") -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mixling.artifacts.artifact import fetch_run
 from mixling.artifacts.files import CONFIG_FILE
-from mixling.errors import ConfigError
+from mixling.config import read_overrides
+from mixling.errors import ConfigError, near_miss, shown
 from mixling.hub import fetch_folder, on_hub
 from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
@@ -61,6 +64,36 @@ class ServerSettings:
     drain: int = 10
     reload_interval: float = 1.0
     too_long: str = "windows"
+
+
+# The limits that --set sets, and their least values.
+_LIMITS = {
+    "queue": 1,
+    "max_wait": 0.001,
+    "timeout": 0.1,
+    "max_body": 1,
+    "client_timeout": 0.1,
+    "reload_interval": 0,
+    "drain_wait": 0,
+}
+
+
+def with_limits(settings: ServerSettings, overrides: Sequence[str]) -> ServerSettings:
+    """Return settings with other limits, given as LIMIT=NUMBER.
+
+    Raises:
+        ConfigError: there is no such limit, or it does not have such a value.
+    """
+    limits = read_overrides(overrides)
+    for name, value in limits.items():
+        if name not in _LIMITS:
+            raise ConfigError(f"--set {name}: there is no such limit; {near_miss(name, _LIMITS)}")
+        whole = isinstance(getattr(settings, name), int)
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not fits or not _LIMITS[name] <= value < math.inf:
+            kind = "a whole number" if whole else "a number"
+            raise ConfigError(f"--set {name}: got {shown(value)}; allowed: {kind} from {_LIMITS[name]}")
+    return replace(settings, **limits)
 
 
 def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:

@@ -136,7 +136,7 @@ def split_in_order(make: Callable[[], Splitter], chunks: Iterable[Sequence[Any]]
                     yield from _through(pool, chunks, ahead=_AHEAD * number)
                 except BrokenProcessPool:
                     raise UserError(
-                        "a process that split texts died; if memory is short, use fewer --workers"
+                        "a process that split texts died; if memory is short, set OMP_NUM_THREADS=1"
                     ) from None
                 finally:
                     pool.shutdown(cancel_futures=True)

@@ -68,7 +68,7 @@ def _side_by_side(
                 try:
                     message = worker.receive()
                 except WorkerEnded:
-                    how = worker.how_it_ended("train one at a time, with --workers 1")
+                    how = worker.how_it_ended("train one at a time, with OMP_NUM_THREADS=1")
                     raise TrainingError(f"{name}: its process {how}") from None
                 match message:
                     case str(line):

@@ -201,8 +201,7 @@ def write_reports(search: Search, *, metric: str, log: Log) -> None:
 
     def draw() -> None:
         less = plan.less_is_better
-        if plan.independent:
-            plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
+        plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
         for model in models:
             prefix = f"{model}_" if len(plan.bases) > 1 else ""
             trials = complete_trials(results, model)
@@ -233,9 +232,7 @@ def search_summary(search: Search, chosen: Result, *, metric: str, examples: int
     states = [result.state for result in results]
     if count := states.count("failed"):
         lines.append(f"{count} trial{'s' * (count != 1)} failed; see {TABLE_FILE}")
-    if count := states.count("stopped"):
-        lines.append(f"{count} trial{'s were' if count != 1 else ' was'} stopped early")
-    if plan.independent and (table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better)):
+    if table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better):
         lines += [f"expected best validation {metric} of n random trials:", *table]
     lines.append(
         f"these metrics are on the {examples:,} validation examples that the best was chosen by; on new text, expect "

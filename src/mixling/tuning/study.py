@@ -9,29 +9,25 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mixling.errors import ModelFileError, StorageError
 from mixling.tuning.space import Dimension, Space, Value
-from mixling.tuning.worker import RESOURCE
 
-Sampler = Literal["random", "tpe"]
-Pruner = Literal["none", "hyperband"]
-TrialStatus = Literal["complete", "stopped", "failed", "running"]
+TrialStatus = Literal["complete", "failed", "running"]
 
 _STATES: dict[TrialState, TrialStatus] = {
     TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "stopped",
     TrialState.FAIL: "failed",
     TrialState.RUNNING: "running",
     TrialState.WAITING: "running",
@@ -73,8 +69,7 @@ class _NoLock:
 class _Sampler(BaseSampler):
     """Draws each value independently, by a generator of its own."""
 
-    def __init__(self, make: Callable[[int], BaseSampler], seed: str) -> None:
-        self._make = make
+    def __init__(self, seed: str) -> None:
         self._seed = seed
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
@@ -87,7 +82,7 @@ class _Sampler(BaseSampler):
         self, study: Any, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         seed = zlib.crc32(f"{self._seed} {trial.number} {param_name}".encode())
-        return self._make(seed).sample_independent(study, trial, param_name, param_distribution)
+        return RandomSampler(seed=seed).sample_independent(study, trial, param_name, param_distribution)
 
 
 class Studies:
@@ -109,20 +104,10 @@ class Studies:
         *,
         less_is_better: bool,
         seed: int,
-        sampler: Sampler = "random",
-        pruner: Pruner = "none",
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.spaces = spaces
-        self._pruned = pruner == "hyperband"
         _complete_lines(path)
-        samplers: dict[str, Callable[[int], BaseSampler]] = {
-            "random": lambda seed: RandomSampler(seed=seed),
-            "tpe": lambda seed: TPESampler(seed=seed, n_startup_trials=10),
-        }
-        stop: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
-        if self._pruned:
-            stop = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=RESOURCE, reduction_factor=3)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -132,8 +117,8 @@ class Studies:
                         storage=storage,
                         study_name=model,
                         direction="minimize" if less_is_better else "maximize",
-                        sampler=_Sampler(samplers[sampler], f"{seed} {model}"),
-                        pruner=stop,
+                        sampler=_Sampler(f"{seed} {model}"),
+                        pruner=optuna.pruners.NopPruner(),
                         load_if_exists=True,
                     )
                     for model in spaces
@@ -155,15 +140,6 @@ class Studies:
         params = {name: _suggest(trial, name, item) for name, item in self.spaces[model].items()}
         return Result(model=model, number=trial.number, params=params, state="running")
 
-    def stop(self, result: Result, resource: int, value: float) -> bool:
-        """Report the metric of a trial after a part of its training, and return whether to stop it."""
-        if not self._pruned:
-            return False
-        trial = self._trial(result)
-        if resource not in self._frozen(result).intermediate_values:  # else reported before an interruption
-            trial.report(value, resource)
-        return trial.should_prune()
-
     def complete(self, result: Result, *, value: float, loss: float, seconds: float) -> None:
         """Store the result of a trial, or of the default configuration."""
         study = self._studies[result.model]
@@ -174,11 +150,6 @@ class Studies:
         trial.set_user_attr("loss", loss)
         trial.set_user_attr("seconds", seconds)
         study.tell(result.number, value)
-
-    def stopped(self, result: Result, *, seconds: float) -> None:
-        """Store that a trial was stopped early."""
-        self._trial(result).set_user_attr("seconds", seconds)
-        self._studies[result.model].tell(self._trial(result), state=TrialState.PRUNED)
 
     def fail(self, result: Result, message: str) -> None:
         """Store that a trial failed, and why."""

@@ -27,8 +27,8 @@ from mixling.training.callbacks import Callback, Log
 from mixling.training.files import CHECKPOINT
 from mixling.training.threads import limited_threads
 from mixling.tuning.space import Dimension, Value
-from mixling.tuning.study import Pruner, Result, Sampler, Studies, best
-from mixling.tuning.worker import Failed, Intermediate, Job, Stopped, Trained, work
+from mixling.tuning.study import Result, Studies, best
+from mixling.tuning.worker import Failed, Job, Trained, work
 from mixling.workers import Worker, WorkerEnded, end_workers, wait_for
 
 PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
@@ -46,8 +46,6 @@ class Plan(Config):
     spaces: dict[str, dict[str, Dimension]]
     trials: int | None = Field(None, ge=1, description="of each model; None: as many as the time allows")
     time_budget: float | None = Field(None, gt=0, description="seconds for all trials")
-    sampler: Sampler = "random"
-    pruner: Pruner = "none"
     seed: int = Field(0, ge=0, lt=2**32)
     jobs: int = Field(1, ge=1, le=256, description="trials that are trained at the same time")
     data_sha256: str
@@ -66,11 +64,6 @@ class Plan(Config):
     def metric_key(self) -> str:
         """The key of `Metrics.numbers` that is searched for, the same for all models."""
         return next(iter(self.bases.values())).metric_key
-
-    @property
-    def independent(self) -> bool:
-        """Whether trials are independent draws, as the expected validation performance assumes."""
-        return self.sampler == "random" and self.pruner == "none"
 
     @property
     def threads(self) -> int:
@@ -123,7 +116,7 @@ def open_studies(folder: Path, plan: Plan) -> Studies:
     """Open the journal of a search; raises as `Studies`."""
     return Studies(
         folder / JOURNAL_FILE, plan.spaces,
-        less_is_better=plan.less_is_better, seed=plan.seed, sampler=plan.sampler, pruner=plan.pruner,
+        less_is_better=plan.less_is_better, seed=plan.seed,
     )  # fmt: skip
 
 
@@ -137,7 +130,7 @@ class Search:
     """A search in a folder, which the caller has locked.
 
     Args:
-        finished: called with each trial that is finished, failed or stopped.
+        finished: called with each trial that is finished or failed.
         log: receives messages.
     """
 
@@ -176,9 +169,6 @@ class Search:
                         del self._trials[worker]
                         message = self._ended(worker, trial)
                     else:
-                        if isinstance(message, Intermediate):
-                            worker.send(self.studies.stop(trial, message.resource, message.value))
-                            continue
                         self._trials[worker] = None
                     if message is not None:
                         self._finish(trial, message)
@@ -235,10 +225,9 @@ class Search:
                 continue
             worker = idle.pop() if idle else Worker(work, base, self.plan.threads)
             self._trials[worker] = trial
-            pruned = self.plan.pruner != "none" and trial.number is not None
-            worker.send(Job(folder=location, config=config.to_dict(), pruned=pruned))
+            worker.send(Job(folder=location, config=config.to_dict()))
 
-    def _finish(self, trial: Result, message: Trained | Failed | Stopped) -> None:
+    def _finish(self, trial: Result, message: Trained | Failed) -> None:
         """Store how a trial ended."""
         match message:
             case Failed(final=True):
@@ -248,9 +237,6 @@ class Search:
                 self._failures.append(f"{self._name(trial)}: {message.message}")
             case Trained():
                 self.studies.complete(trial, value=message.value, loss=message.loss, seconds=message.seconds)
-                self._seconds.append(message.seconds)
-            case Stopped():
-                self.studies.stopped(trial, seconds=message.seconds)
                 self._seconds.append(message.seconds)
         self.finished(self._stored(trial))
         if len(self._failures) == _MOST_FAILED and not self._seconds:

@@ -18,28 +18,17 @@ from typing import Any
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, UserError
 from mixling.storage import write_atomic
-from mixling.training.callbacks import Callback
 from mixling.workers import end_with_parent
 
 ERROR_FILE = "error.txt"  # in the folder of a failed trial
-RESOURCE = 10  # parts of a training after which it may be stopped early
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A trial to train; `pruned` is whether its evaluations are reported, to be stopped early."""
+    """A trial to train."""
 
     folder: Path
     config: dict[str, Any]
-    pruned: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intermediate:
-    """The validation metric after `resource` of `RESOURCE` parts of a training; the answer is whether to stop."""
-
-    resource: int
-    value: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,32 +46,6 @@ class Failed:
 
     message: str
     final: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stopped:
-    """A trial that was stopped early, after `seconds`."""
-
-    seconds: float
-
-
-class _Stop(Exception):
-    """The trial is not worth continuing."""
-
-
-class _Reporter(Callback):
-    def __init__(self, connection: Connection, metric: str) -> None:
-        self._connection, self._metric, self._total = connection, metric, 1
-
-    def started(self, step: int, total_steps: int) -> None:
-        self._total = total_steps
-
-    def evaluated(self, record: dict[str, Any]) -> None:
-        resource = RESOURCE * record["step"] // self._total
-        if 0 < resource < RESOURCE:
-            self._connection.send(Intermediate(resource=resource, value=record[f"val_{self._metric}"]))
-            if self._connection.recv():
-                raise _Stop
 
 
 def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
@@ -114,9 +77,7 @@ def _work(connection: Connection, config: dict[str, Any]) -> None:
         try:
             if data is None:
                 data = read_data(parse(RunConfig, config, where="data"), spool_dir=None, log=lambda message: None)
-            value, loss = _train(job, *data, connection)
-        except _Stop:
-            connection.send(Stopped(seconds=time.monotonic() - begin))
+            value, loss = _train(job, *data)
         except StorageError as error:
             connection.send(Failed(message=str(error), final=True))
         except UserError as error:
@@ -133,7 +94,7 @@ def _failure(folder: Path, message: str, text: str) -> Failed:
     return Failed(message=message)
 
 
-def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tuple[float, float]:
+def _train(job: Job, train: Any, validation: Any) -> tuple[float, float]:
     """Train a trial, or continue it, or read its result if it was already finished."""
     from mixling.artifacts.files import RUN_FILE, read_metrics
     from mixling.runs.resolve.config import RunConfig, resumed_config
@@ -148,10 +109,7 @@ def _train(job: Job, train: Any, validation: Any, connection: Connection) -> tup
         if finished:
             report = read_metrics(job.folder)
             return _result(report["validation"], metric, report["best"]["val_loss"])
-    run = fit(
-        config, train, validation,
-        folder=job.folder, resume=resume, callback=_Reporter(connection, metric) if job.pruned else None,
-    )  # fmt: skip
+    run = fit(config, train, validation, folder=job.folder, resume=resume)
     assert run is not None
     return _result(run.report["validation"], metric, run.best["val_loss"])
 

@@ -114,7 +114,7 @@ def test_each_has_its_part_of_the_threads(scripted: Any, tmp_path: Path, four_th
         (
             "dies",
             errors.TrainingError,
-            "^teacher, model 4 of 4: .* killed by signal 9; .* with --workers 1$",
+            "^teacher, model 4 of 4: .* killed by signal 9; .* with OMP_NUM_THREADS=1$",
         ),
         (
             "breaks",

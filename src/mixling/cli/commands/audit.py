@@ -12,7 +12,6 @@ import typer
 from mixling.cli.command import OUTPUT, TRAINING
 from mixling.cli.options import LabeledColumns, OnBadRowOption
 from mixling.cli.output import announce, put
-from mixling.cli.training_options import SideBySideOptions
 from mixling.errors import ConfigError
 
 
@@ -33,7 +32,7 @@ class Audited(LabeledColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditTraining(SideBySideOptions):
+class AuditTraining:
     """The models that judge the labels."""
 
     panel: ClassVar[str] = TRAINING
@@ -41,7 +40,6 @@ class AuditTraining(SideBySideOptions):
     epochs: Annotated[
         int | None, typer.Option("--epochs", min=1, help="Passes over the data; by default a third of `train`'s.")
     ] = None
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds and the training.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +70,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     from mixling.data.examples import read_examples
     from mixling.data.readers import OnBadRow
     from mixling.tasks import infer_task, task_type
+    from mixling.workers import usable_cores, use_workers
 
     named = present(data.columns())
     columns = parse(ColumnsConfig, named, where="columns")
@@ -93,10 +92,8 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
 
     for line in bad.lines():
         log(line)
-    with training.side_by_side():
-        found = audit(
-            examples, task=task, test=test, folds=training.folds, epochs=training.epochs, seed=training.seed, log=log
-        )
+    with use_workers(usable_cores()):
+        found = audit(examples, task=task, test=test, folds=training.folds, epochs=training.epochs, log=log)
     write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
     put("\n".join(summarize(found)) + "\n")
     log(started.total_time())

@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from mixling.cli.command import MODEL, OUTPUT
+from mixling.cli.command import MODEL, OUTPUT, TRAINING
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.output import announce, put
-from mixling.cli.training_options import Duration, LabeledDataOptions, MetricOptions
+from mixling.cli.training_options import LabeledDataOptions, MetricOptions, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 
@@ -35,10 +35,6 @@ class CompareModels:
             help="An additional model, a name or a file; may be repeated.",
             autocompletion=complete_models,
         ),
-    ] = None
-    unlabeled: Annotated[
-        list[str] | None,
-        typer.Option("--unlabeled", metavar="FILE", help="Initialize them from word vectors of this text; repeatable."),
     ] = None
     systems: Annotated[
         str,
@@ -60,12 +56,10 @@ class CompareModels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareTraining(Duration):
+class CompareTraining:
     """How the models are trained."""
 
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Epochs of neural models; by default from the number of examples.")
-    ] = None
+    panel: ClassVar[str] = TRAINING
     time_budget: Annotated[
         str | None,
         typer.Option("--time-budget", metavar="90s|3m|1h", help="Limit for each training; reduces the epochs."),
@@ -85,7 +79,6 @@ class CompareReport:
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="DIR", help="Keep the run folders in DIR, which must be empty.")
     ] = None
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show the log of each training.")] = False
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all numbers to this file.")
     ] = None
@@ -116,12 +109,11 @@ class CompareOptions(MetricOptions, LabeledDataOptions, CompareModels, CompareTr
 
     def values(self, *, seed: int) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`, without the additional models."""
-        train = {**self.training_values(), "seed": seed}
+        seconds = None if self.time_budget is None else read_seconds(self.time_budget)
         return {
             **self.data_values(),
-            "init": {"texts": self.unlabeled},
-            "train": train,
-            "decisions": self.aims(),
+            "train": {"time_budget": seconds, "seed": seed},
+            "decisions": {"metric": self.metric},
         }
 
 
@@ -140,7 +132,6 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.provenance import provenance
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.storage import locked, write_atomic, write_json
-    from mixling.training.callbacks import Callback
     from mixling.training.progress import ProgressLine, TrainingProgress
 
     seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
@@ -153,21 +144,12 @@ def compare_command(options: CompareOptions) -> None:
     if keep is not None:
         check_folder(keep)
     resolved = resolve(options.values(seed=seeds[0]), spec=LABELS, overrides=options.overrides or ())
-    config = resolved.config
-    terminal, line = TrainingProgress(silent=not options.verbose, verbose=True), ProgressLine()
+    terminal, line = TrainingProgress(silent=True), ProgressLine()
     for remark in resolved.remarks:
         terminal.log(remark)
 
-    def callback() -> Callback:
-        if not options.verbose:
-            return line
-        each = TrainingProgress(verbose=True)
-        each.metric = config.metric_key
-        return each
-
     with contextlib.ExitStack() as stack:
-        if not options.verbose:
-            stack.enter_context(line)
+        stack.enter_context(line)
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
         check_folder(folder)  # again: another process may have started there before the lock
@@ -181,8 +163,8 @@ def compare_command(options: CompareOptions) -> None:
                     systems=split_names(options.systems),
                     seeds=seeds,
                     folder=folder,
-                    log=terminal.log if options.verbose else line.log,
-                    callback=callback,
+                    log=line.log,
+                    callback=lambda: line,
                     noise=noise,
                     few=few,
                     encoder=None if encoder is None else encoder.removeprefix("hf:"),

@@ -37,8 +37,6 @@ def demo_command(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of data, model and page.")] = Path(
         "mixling-demo"
     ),
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training texts.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of split and training.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model of an earlier demo.")] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
@@ -52,7 +50,7 @@ def demo_command(
     page = out / "page.html"
     trains = can_import("torch") and can_import("sklearn")
     if trains:
-        train_demo(out, epochs=epochs, seed=seed, overwrite=overwrite)
+        train_demo(out, overwrite=overwrite)
     else:
         write_messages(out, overwrite=overwrite)
     from mixling.browser.site import write_page
@@ -63,7 +61,7 @@ def demo_command(
     file = out / "model" / "model.onnx" if trains else demo_model()
     predictor = Predictor(file)
     rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
-    put("\n".join(["", *_accuracies(predictor, rows, test, seed if trains else None), ""]) + "\n")
+    put("\n".join(["", *_accuracies(predictor, rows, test, baseline=trains), ""]) + "\n")
     color = has_color()
     put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
     if trains:
@@ -106,7 +104,7 @@ def write_messages(out: Path, *, overwrite: bool) -> None:
         write_sample(name, out, overwrite=overwrite)
 
 
-def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) -> None:
+def train_demo(out: Path, *, epochs: int = 10, overwrite: bool = False) -> None:
     """Write the sample data to a folder, and train the model in the folder `model` of it.
 
     Raises:
@@ -132,7 +130,7 @@ def train_demo(out: Path, *, epochs: int, seed: int, overwrite: bool = False) ->
         "task": "classification",
         "data": {"train": [str(out / "messages.csv")], "columns": {"text": "message", "label": "topic"}},
         "decisions": {"abstain_at": _ACCURACY, "out_of_scope": [str(out / "no_topic.csv")]},
-        "train": {"epochs": epochs, "seed": seed},
+        "train": {"epochs": epochs},
     }
     terminal = TrainingProgress()
     with interruptible(model):
@@ -173,20 +171,20 @@ def _rows(path: Path) -> list[Example]:
 
 
 def _accuracies(
-    predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], seed: int | None
+    predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], *, baseline: bool
 ) -> Iterator[str]:
-    """Yield lines with the accuracies on the test rows, of TF-IDF too if there is a seed to train it with."""
+    """Yield lines with the accuracies on the test rows, of TF-IDF too if a baseline is wanted."""
     topics = [row.target for row in rows]
     texts = [row.text for row in test]
     found = list(predictor.predict_stream(texts))
     systems = [SystemAnswers("mixling", [one.label for one in found], "this model")]
-    if seed is not None:
+    if baseline:
         from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
         from mixling.tasks.classification import Classification
 
         encode = TfidfFeatures("word+char")
         features = encode.fit_transform([row.text for row in rows])
-        linear = LinearBaseline(Classification, encode, features, topics, {"C": STRENGTH}, seed)
+        linear = LinearBaseline(Classification, encode, features, topics, {"C": STRENGTH}, seed=0)
         about = f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"
         systems.append(SystemAnswers("tf-idf", linear.predict(texts), about))
     systems.append(majority_answers(predictor.task, topics, texts))

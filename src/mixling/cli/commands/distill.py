@@ -9,7 +9,7 @@ import typer
 
 from mixling.cli.command import DATA, MODEL
 from mixling.cli.output import announce
-from mixling.cli.training_options import LabeledTraining, SideBySideOptions
+from mixling.cli.training_options import LabeledTraining
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class TeacherData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistillOptions(SideBySideOptions, TeacherOptions, TeacherData, LabeledTraining):
+class DistillOptions(TeacherOptions, TeacherData, LabeledTraining):
     """Options of `mixling distill`."""
 
     def values(self) -> dict[str, Any]:
@@ -73,8 +73,9 @@ def distill_command(options: DistillOptions) -> None:
     """
     started = announce("distill")
     from mixling.cli.training import train_labels
+    from mixling.workers import usable_cores, use_workers
 
-    with options.side_by_side():
+    with use_workers(usable_cores()):
         train_labels(options, started, check=_check_teacher)
 
 

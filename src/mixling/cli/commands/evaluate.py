@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mixling.cli.evaluate_options import Report
     from mixling.data.readers.rows import OnBadRow
 
-_OF_PAIRS = {"--source", "--target", "--group-by", "--task-name", "--bleu"}
+_OF_PAIRS = {"--group-by", "--task-name"}
 
 
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
@@ -76,9 +76,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     refuse_options(given, models="models that predict labels", allowed=set(given) - _OF_PAIRS)
     refuse_unfinished(model)
     noise = options.levels()
-    predictor = Predictor(
-        model, num_threads=report.threads, threshold=read_threshold(report.threshold), too_long=report.too_long
-    )
+    predictor = Predictor(model, threshold=read_threshold(report.threshold), too_long=report.too_long)
     if report.confusion is not None and not predictor.task.has_classes:
         raise ConfigError("--confusion: a confusion matrix exists only for tasks with one label per text")
     if report.confusion is not None and len(predictor.task.labels) > MAX_TABLE_LABELS:

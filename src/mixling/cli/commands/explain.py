@@ -44,7 +44,6 @@ class Explained(InputColumns):
             help="Shapley values are exact up to 10 words, sampled beyond; auto: up to 64 words.",
         ),
     ] = "auto"
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of sampled Shapley values.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +102,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     def explanations() -> Iterator[Explanation]:
         for item in itertools.chain.from_iterable(windows):
             assert item.text is not None
-            yield predictor.explain(item.text, options.target, options.method, word=options.word, seed=options.seed)
+            yield predictor.explain(item.text, options.target, options.method, word=options.word)
 
     if name == "text" and output.out is None:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

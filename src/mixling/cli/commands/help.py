@@ -15,9 +15,10 @@ def help_command(
         str | None, typer.Argument(metavar="COMMAND|TOPIC", help="A command, or a word such as abstain.")
     ] = None,
 ) -> None:
-    """Show the help of a command, or find options by a word."""
+    """Show the help of a command with all of its options, or find options by a word."""
     from typer.main import get_command
 
+    from mixling.cli.command import ALL_OPTIONS
     from mixling.cli.main import build_app
     from mixling.errors import near_miss
 
@@ -26,6 +27,7 @@ def help_command(
     if name is None or name in group.commands:
         command = group if name is None else group.commands[name]
         inner = context if name is None else command.make_context(name, [], parent=context, resilient_parsing=True)
+        inner.meta[ALL_OPTIONS] = True
         put(command.get_help(inner) + "\n", styled=True)
         return
     found = []

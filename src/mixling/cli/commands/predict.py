@@ -62,7 +62,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.tasks.presentation import DEFAULT_SHOWN
 
     question = [] if options.inputs and input_kind(options.inputs) == "files" else _question(options)
-    request = read_request(options, kind="text" if question else None)
+    request = read_request(options, kind="text" if question else None, echo=options.echo)
     predictor = _open(model, options)
     if (options.question or options.context) and not predictor.task.windows:
         raise ConfigError(f"--question: {model} does not answer questions; its task is {predictor.task.name}")
@@ -107,7 +107,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     def predict_items(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
         nonlocal done
         texts = [item.text for item in items if item.text is not None]
-        predictions = predictor.predict_stream(texts, batch_size=options.batch_size, top_k=shown.needed)
+        predictions = predictor.predict_stream(texts, top_k=shown.needed)
         # An item has a text or an error; `predictions` has one item for each text.
         results: list[Any] = []
         for number, item in enumerate(items, done + 1):
@@ -166,7 +166,7 @@ def _refuse_bulk(options: PredictOptions) -> None:
     Raises:
         ConfigError: an option or an input is for folders.
     """
-    given = {"--engine": options.engine, "--workers": options.workers, "--address": options.address}
+    given = {"--engine": options.engine, "--workers": options.workers}
     for name, value in {**given, "--resume": options.resume or None}.items():
         if value is not None:
             raise ConfigError(f"{name}: is for folders; write into one with -o {options.out or 'FOLDER'}/")

@@ -18,14 +18,13 @@ class Repository:
     """The repository of the model, and the metadata of its card."""
 
     panel: ClassVar[str] = OUTPUT
-    name: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Repository on the hub, created if it is missing.")]
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ORG/NAME[@BRANCH]", help="Repository on the hub, and its branch [main]; created if missing."
+        ),
+    ]
     private: Annotated[bool, typer.Option("--private", help="Create the repository as private.")] = False
-    revision: Annotated[
-        str | None, typer.Option("--revision", metavar="BRANCH", help="Branch, created if it is missing [main].")
-    ] = None
-    message: Annotated[str, typer.Option("--message", metavar="TEXT", help="Message of the commit.")] = (
-        "Upload a model of mixling"
-    )
     license: Annotated[
         str | None, typer.Option("--license", metavar="NAME", help="License on the card, such as apache-2.0.")
     ] = None
@@ -52,18 +51,17 @@ def push_command(model: ModelArgument, repository: Repository) -> None:
     from mixling.cli.folders import refuse_unfinished
 
     refuse_unfinished(model)
+    name, _, branch = repository.name.removeprefix("hf:").partition("@")
     commit = push(
         model,
-        repository.name,
+        name,
         private=repository.private,
-        revision=repository.revision,
-        message=repository.message,
+        revision=branch or None,
         license=repository.license,
         languages=repository.language or (),
         datasets=repository.dataset or (),
         examples=repository.example or (),
     )
-    name = repository.name.removeprefix("hf:")
-    at = "" if repository.revision is None else f"@{repository.revision}"
     print(f"{name}: commit {commit}", file=sys.stderr)
-    print(f"next:  {command_line('mixling', 'predict', f'hf:{name}{at}', 'a text')}", file=sys.stderr)
+    source = f"hf:{name}@{branch}" if branch else f"hf:{name}"
+    print(f"next:  {command_line('mixling', 'predict', source, 'a text')}", file=sys.stderr)

@@ -51,24 +51,12 @@ class ServeOptions:
             "By default a server on 127.0.0.1 answers under local names only, and others under any.",
         ),
     ] = None
-    queue: Annotated[int, typer.Option("--queue", min=1, help="Texts that may wait before requests get 503.")] = 1024
-    max_wait: Annotated[
-        float, typer.Option("--max-wait", min=0.001, help="Seconds behind other requests before a request gets 503.")
-    ] = 0.05
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds until an unanswered request gets 504.")
-    ] = 10.0
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes of a request's body.")] = 1 << 20
-    client_timeout: Annotated[
-        float, typer.Option("--client-timeout", min=0.1, help="Seconds for a request to arrive.")
-    ] = 10.0
-    reload_interval: Annotated[
-        float, typer.Option("--reload-interval", min=0, help="Seconds between looks at the model files; 0: never.")
-    ] = 1.0
-    drain_wait: Annotated[
-        float,
-        typer.Option("--drain-wait", min=0, help="Seconds after SIGTERM in which new requests are still answered."),
-    ] = 0.5
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="LIMIT=NUMBER", help="Set a limit, such as timeout=20; docs/serving.md lists them."
+        ),
+    ] = None
     too_long: TooLongOption = "windows"
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each request.")] = False
 
@@ -84,7 +72,7 @@ def serve_command(options: ServeOptions) -> None:
     with no_collections():
         from mixling.serving.callers import hosts_of, origins
         from mixling.serving.server import Address, serve
-        from mixling.serving.settings import ServerSettings, named_models
+        from mixling.serving.settings import ServerSettings, named_models, with_limits
 
     keys = options.keys or (Path(os.environ[KEYS_VARIABLE]) if os.environ.get(KEYS_VARIABLE) else None)
     address = Address(host=options.host, port=options.port)
@@ -93,13 +81,7 @@ def serve_command(options: ServeOptions) -> None:
         hosts=hosts_of(address.number, options.allowed_host or ()),
         keys_file=keys,
         cors=origins(options.cors or ()),
-        queue=options.queue,
-        max_wait=options.max_wait,
-        timeout=options.timeout,
-        max_body=options.max_body,
-        client_timeout=options.client_timeout,
-        reload_interval=options.reload_interval,
-        drain_wait=options.drain_wait,
         too_long=options.too_long,
     )
+    settings = with_limits(settings, options.overrides or ())
     serve(settings, address, workers=options.workers, verbose=options.verbose)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import EscapeOption, InputColumns, ModelArgument, ThreadsOption
+from mixling.cli.options import EscapeOption, InputColumns, ModelArgument
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError
 
@@ -42,7 +42,6 @@ class SuggestOutput:
         typer.Option("-o", "--out", metavar="FILE", help="Write to this file (.csv or .jsonl) [standard output, CSV]."),
     ] = None
     escape: EscapeOption = False
-    threads: ThreadsOption = 1
 
 
 def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> None:
@@ -67,7 +66,7 @@ def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> 
     if output.out is not None:
         keep_inputs(pool.files, output.out)
     refuse_unfinished(model)
-    predictor = Predictor(model, num_threads=output.threads)
+    predictor = Predictor(model)
     columns = columns_of(model, pool.columns())
     items = file_items(pool.files, reader=predictor.task.reader, columns=columns, skip=False)
     texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]

@@ -35,13 +35,13 @@ def train_command(options: TrainOptions) -> None:
     refuse_file(options.out)
     started = announce("train")
     from mixling.cli.training import train_labels
-    from mixling.workers import use_workers
+    from mixling.workers import usable_cores, use_workers
 
     if (commands := _other_commands(options)) is not None:
         commands.train(options, started)
         return
     is_asked = options.resume or options.test_fraction is not None
-    with use_workers(options.workers):
+    with use_workers(usable_cores()):
         train_labels(options, started, baseline=options.baseline, untested="" if is_asked else _UNTESTED)
 
 

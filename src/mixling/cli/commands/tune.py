@@ -13,7 +13,7 @@ from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
 from mixling.cli.output import Stopwatch, announce, put
-from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, UnlabeledOption, read_seconds
+from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class TunedModels:
             autocompletion=complete_models,
         ),
     ] = None
-    unlabeled: UnlabeledOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +56,6 @@ class SearchOptions:
         str | None,
         typer.Option("--space", metavar="FILE.toml", help="Keys and their values [eight keys that fit the data]."),
     ] = None
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            "--sampler", metavar="random|tpe", help="Draw values independently [random], or learn from trials."
-        ),
-    ] = None
-    hyperband: Annotated[
-        bool, typer.Option("--hyperband", help="Stop trials early that are worse than others (Hyperband).")
-    ] = False
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Trials at the same time [1].")] = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of all randomness [0].")] = None
     config: Annotated[
@@ -97,10 +87,9 @@ class TuneOptions(MetricOptions, LabeledDataOptions, TunedModels, SearchOptions,
         """Return the options in the layout of `RunConfig`."""
         return {
             **self.data_values(),
-            "init": {"texts": self.unlabeled},
             "model": model,
             "train": {"seed": self.seed},
-            "decisions": self.aims(),
+            "decisions": {"metric": self.metric},
         }
 
     @property
@@ -115,7 +104,7 @@ _WITH_RESUME = ("--resume", "--out", "--trials", "--time-budget", "--jobs")
 def tune_command(options: TuneOptions) -> None:
     """Search for better options of training.
 
-    Values are drawn at random, or by Optuna's TPE. Each trial is a run in DIR/trials. The configuration that is best on
+    Values are drawn at random. Each trial is a run in DIR/trials. The configuration that is best on
     the validation examples is trained again and exported to DIR/best, on these examples too unless --validation names
     them. Test data are not read. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing
     a trial.
@@ -167,7 +156,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     def finished(result: Result) -> None:
         number = "default" if result.number is None else f"trial {result.number}"
         name = f"{result.model} {number}" if len(plan.bases) > 1 else number
-        outcome = f"failed: {result.error}" if result.error else "stopped early"
+        outcome = f"failed: {result.error}"
         mark = ""
         if result.value is not None:
             better = not best or (result.value < best[0] if plan.less_is_better else result.value > best[0])
@@ -250,8 +239,6 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
         check_space(own, lambda params, base=base: configured(base, params), where=where)  # type: ignore[misc]
         bases[name], spaces[name] = base, own
     values = {
-        "sampler": options.sampler,
-        "pruner": "hyperband" if options.hyperband else None,
         "seed": options.seed,
         "jobs": options.jobs,
         "trials": options.trials or (_TRIALS if seconds is None else None),

@@ -151,10 +151,12 @@ def _layout(sentences: Sequence[_Sentence], path: str, on_bad_row: OnBadRow) -> 
     if numbered and len(types) == left - 2 > 1:  # GermEval has nothing but tokens and their tags
         outer = min(types)
     if outer is not None:
-        nested = f"column {last + 1} is for spans inside of them, and is read with --slots {last + 1}"
+        nested = f"column {last + 1} is for spans inside of them, and is read with --set data.columns.slots={last + 1}"
         on_bad_row.note(f"{path}: column {outer + 1} is read as the tags; {nested}")
     elif types and (last != width - 1 or len(types) > 1):
-        others = "".join(f"; column {i + 1} has tags, too: --slots {i + 1}" for i in types if i != last)
+        others = "".join(
+            f"; column {i + 1} has tags, too: --set data.columns.slots={i + 1}" for i in types if i != last
+        )
         on_bad_row.note(f"{path}: column {last + 1} is read as the tags{others}")
     return _Layout(lead, numbered, last if outer is None else outer)
 

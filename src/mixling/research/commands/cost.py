@@ -12,6 +12,10 @@ from mixling.cli.completion import complete_models
 from mixling.cli.output import put
 from mixling.errors import ConfigError
 
+_BATCH = 1  # text in one pass
+_REPEATS = 7  # passes, of which the median is reported
+_MOST_SECONDS = 20.0  # of a pass; longer texts are skipped beyond
+
 
 def cost_command(
     models: Annotated[
@@ -25,16 +29,7 @@ def cost_command(
     lengths: Annotated[
         str, typer.Option("--lengths", metavar="FROM:TO|N,N,...", help="Tokens: doubling from FROM to TO, or a list.")
     ] = "32:512",
-    batch: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in one pass.")] = 1,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes; the median is reported.")] = 7,
     device: Annotated[str, typer.Option("--device", metavar="cpu|cuda", help="Device to run the models on.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads.")] = 1,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", min=0.0, help="Skip longer texts once a pass takes more seconds.")
-    ] = 20.0,
-    mixing_only: Annotated[
-        bool, typer.Option("--mixing-only", help="Measure the token mixing alone, without feed-forward layers.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write the numbers to this file.")
     ] = None,
@@ -63,22 +58,22 @@ def cost_command(
     if not all(name.strip() for name in models):
         raise ConfigError("MODEL: got an empty name; `mixling models` lists the names")
     configs = {name: model_config(name) for name in models}
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     rows = []
     for row in time_model(
         configs, sizes,
-        batch=batch, repeats=repeats, device=device, time_limit=time_limit, mixing_only=mixing_only, log=_log,
+        batch=_BATCH, repeats=_REPEATS, device=device, time_limit=_MOST_SECONDS, log=_log,
     ):  # fmt: skip
         rows.append(row)
         put(as_table([row], header=len(rows) == 1) + "\n")
         if out is not None:  # after every row: a later one may exhaust the memory
-            to_file(rows, out, device=device, repeats=repeats)
+            to_file(rows, out, device=device, repeats=_REPEATS)
     if not rows:
         raise ConfigError(f"--lengths: no model could be measured at {sizes[0]} tokens; give shorter lengths")
     put(f"{FOOTNOTE}\n")
     if plot is not None:
         curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in rows if r.model == name] for name in models}
-        cost_curves(curves, plot, caption=caption(provenance(device=device), batch=batch, repeats=repeats))
+        cost_curves(curves, plot, caption=caption(provenance(device=device), batch=_BATCH, repeats=_REPEATS))
 
 
 def read_lengths(text: str) -> list[int]:

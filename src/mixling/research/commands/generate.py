@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mixling.research.seq2seq.generator import Generation, TextGenerator
 
 
+_BATCH = 128  # texts
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(PredictionOptions, SourceColumn):
     """How text is generated."""
@@ -32,12 +35,6 @@ class GenerateOptions(PredictionOptions, SourceColumn):
     beams: Annotated[int | None, typer.Option("--beams", min=1, help="Width of the beam search; 1 is greedy [1].")] = (
         None
     )
-    length_penalty: Annotated[
-        float | None, typer.Option("--length-penalty", help="Beam search: above 0 favors longer texts [1].")
-    ] = None
-    max_len: Annotated[int | None, typer.Option("--max-len", min=1, help="Maximum number of subwords.")] = None
-    echo: Annotated[bool, typer.Option("--echo", help="Also write each source.")] = False
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in a batch.")] = 128
 
 
 def generate_command(
@@ -66,14 +63,12 @@ def generate_command(
     request = read_request(options)
     generator = TextGenerator(model)
     task = generator.task(options.task_name)
-    given = {"num_beams": options.beams, "length_penalty": options.length_penalty, "max_len": options.max_len}
-    values = {**generator.generation.to_dict(), **{key: value for key, value in given.items() if value is not None}}
-    config = parse(GenerationConfig, values, where="options")
+    config = generator.generation
+    if options.beams is not None:
+        config = parse(GenerationConfig, {**config.to_dict(), "num_beams": options.beams}, where="options")
     columns = ("answer", "score", "stopped")
     results = Results(source="source", columns=columns, to_json=_to_json, csv_values=_csv_values, lines=_lines)
-    header, row = writer_for(
-        request.output_format, results, echo=request.echo, skip=request.skip, escape=options.escape
-    )
+    header, row = writer_for(request.output_format, results, echo=request.echo, skip=request.skip, escape=False)
     windows: Iterator[list[Item]]
     if has_rows(options, request.kind):
         sources = inputs if request.kind == "files" else [STDIN]
@@ -87,7 +82,7 @@ def generate_command(
         windows = ([_source(generator, item, task) for item in items] for items in lines)
 
     def predict(items: Sequence[Item]) -> tuple[list[Any], DataError | None]:
-        return _generate(generator, items, task, config, skip=request.skip, batch_size=options.batch_size)
+        return _generate(generator, items, task, config, skip=request.skip, batch_size=_BATCH)
 
     write_predictions(options, windows, header=header, row=row, predict=predict, echo=request.echo)
 
@@ -188,5 +183,5 @@ def _csv_values(result: Generation) -> list[Any]:
 
 
 def _lines(result: Generation) -> list[str]:
-    cut = [] if result.stopped else ["  (truncated at the maximum length; --max-len allows more)"]
+    cut = [] if result.stopped else ["  (truncated at the maximum length)"]
     return [printable(result.text), *cut]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from mixling.cli.output import put
 
 
-def models_command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def models_command() -> None:
     """List all models by name, with size, cost, and use or paper.
 
     Parameters are counted in embedding layer and encoder; embedding tables have the size of the paper's vocabulary.
@@ -40,9 +35,6 @@ def models_command(
     for name, pair in SEQ2SEQ_PRESETS.items():
         counts = asdict(count_encoder_decoder(pair.config, vocabulary=pair.vocabulary))
         rows.append({"name": name, **counts, "vocabulary": pair.vocabulary, "source": pair.source})
-    if as_json:
-        put(json.dumps(rows, indent=2) + "\n")
-        return
     width = max(len(row["name"]) for row in rows)
     lines: list[str] = []
     for title, section in (

@@ -11,7 +11,7 @@ from mixling.cli.completion import complete_models
 from mixling.cli.options import TextColumn
 from mixling.cli.output import announce, put
 from mixling.cli.panel import command_rows, print_panel
-from mixling.cli.training_options import SplittingOptions, TrainerOptions, TrainingOptions
+from mixling.cli.training_options import TrainerOptions, TrainingOptions
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,14 +48,10 @@ class PretrainingOptions(TrainingOptions):
             help="Objective [masked-lm]; span-corruption is for models that generate text.",
         ),
     ] = None
-    steps: Annotated[int | None, typer.Option("--steps", help="Total number of steps, instead of epochs.")] = None
-
-    def training_values(self) -> dict[str, Any]:
-        return {**super().training_values(), "steps": self.steps}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions, SplittingOptions):
+class PretrainOptions(Corpus, PretrainingOptions, TrainerOptions):
     """Options of `mixling pretrain`."""
 
     model: Annotated[
@@ -101,10 +97,10 @@ def pretrain_command(options: PretrainOptions) -> None:
     with interruptible(out):
         from mixling.research.pretraining.run import MASKED_LM
         from mixling.research.pretraining.run import pretrain as run
-        from mixling.workers import use_workers
+        from mixling.workers import usable_cores, use_workers
 
         with (
-            use_workers(options.workers),
+            use_workers(usable_cores()),
             session(options, options.values(), spec=MASKED_LM, kind=PretrainingRuns.name, check=_check_text) as opened,
         ):
             if opened is None:

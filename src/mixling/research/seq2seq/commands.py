@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 class _PairCommands(KindCommands):
     def train(self, options: TrainOptions, started: Stopwatch) -> None:
-        from mixling.workers import use_workers
+        from mixling.workers import usable_cores, use_workers
 
-        with use_workers(options.workers):
+        with use_workers(usable_cores()):
             train_pairs(options, _values_of(options), started)
 
     def evaluate(self, model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
@@ -43,12 +43,11 @@ class _PairCommands(KindCommands):
         if not read_config(Path(model)).get("tasks"):  # pretrained by span corruption
             refuse_options(given, models="models of unlabeled text", allowed={"--text"})
             return hidden_tokens(evaluate_spans(model, options.files, text=options.text or "text"))
-        pairs = {"--source", "--target", "--group-by", "--task-name", "--bleu", "--on-bad-row"}
+        pairs = {"--set", "--group-by", "--task-name", "--on-bad-row"}
         refuse_options(given, models="models that generate text", allowed=pairs)
-        columns = {"source": options.source, "target": options.target, "group": options.group_by}
-        metrics, answers = evaluate_files(
-            model, options.files, task=options.task_name, columns=columns, on_bad_row=bad, bleu=report.bleu
-        )
+        set_columns = options.columns()
+        columns = {"source": set_columns.get("source"), "target": set_columns.get("target"), "group": options.group_by}
+        metrics, answers = evaluate_files(model, options.files, task=options.task_name, columns=columns, on_bad_row=bad)
         return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
     def predict(self, model: str, options: PredictOptions) -> None:
@@ -69,9 +68,8 @@ def _values_of(options: TrainOptions) -> dict[str, Any]:
         "train": options.files,
         "validation": options.validation,
         "template": options.template,
-        "prefix": options.prefix,
         "on_bad_row": options.on_bad_row,
-        "columns": {"source": options.source, "target": options.target, "group": options.group_by},
+        "columns": {"source": options.source, "target": options.target},
     }
     return {
         "pretrained": options.pretrained,

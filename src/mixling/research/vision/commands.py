@@ -14,7 +14,6 @@ from mixling.cli.command import given_options
 from mixling.cli.folders import check_run_folder, interruptible
 from mixling.cli.inputs import format_of
 from mixling.cli.kinds import KindCommands, refuse_options
-from mixling.cli.options import PredictionOptions
 from mixling.cli.output import Stopwatch, put
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.predictions import open_output, task_results, writer_for
@@ -34,13 +33,12 @@ if TYPE_CHECKING:
     from mixling.runs.run import Run
     from mixling.training.progress import TrainingProgress
 
-_PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas", "--batch-size")
+_PREDICTION_OPTIONS = ("INPUT", "--out", "--format", "--on-bad-row", "--escape-formulas")
+_BATCH = 16  # images
 
 
 class _ImageCommands(KindCommands):
     def train(self, options: TrainOptions, started: Stopwatch) -> None:
-        if options.workers != 1:
-            raise ConfigError("--workers: splits texts into words; images are read by one process, leave it out")
         _train(options, {} if options.resume else _values_of(options), started)
 
     def evaluate(self, model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
@@ -140,7 +138,7 @@ def _evaluate(
     return text, {"skipped": len(images.skipped), **metrics.to_dict()}, metrics
 
 
-def _predict(model: str, options: PredictionOptions) -> None:
+def _predict(model: str, options: PredictOptions) -> None:
     """Write a prediction for each image file, in order.
 
     Raises:
@@ -162,8 +160,8 @@ def _predict(model: str, options: PredictionOptions) -> None:
     classifier = ImageClassifier(model)
     with open_output(options.out_file) as write:
         write(header)
-        for first in range(0, len(files), options.batch_size):
-            for file, result in classifier.predict_files(files[first : first + options.batch_size]):
+        for first in range(0, len(files), _BATCH):
+            for file, result in classifier.predict_files(files[first : first + _BATCH]):
                 if isinstance(result, DataError) and not skip:
                     raise result
                 write(row(file, str(result) if isinstance(result, DataError) else result, {}))

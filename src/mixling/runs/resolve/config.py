@@ -195,7 +195,7 @@ class RunConfig(Config):
         if given.costs is not None and given.metric is not None:
             raise ValueError("decisions.costs are the metric; leave decisions.metric out")
         if given.metric == "cost":
-            raise ValueError("decisions.metric: cost needs the costs of errors: decisions.costs (--costs FILE)")
+            raise ValueError("decisions.metric: cost needs the costs of errors: decisions.costs, the name of a file")
         if given.metric is not None and given.label_thresholds is not None:
             raise ValueError("decisions.label_thresholds and decisions.metric both choose thresholds; leave one out")
         try:
