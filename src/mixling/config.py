@@ -295,7 +295,8 @@ def describe_type(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if origin is Annotated:
         return _type(arguments[0])
     if origin is Literal:

@@ -34,7 +34,7 @@ READER = Classification.reader
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def cut(size: int, rows: int) -> None:
-        monkeypatch.setattr(cutting, "MIN_BYTES", size)
+        monkeypatch.setattr(cutting, "MIN_PART_BYTES", size)
         monkeypatch.setattr(cutting, "PARTS", 1000)
         monkeypatch.setattr(cutting, "MAX_ROWS", rows)
 

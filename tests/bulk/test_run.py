@@ -37,7 +37,7 @@ TEXTS = [f"what a {word} film, {number}" for number in range(40) for word in ("g
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "MIN_BYTES", 1 << 9)
+    monkeypatch.setattr(cutting, "MIN_PART_BYTES", 1 << 9)
     monkeypatch.setattr(cutting, "MAX_ROWS", 33)
 
 

@@ -82,14 +82,14 @@ def compared_sentence(report: dict[str, Any]) -> str:
 def test_the_markdown_has_the_same_table(compared: tuple[Path, str, str], report: dict[str, Any]) -> None:
     text = (compared[0] / "report.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 2 + len(report["results"]) + len(report["failed"]) + 4
-    assert len({line.count("|") for line in table[:-4]}) == len({line.count("|") for line in table[-4:]}) == 1
-    clean, noisy = ([cell.strip() for cell in line.split("|")][2:-1] for line in table[-2:])
+    assert len(table) == 2 + len(report["results"]) + len(report["failed"]) + 5
+    assert len({line.count("|") for line in table[:-5]}) == len({line.count("|") for line in table[-5:]}) == 1
+    clean, *_, noisy = ([cell.strip() for cell in line.split("|")][2:-1] for line in table[-3:])
     assert clean[1:] == [f"{row['test']['mean']:.4f}" for row in report["results"]]
-    assert noisy[0] == "100%"
+    assert noisy[0] == "30%"
     for cell, row in zip(noisy[1:], report["results"], strict=True):
-        (level,) = row["noise"]
-        assert (level["noise"], level["rate"]) == ("delete", 1)
+        _, level = row["noise"]
+        assert (level["noise"], level["rate"]) == ("delete", 0.3)
         assert cell == f"{level['value']:.4f} ({100 * (level['value'] - row['test']['mean']):+.1f})"
     cells = [cell.strip() for cell in table[2].split("|")]
     assert cells[1] == "mixling"

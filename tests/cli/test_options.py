@@ -84,7 +84,7 @@ def test_help_of_what_trains_is_in_groups(command: str, call: Call) -> None:
     assert list(found) == ["Arguments", *PANELS]
     group = {option: title for title, options in found.items() for option in options}
     assert {group["--out"], group["--help"]} == {"Output"}
-    assert group["--epochs"] == "Training"
+    assert group["--time-budget"] == "Training"
     assert group["--model"] == "Model"
     assert {group["--validation"], group["--text"]} == {"Data"}
     params = get_command(build_app()).commands[command].params  # type: ignore[attr-defined]
@@ -198,7 +198,7 @@ def test_options_become_values_of_a_configuration() -> None:
     assert values["data"]["columns"]["group"] == "g"
     assert values["init"] == {"texts": None, "pretrained": None}
     assert values["train"] == {"epochs": 3, "time_budget": 120.0, "seed": None}
-    assert PretrainOptions(out=Path("run"), steps=5).values()["train"]["steps"] == 5
+    assert PretrainOptions(out=Path("run"), epochs=5).values()["train"]["epochs"] == 5
 
 
 @pytest.mark.parametrize(

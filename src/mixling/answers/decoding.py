@@ -84,7 +84,9 @@ class LabelDecoder:
             return []
         import numpy as np
 
-        stacked, names, make = np.asarray(logits), self.names, self._by_name
+        stacked = np.asarray(logits)
+        names = self.names
+        make = self._by_name
         rows = self.probabilities(stacked)
         best = self.best(stacked)
         abstained = self._abstained(rows, best)
@@ -125,7 +127,8 @@ class LabelDecoder:
         ends = _json_ends()
         templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
-        best, probabilities = self.best(logits), self.probabilities(logits)
+        best = self.best(logits)
+        probabilities = self.probabilities(logits)
         sets = [
             "" if found is None else f'"label_set": {json.dumps(found, ensure_ascii=False)}, '
             for found in self._label_sets(probabilities)

@@ -20,7 +20,9 @@ from mixling.data.readers.rows import Row
 from mixling.errors import ConfigError, DataError
 
 # A file is cut into about this number of parts, unless they were smaller or larger than the limits in bytes.
-PARTS, MIN_BYTES, MAX_BYTES = 32, 1 << 20, 32 << 20
+PARTS = 32
+MIN_PART_BYTES = 1 << 20
+MAX_PART_BYTES = 32 << 20
 MAX_ROWS = 65_536  # of a part of Parquet, whose texts may take more memory than in the file
 # A part of a row group reads the rows before it in the group, too.
 GROUP_PARTS = 8
@@ -120,7 +122,7 @@ def _name(file: InputFile, start: int) -> str:
 
 
 def _part_bytes(size: int) -> int:
-    return min(max(-(-size // PARTS), MIN_BYTES), MAX_BYTES)
+    return min(max(-(-size // PARTS), MIN_PART_BYTES), MAX_PART_BYTES)
 
 
 def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[FilePart]]:
@@ -138,7 +140,8 @@ def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[FilePart]]:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     size = sum(group.total_byte_size for group in groups)
     wanted = min(max(metadata.num_rows * _part_bytes(size) // max(size, 1), 1), MAX_ROWS)  # rows of a part
-    cuts, end = [0], 0
+    cuts = [0]
+    end = 0
     for group in groups:
         pieces = min(-(-group.num_rows // wanted), GROUP_PARTS)
         if pieces > 1:
@@ -154,7 +157,8 @@ def _cut_parquet(file: InputFile, kind: str) -> tuple[Any, list[FilePart]]:
 
 
 def _cut_lines(file: InputFile, kind: str) -> tuple[None, list[FilePart]]:
-    size, step = file.size, _part_bytes(file.size)
+    size = file.size
+    step = _part_bytes(file.size)
     if packed := _is_packed(file):
         step = max(size, 1)
     return None, [
@@ -174,7 +178,8 @@ def _cut_records(file: InputFile, kind: str) -> tuple[tuple[str, ...] | None, li
         raise DataError(
             "the first line is a row; name the columns there, so that parts can be read", path=file.path, line=1
         )
-    names, first = tuple(filter(None, header.names)), header.line + len(header.lines)
+    names = tuple(filter(None, header.names))
+    first = header.line + len(header.lines)
     if _is_packed(file):
         return names, [replace(whole, packed=True, line=first)]
     with open_slice(file.path, 0, file.size) as data:

@@ -115,7 +115,7 @@ def predict_files(
         "batch_size": batch_size,
         "kept": None if keep is None else list(keep),
         "shown": [shown.top_k, shown.probabilities],
-        "cut": [cutting.PARTS, cutting.MIN_BYTES, cutting.MAX_BYTES, cutting.MAX_ROWS, cutting.GROUP_PARTS],
+        "cut": [cutting.PARTS, cutting.MIN_PART_BYTES, cutting.MAX_PART_BYTES, cutting.MAX_ROWS, cutting.GROUP_PARTS],
     }
     folder = Folder(out)
     local = folder.local

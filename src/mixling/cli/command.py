@@ -53,11 +53,9 @@ _KEYS = {
     "replay": "init.replay",
     "sentence": "data.columns.sentence",
     "slots": "data.columns.slots",
-    "source": "data.columns.source",
     "split": "distill.split",
     "steps": "train.steps",
     "tags": "data.columns.tags",
-    "target": "data.columns.target",
     "timeout": "timeout",
     "tokens": "data.columns.tokens",
     "unlabeled": "init.texts",
@@ -190,7 +188,9 @@ class Command(TyperCommand):
             option = given.split("=", 1)[0]
             if option not in known and (new := _RENAMED.get(option)) in known:
                 ctx.fail(f"No such option: {option}; it has been renamed to {new}")
-            if option not in known and (key := _KEYS.get(option.removeprefix("--"))) is not None and "--set" in known:
+            if not option.startswith("--") or option in known or "--set" not in known:
+                continue
+            if (key := _KEYS.get(option.removeprefix("--"))) is not None:
                 ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
         return super().parse_args(ctx, args)
 

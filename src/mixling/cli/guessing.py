@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
-_SHOWN, _LONG = 4, 20  # columns that a message names; characters of their values
-_FRACTION, _FRACTION_OF_FEW = 0.1, 0.2  # of the rows, or of fewer than `ROWS`, that are held out to test on
+_SHOWN = 4  # columns that a message names
+_LONG = 20  # characters of their values
+_FRACTION = 0.1  # of the rows that are held out to test on
+_FRACTION_OF_FEW = 0.2  # of fewer than `ROWS`
 _LEAST = 50  # rows; of fewer, none are held out
 
 
@@ -103,7 +105,8 @@ def _chosen(
         from rich.console import Console
         from rich.prompt import Prompt
 
-        console, names = Console(stderr=True), {str(number): column for number, column in enumerate(columns, 1)}
+        console = Console(stderr=True)
+        names = {str(number): column for number, column in enumerate(columns, 1)}
         console.print(f"Which column is the {key}?", markup=False)
         for number, column in names.items():
             console.print(f"  {number}  {printable(_about(column))}", markup=False)

@@ -133,7 +133,8 @@ def train_labels(
         with session(options, options.values(), spec=LABELS, kind=TRAINING, check=check_input) as opened:
             if opened is None:
                 return
-            config, terminal = opened.config, opened.terminal
+            config = opened.config
+            terminal = opened.terminal
             terminal.metric = config.metric_key
             # Large data sets are spooled to the run's disk; its folder is created only if the data can be used.
             disk = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
@@ -143,7 +144,8 @@ def train_labels(
                 config = resolved.config
                 for remark in resolved.remarks:
                     terminal.log(remark)
-            reference, ranks = None, opened.arguments["distributed"]
+            reference = None
+            ranks = opened.arguments["distributed"]
             if baseline is None:
                 baseline = test is not None and bool(task_type(config.task).baselines)
             if baseline and (ranks is None or ranks.is_main):
@@ -194,7 +196,9 @@ def _report_labels(
     from mixling.cli.results import baseline_line
     from mixling.tasks import task_type
 
-    task, total, is_tested = task_type(config.task), config.train.epochs, config.data.is_tested
+    task = task_type(config.task)
+    total = config.train.epochs
+    is_tested = config.data.is_tested
     size = (run.folder / "model.onnx").stat().st_size
     rows = []
     if not is_tested:

@@ -153,7 +153,8 @@ def train_all(
         UserError: of the kind that fits; see `candidates` and `mixling.runs.training`.
     """
     begin = time.perf_counter()
-    config, chosen = resolved.config, resolved.for_examples(train).config
+    config = resolved.config
+    chosen = resolved.for_examples(train).config
     names = chosen_systems(task_type(config.task), systems)
     if split_off:
         config, chosen = (
@@ -175,7 +176,8 @@ def train_all(
         log=log,
         failures=failures,
     )
-    ours, shared = [], Shared()
+    ours = []
+    shared = Shared()
     for index, candidate in enumerate(field):
         spent = choosing if index == 0 else 0.0
         recorded = failures.of(candidate.name, candidate.about, kinds=TrainingError)
@@ -230,7 +232,8 @@ def _tuned(
     fitted = itertools.chain.from_iterable(
         kind.fit(type(task), train.texts, train.targets, seed=seed, only=options) for options in only
     )
-    metric, begin = task.metric, time.perf_counter()
+    metric = task.metric
+    begin = time.perf_counter()
 
     def evaluate(baseline: Baseline) -> float:
         value = task.score(validation.targets, baseline.predict(validation.texts)).numbers[metric]
@@ -241,7 +244,8 @@ def _tuned(
     chosen, tried = choose(fitted, evaluate, less_is_better=task.less_is_better)
     best = chosen
     if refit:
-        texts, targets = train.texts + validation.texts, train.targets + validation.targets
+        texts = train.texts + validation.texts
+        targets = train.targets + validation.targets
         best = next(kind.fit(type(task), texts, targets, seed=seed, only=chosen.options))
     return TrainedSystem(
         name=kind.title(task),
@@ -297,19 +301,22 @@ def _train(
     """Train one of our models with every seed; among several rates, validation chooses with the first seed."""
     metric = candidate.config.metric_key
     better = min if metric in LESS_IS_BETTER else max
-    best_rate, tried = candidate.rates[0], []
+    best_rate = candidate.rates[0]
+    tried = []
     finished: list[Run[Any]] = []
     seconds = []
     for seed in seeds:
         rates = (best_rate,) if finished else candidate.rates
-        begin, saved = time.perf_counter(), shared.saved
+        begin = time.perf_counter()
+        saved = shared.saved
         made: dict[float, Run[Any]] = {}
         for rate in rates:
             config = _with_rate(candidate.config, seed, rate)
             lr = config.train.optim.lr
             run_folder = folder / candidate.folder / (f"seed-{seed}" if rate == 1.0 else f"seed-{seed}-lr-{lr:g}")
             log(f"== {candidate.name}, seed {seed}" + (f", rate {lr:g}" if len(candidate.rates) > 1 else ""))
-            run_begin, run_saved = time.perf_counter(), shared.saved
+            run_begin = time.perf_counter()
+            run_saved = shared.saved
             run = fit(config, train, validation, folder=run_folder, callback=callback(), shared=shared, log=log)
             assert run is not None, "one process"
             made[rate] = run

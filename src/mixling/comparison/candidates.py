@@ -18,7 +18,8 @@ from mixling.networks.presets import PRESETS, model_config
 from mixling.runs.resolve.config import RunConfig
 from mixling.training.initialization import check_projection
 
-OWN, MATCHED = "mixling", "transformer-matched"
+OWN = "mixling"
+MATCHED = "transformer-matched"
 # Attention is known to want a lower rate than mixers: the default times these; validation chooses.
 MATCHED_RATES = (1.0, 0.3)
 

@@ -88,7 +88,8 @@ def tagged_words(text: str, spans: list[Any]) -> tuple[list[str], list[str]]:
             both = f"{_described(taken[0], text)} and {_described(span, text)}"
             raise SpanError(f"{both} overlap; a word has one tag, so keep one of the two")
         for index in inside:
-            owner[index], tags[index] = span, f"{'B' if index == inside[0] else 'I'}-{span.label}"
+            owner[index] = span
+            tags[index] = f"{'B' if index == inside[0] else 'I'}-{span.label}"
     return [text[a:b] for a, b in words], tags
 
 

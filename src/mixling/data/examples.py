@@ -83,7 +83,8 @@ class RowReader(ABC):
     of_sets: ClassVar[bool] = False
 
     def __init__(self, columns: ColumnsConfig, *, labeled: bool = True) -> None:
-        self.columns, self.labeled = columns, labeled
+        self.columns = columns
+        self.labeled = labeled
         for key in ("labels", "label_delimiter"):
             if not self.of_sets and getattr(columns, key) != ColumnsConfig.model_fields[key].default:
                 raise ConfigError(f"data.columns.{key}: is for several labels a text, --task multi_label")
@@ -167,7 +168,8 @@ class TextReader(RowReader):
             text = words_of(row, columns.text) if value else []
         else:
             text = string_of(row, columns.text)
-        value, target = self.label_value(row), None
+        value = self.label_value(row)
+        target = None
         if self.labeled or not is_blank(value):
             try:
                 target = self.target(row, columns.label, value)

@@ -182,7 +182,8 @@ def first_rows(source: str, *, everywhere: bool = False) -> list[Row]:
             if number % step == 0:
                 rows.append(row)
             if len(rows) > 2 * ROWS:
-                rows, step = rows[::2], 2 * step
+                rows = rows[::2]
+                step = 2 * step
         del rows[:: max(len(rows) // max(len(rows) - ROWS, 1), 2)], rows[ROWS:]
     except DataError:
         if not rows:  # otherwise it is reported, with its line, when the file is read

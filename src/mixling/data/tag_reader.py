@@ -35,7 +35,8 @@ class TagReader(RowReader):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._scheme, self._hint = TagScheme(), ""
+        self._scheme = TagScheme()
+        self._hint = ""
         self._spans_name: str | None = None  # the column in which other rows of the file have spans
         given = self.columns.tags
         self._tag_names = [name.strip() for name in given.split(",")] if given and "," in given else None
@@ -122,7 +123,8 @@ class TagReader(RowReader):
 
     def _spans_column(self, row: Row) -> str | None:
         """Return the column of spans, which may be empty; None if the row has words instead."""
-        values, columns = row.values, self.columns
+        values = row.values
+        columns = self.columns
         has_tags = self.column("slots", row) in values or not self.labeled
         has_words = isinstance(split(values.get(self.column("tokens", row) or "")), list)
         if columns.text not in values or (has_words and has_tags):
@@ -159,7 +161,8 @@ class TagReader(RowReader):
 
     def _joined(self, rows: Iterator[Row], column: str, on_bad_row: OnBadRow) -> Iterator[Row]:
         """Yield a row for each sentence: consecutive rows with the same value in a column, or none after the first."""
-        current, parts = None, list[Row]()
+        current = None
+        parts = list[Row]()
         seen: set[Any] | None = set()
         for row in rows:
             value = row.values.get(column)
@@ -205,7 +208,8 @@ class TagReader(RowReader):
         words = [split(row.values.get(name)) for row, name in zip(rows, names, strict=True)]
         if len(rows) < _SINGLE or not all(isinstance(item, list) and len(item) == 1 for item in words):
             return
-        path, asked = rows[0].path, self.columns.sentence
+        path = rows[0].path
+        asked = self.columns.sentence
         if asked is not None:
             got = f"{path}: each sentence has one word; the rows of a sentence must follow each other"
             on_bad_row.note(f"{got}, with the same value in the column {asked}, or none after the first")

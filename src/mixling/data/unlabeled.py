@@ -38,7 +38,9 @@ _NO_COLUMN = "\0"
 _SAMPLE = 200  # texts whose lengths are compared
 _CANDIDATES = 8  # random texts for each that is chosen as similar
 # Without a limit: of SST-2's sentences, 120,000 teach more than 40,000; with long texts that number would take hours.
-_FEWEST, _MOST, _MOST_WORDS = 40_000, 120_000, 2_400_000
+_FEWEST = 40_000
+_MOST = 120_000
+_MOST_WORDS = 2_400_000
 
 
 def read_unlabeled(

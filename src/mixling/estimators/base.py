@@ -34,7 +34,9 @@ from mixling.teachers.base import FunctionTeacher, Teacher
 from mixling.training.progress import TrainingProgress
 
 # In place of a file name in messages about rows in memory; rows count from 0, like list items.
-FIT, VALIDATION, SCORE = "<fit>", "<validation>", "<score>"
+FIT = "<fit>"
+VALIDATION = "<validation>"
+SCORE = "<score>"
 _MANY_FITS = ("sklearn.model_selection.", "joblib.")  # modules that call `fit` many times, or in a worker
 
 
@@ -123,7 +125,8 @@ class Estimator(BaseEstimator, ABC):
             )  # fmt: skip
             assert run is not None
             self.files_ = run_files(Path(folder))
-        self.metrics_, self.history_ = run.metrics, run.history
+        self.metrics_ = run.metrics
+        self.history_ = run.history
         self._predictor_: Predictor | None = None
 
     def _run_config(
@@ -182,7 +185,8 @@ class Estimator(BaseEstimator, ABC):
         Raises:
             ModelFileError: there is no model for this estimator, or a file is too large.
         """
-        out, folder = cls(), fetch_model(str(folder)) if on_hub(folder) else Path(folder)
+        out = cls()
+        folder = fetch_model(str(folder)) if on_hub(folder) else Path(folder)
         out._predictor_ = Predictor(folder)
         try:
             out.files_ = run_files(folder) if folder.is_dir() else {ONNX_FILE: folder.read_bytes()}

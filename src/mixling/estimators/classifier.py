@@ -76,7 +76,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         targets = structured(listed(y, "targets")) if indicators is None else indicators.sets(y, FIT)
         many = indicators is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
         if many and (self.config or {}).get("task") == Classification.name:
-            targets, many = _single(targets, FIT), False
+            targets = _single(targets, FIT)
+            many = False
         if indicators is not None and targets and not any(targets):
             raise DataError("the indicator matrix has no 1; give a text with a label", path=FIT)
         rows = labeled_rows(X, targets, FIT, many=many)

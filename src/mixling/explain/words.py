@@ -186,8 +186,10 @@ class _Part:
         first: int,
         as_list: bool,
     ) -> None:
-        self.words, self.own = words, own
-        self._spelled, self._first = spelled, first
+        self.words = words
+        self.own = own
+        self._spelled = spelled
+        self._first = first
         self._kind: type = list if as_list else type(text)
 
     def text(self) -> Text:
@@ -225,7 +227,8 @@ class _Part:
             return _join(spelled, coalitions)
         if self._kind is list:
             return [list(itertools.compress(spelled, row)) for row in coalitions.tolist()]
-        first, second = spelled[: self._first], spelled[self._first :]
+        first = spelled[: self._first]
+        second = spelled[self._first :]
         return [
             (" ".join(itertools.compress(first, row)), " ".join(itertools.compress(second, row[self._first :])))
             for row in coalitions.tolist()
@@ -262,7 +265,8 @@ def _read(
     words, truncated = _read_words(text, config, encode)
     windows = divide(text) if truncated and divide is not None else ()
     if len(windows) < 2:  # otherwise a word is too long, not the text
-        everything, first = np.arange(len(words)), [part for *_, part in words].count(0)
+        everything = np.arange(len(words))
+        first = [part for *_, part in words].count(0)
         spelled = [word for word, *_ in words]
         return words, [_Part(text, spelled, words=everything, own=everything, first=first, as_list=as_list)], truncated
     read: list[list[_Word]] = []

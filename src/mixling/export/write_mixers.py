@@ -271,7 +271,9 @@ def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     """As `mixers.fourier` computes it in a graph: by matrices of cosines and sines, made from integers."""
     from onnx import TensorProto
 
-    graph, zero, one = scope.graph, scope.graph.constant(0, np.int64), scope.graph.constant(1, np.int64)
+    graph = scope.graph
+    zero = scope.graph.constant(0, np.int64)
+    one = scope.graph.constant(1, np.int64)
 
     def waves(positions: str, size: str) -> tuple[str, str]:
         """Return cos and sin of 2 pi i j / size for positions (..., N) and sizes (..., 1, 1)."""

@@ -109,14 +109,16 @@ class FeedForwardSublayer(torch.autograd.Function):
         contract_bias: Float[Tensor, " D"] | None,
     ) -> Float[Tensor, "*B D"]:
         rows = x.reshape(-1, x.shape[-1])
-        dim, inner = rows.shape[1], len(expand)
+        dim = rows.shape[1]
+        inner = len(expand)
         half = _casts_to_bfloat16()
         # A matrix unit computes hidden layers again in less time than memory takes to keep a whole batch's.
         again = half and multiplies_in_tiles()
         hidden = None if again else rows.new_empty(len(rows), inner)
         out = torch.empty_like(rows)
         read, *given = _arrays(rows, norm_weight, norm_bias, expand, contract)
-        made, biases = _arrays(hidden, out), _arrays(expand_bias, contract_bias)
+        made = _arrays(hidden, out)
+        biases = _arrays(expand_bias, contract_bias)
 
         def compute(at: slice) -> None:
             tokens = at.stop - at.start
@@ -134,7 +136,9 @@ class FeedForwardSublayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "*B D"]) -> tuple[Any, ...]:
         rows, norm_weight, _, expand, contract, *_ = ctx.saved_tensors
-        dim, inner, out = rows.shape[1], len(expand), torch.empty_like(rows)
+        dim = rows.shape[1]
+        inner = len(expand)
+        out = torch.empty_like(rows)
         read, *given, hidden, expand_bias = _arrays(*ctx.saved_tensors)
         of_out, written = _arrays(grad.float().reshape(rows.shape), out)
 
@@ -171,7 +175,8 @@ class TokenMixing(torch.autograd.Function):
         contract: Float[Tensor, "max_len H"],
         contract_bias: Float[Tensor, " max_len"],
     ) -> Float[Tensor, "B N D"]:
-        sizes, out = (*x.shape[1:], *expand.shape), torch.empty_like(x, memory_format=torch.contiguous_format)
+        sizes = (*x.shape[1:], *expand.shape)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
         read, real, *weights, written, last = _arrays(x, mask, expand, expand_bias, contract, out, contract_bias)
         half = _casts_to_bfloat16()
 
@@ -188,7 +193,8 @@ class TokenMixing(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Float[Tensor, "B N D"]) -> tuple[Any, ...]:
         x, _, expand, _, contract = ctx.saved_tensors
-        sizes, out = (*x.shape[1:], *expand.shape), torch.empty_like(x, memory_format=torch.contiguous_format)
+        sizes = (*x.shape[1:], *expand.shape)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
         read, real, *weights = _arrays(*ctx.saved_tensors)
         written, of_out = _arrays(out, grad.float())
 

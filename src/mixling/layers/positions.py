@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.networks.blocks import PositionKind
 
 if TYPE_CHECKING:
     Size = int
@@ -43,7 +42,7 @@ class Positions(nn.Module):
         max_len: rows of the table; of learned positions also the longest input.
     """
 
-    def __init__(self, kind: PositionKind, *, dim: int, max_len: int) -> None:
+    def __init__(self, kind: Literal["none", "sinusoidal", "learned"], *, dim: int, max_len: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_len, dim)) if kind == "learned" else None
         if self.weight is not None:

@@ -119,8 +119,11 @@ def multilabel_report(
     """
     _require(len(targets))
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
-    truth, predictions = targets.astype(bool), probabilities >= thresholds
-    hits, predicted, true = (truth & predictions).sum(0), predictions.sum(0), truth.sum(0)
+    truth = targets.astype(bool)
+    predictions = probabilities >= thresholds
+    hits = (truth & predictions).sum(0)
+    predicted = predictions.sum(0)
+    true = truth.sum(0)
     scores = _scores(hits, predicted, true)
     met = predicted + true > 0
     bins = reliability(truth.ravel(), probabilities.ravel())
@@ -166,9 +169,12 @@ def tagging_report(
     _require(n_words)
     true_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in targets]
     predicted_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in predictions]
-    hits, predicted, true = Counter[str](), Counter[str](), Counter[str]()
+    hits = Counter[str]()
+    predicted = Counter[str]()
+    true = Counter[str]()
     for gold, got in zip(true_tags, predicted_tags, strict=True):
-        gold_spans, got_spans = iob_spans(gold), iob_spans(got)
+        gold_spans = iob_spans(gold)
+        got_spans = iob_spans(got)
         true.update(kind for kind, _, _ in gold_spans)
         predicted.update(kind for kind, _, _ in got_spans)
         hits.update(kind for kind, _, _ in set(gold_spans) & set(got_spans))

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 # As scikit-learn's LogisticRegression ends; its import takes longer than all fits of a few hundred texts.
-_TOLERANCE, _ITERATIONS = 1e-4, 1000
+_TOLERANCE = 1e-4
+_ITERATIONS = 1000
 
 _Floats = npt.NDArray[np.float64]
 
@@ -30,15 +31,18 @@ def fit_sparse_logistic(
     """
     from scipy.optimize import minimize
 
-    matrix, scores = features.astype(np.float64), 1 if number == 2 else number
+    matrix = features.astype(np.float64)
+    scores = 1 if number == 2 else number
     texts, terms = matrix.shape
     scale = 1 / max(float(weights.sum()), 1e-12)
-    costs, penalty = weights.astype(np.float64) * scale, scale / strength
+    costs = weights.astype(np.float64) * scale
+    penalty = scale / strength
     wanted = (classes[:, None] == np.arange(number - scores, number)).astype(np.float64)  # (B, K)
 
     def objective(flat: _Floats) -> tuple[float, _Floats]:
         values = flat.reshape(terms + 1, scores)
-        slopes, biases = values[:-1], values[-1]
+        slopes = values[:-1]
+        biases = values[-1]
         logits = matrix @ slopes + biases  # (B, K)
         if scores == 1:
             losses = np.logaddexp(0, logits[:, 0]) - logits[:, 0] * wanted[:, 0]

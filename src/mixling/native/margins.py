@@ -12,10 +12,12 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 
 # With 0.01 the losses on validation are the same, and fits take two to three times as long.
-_TOLERANCE, _PASSES = 0.2, 50
+_TOLERANCE = 0.2
+_PASSES = 50
 MAX_PASSES = 10_000  # MOST_PASSES of linear/margins.c
 # Tried on validation where labels are so few; of CLINC150's 150 labels they made the fits slower, and none better.
-RATIO_POWERS, MAX_RATIO_LABELS = (0.5, 1.0), 16
+RATIO_POWERS = (0.5, 1.0)
+MAX_RATIO_LABELS = 16
 _TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
 _ROWS = 4096  # texts that are counted at a time
 
@@ -65,7 +67,8 @@ def fit_margins(
     native = _native()
     counts = np.broadcast_to(weights > 0, marks.shape)
     found = np.zeros((len(marks), features.shape[1] + 1), np.float32)
-    has, lacks = (marks & counts).any(1), (~marks & counts).any(1)
+    has = (marks & counts).any(1)
+    lacks = (~marks & counts).any(1)
     found[:, -1] = np.where(has, 1, -1)
     labels = np.flatnonzero(has & lacks)
     scale = None if ratio_power == 0 else _scales(features, marks, weights, 2 * ratio_power)
@@ -133,7 +136,8 @@ def _ratios_and_squares(
     weights = np.atleast_2d(weights).astype(np.float32)  # (1, B) or (K, B)
     having = np.where(marks, weights, np.float32(0))
     counts, squares = _sum_by_feature(features, np.concatenate([having, weights]).T)
-    with_label, others = counts[:, : len(marks)], counts[:, len(marks) :] - counts[:, : len(marks)]
+    with_label = counts[:, : len(marks)]
+    others = counts[:, len(marks) :] - counts[:, : len(marks)]
     size = having.sum(1)
     ratios = np.log((with_label + 1) / (size + 2)) - np.log((others + 1) / (weights.sum(1) - size + 2))
     return np.ascontiguousarray(ratios.T, np.float32), squares
@@ -143,7 +147,8 @@ def _sum_by_feature(
     features: Any, of_texts: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
     """Return (F, N): numbers (B, N) of the texts that have each feature, added up, and (F,): the features' squares."""
-    sums, squares = np.zeros((features.shape[1], of_texts.shape[1]), np.float32), np.zeros(features.shape[1])
+    sums = np.zeros((features.shape[1], of_texts.shape[1]), np.float32)
+    squares = np.zeros(features.shape[1])
     if (native := _native()) is not None:
         native.sum_by_feature(of_texts.shape[1], *_arrays(features), np.ascontiguousarray(of_texts), sums, squares)
         return sums, squares

@@ -12,7 +12,8 @@ from mixling.arrays import Float32, Int32, Int64
 
 MOST_TERMS = 48  # of a label: those whose features add up to most in its texts
 _MOST_TEXTS = 400  # without a label that share a term with it, the rarest terms first
-_TOLERANCE, _PASSES = 0.05, 50
+_TOLERANCE = 0.05
+_PASSES = 50
 _CELLS = 1 << 22  # features of texts that are added up at a time
 
 
@@ -28,8 +29,10 @@ def own_terms(features: csr_array, members: csr_array, *, most: int = MOST_TERMS
     """
     frequent = np.bincount(features.indices, minlength=features.shape[1])
     per_label = np.maximum(np.diff(members.indptr) * max(features.nnz // max(features.shape[0], 1), 1), 1)
-    ends, first = np.cumsum(per_label), 0
-    sizes, found = np.zeros(members.shape[0] + 1, np.int64), []
+    ends = np.cumsum(per_label)
+    first = 0
+    sizes = np.zeros(members.shape[0] + 1, np.int64)
+    found = []
     while first < members.shape[0]:
         spent = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, spent + _CELLS)), first + 1)
@@ -38,7 +41,8 @@ def own_terms(features: csr_array, members: csr_array, *, most: int = MOST_TERMS
         order = np.lexsort((-sums.data, owners))
         rank = np.arange(len(order)) - np.repeat(sums.indptr[:-1], np.diff(sums.indptr))
         order = order[rank < most]
-        owners, columns = owners[order], sums.indices[order]
+        owners = owners[order]
+        columns = sums.indices[order]
         order = np.lexsort((frequent[columns], owners))
         sizes[first + 1 : last + 1] = np.bincount(owners, minlength=last - first)
         found.append(columns[order].astype(np.int32))

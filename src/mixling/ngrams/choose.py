@@ -50,14 +50,17 @@ from mixling.training.config import NgramConfig
 from mixling.training.memory import release
 
 FILE_BYTES = 1_000_000  # intended size of a model file
-MAX_BRANCH_BYTES, MIN_BRANCH_BYTES = 300_000, 10_000  # of a branch without `max_bytes`
+MAX_BRANCH_BYTES = 300_000  # of a branch without `max_bytes`
+MIN_BRANCH_BYTES = 10_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 # Features of all texts that are not zero, and these times outputs, in each fit of a search: some seconds.
-_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS = 1 << 23, 500_000_000
+_MAX_SEARCH_NONZEROS = 1 << 23
+_MAX_SEARCH_CELLS = 500_000_000
 # Features that are not zero times outputs that all fits of a search take in a second, where there are many; and the
 # longest search, in seconds, unless the user has planned more.
-_CELLS_PER_SECOND, _MOST_SECONDS = 5_000_000, 600.0
+_CELLS_PER_SECOND = 5_000_000
+_MOST_SECONDS = 600.0
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -89,7 +92,8 @@ def fit_ngrams(
         return fit_many_labels(config, data, max_bytes=max_bytes, network=network, log=log)
     if data.out_of_fold is not None:
         return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
-    task, judged = data.task, sample(data.validation, _MAX_VALIDATION)
+    task = data.task
+    judged = sample(data.validation, _MAX_VALIDATION)
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
     if not len(known):
         return None
@@ -116,7 +120,8 @@ def fit_ngrams(
     features = make_features(rows, words, outputs=task.num_scores, counted=counted)
     if not len(features.hashes):
         return None
-    seconds, most = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND, data.time_budget or _MOST_SECONDS
+    seconds = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND
+    most = data.time_budget or _MOST_SECONDS
     if seconds > most:
         log(
             f"n-gram branch: left out, {len(task.labels):,} labels times {len(features.hashes):,} terms would take "
@@ -129,7 +134,8 @@ def fit_ngrams(
     weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
     # Which terms a branch has room for hardly depends on the regularization; all later fits have these alone.
-    strength, ratio_power = config.strength or FIRST_STRENGTH, config.ratio_power or 0.0
+    strength = config.strength or FIRST_STRENGTH
+    ratio_power = config.ratio_power or 0.0
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
@@ -204,7 +210,9 @@ def _fit_across_folds(
     config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
 ) -> Fitted | None:
     """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
-    task, encoder, power = data.task, TextEncoder(data.text, data.vocabulary, keep=True), config.ratio_power or 0.0
+    task = data.task
+    encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+    power = config.ratio_power or 0.0
     parts = [data.train, data.validation] if data.refit else [data.train]
     texts, targets = ([one for part in parts for one in getattr(part, name)] for name in ("texts", "targets"))
     known = np.arange(len(texts))
@@ -214,7 +222,8 @@ def _fit_across_folds(
     weights = None
     if data.weights is not None:
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
-    rows, read = encode_rows(encoder, texts), to_the_end(encoder, texts)
+    rows = encode_rows(encoder, texts)
+    read = to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     reader = Reader(task, words, read)
 

@@ -34,7 +34,9 @@ from mixling.training.loop import Trainer
 FOLDS = 2
 # With more examples of each label, or more in all, a tenth of them shows as much; a pair shows less. With 500 of each
 # of two labels it does not: one of three samples of SST-2 lost ten points of accuracy (benchmarks/small_data.py).
-FEW_OF_LABEL, FEW_EXAMPLES, FEW_PAIRS = 600, 2_000, 5_000
+FEW_OF_LABEL = 600
+FEW_EXAMPLES = 2_000
+FEW_PAIRS = 5_000
 _FEWEST = 8  # different texts, or groups, that are divided
 
 Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
@@ -71,7 +73,9 @@ def choose_folds(
         distilled: whether a teacher is distilled.
         world: number of processes that train.
     """
-    chosen, number, pairs = ngrams.cross_fit, sum(map(len, fitted)), fitted[0].schema.pairs
+    chosen = ngrams.cross_fit
+    number = sum(map(len, fitted))
+    pairs = fitted[0].schema.pairs
     possible = task.has_scores and ngrams.use != "never" and not distilled and world == 1
     if chosen is False or not possible:
         return None
@@ -110,7 +114,8 @@ def predict_out_of_fold(
     logits: list[npt.NDArray[np.floating]] = [np.empty(0)] * len(folds)
     for fold in range(int(folds.max()) + 1):
         part = _part(data, np.flatnonzero(folds[known] != fold))
-        model, epochs = build(), training.epochs or 1
+        model = build()
+        epochs = training.epochs or 1
         changes = {"steps": None, "time_budget": None, "patience": None, "track": ()}
         total = epochs * math.ceil(len(part) / training.batch_size)
         Trainer(model, part, training.model_copy(update=changes), last_step=total).fit()

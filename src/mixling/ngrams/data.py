@@ -24,10 +24,13 @@ from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, A
 
 TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
-MAX_COPIED_WORDS, MAX_COPIED_VALIDATION_WORDS = 500_000, 200_000
+MAX_COPIED_WORDS = 500_000
+MAX_COPIED_VALIDATION_WORDS = 200_000
 _LABELED_WEIGHT = 5.0  # of an example that people labeled, beside a teacher's; 3, 10 and 20 were no better
-_MAX_TEXTS, _MAX_TEACHER_LABELS = 100_000, 250_000  # that a branch is fitted on, labeled by people and by a teacher
-_TEXTS_OF_LABEL, _MOST_TEXTS = 20, 2_000_000  # with very many labels
+_MAX_TEXTS = 100_000  # that a branch is fitted on
+_MAX_TEACHER_LABELS = 250_000  # the same, of a teacher
+_TEXTS_OF_LABEL = 20  # with very many labels
+_MOST_TEXTS = 2_000_000  # the same
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
 
 
@@ -100,14 +103,16 @@ def training_texts(
     task = data.task
     chosen = sample(data.train, max(_MAX_TEXTS, min(_TEXTS_OF_LABEL * task.num_scores, _MOST_TEXTS)))
     if data.encoded is not None and data.encoded.is_kept:
-        encoder, rows = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True), data.encoded.words(chosen)
+        encoder = data.encoded.encoder.copy(max_table=_TABLE_WORDS, keep=True)
+        rows = data.encoded.words(chosen)
     else:
         encoder = TextEncoder(data.text, data.vocabulary, keep=True)
         rows = encode_rows(encoder, [data.train.texts[int(i)] for i in chosen])
     if len(copied := copied_texts(rows, data.augmentation, most=MAX_COPIED_WORDS)):
         texts = [data.train.texts[int(i)] for i in chosen[copied]]
         encoder, copies = _misspell(encoder, texts, [rows[int(i)] for i in copied], data.augmentation.typo_kinds)
-        rows, chosen = [*rows, *copies], np.concatenate([chosen, chosen[copied]])
+        rows = [*rows, *copies]
+        chosen = np.concatenate([chosen, chosen[copied]])
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
     weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
     if (teacher_labels := data.teacher_labels) is not None:

@@ -52,7 +52,8 @@ class Features:
         """Return some of the features, in this order; they take the memory of these, which are no longer of use."""
         located = np.full(len(self.hashes), -1, np.int32)
         located[columns] = np.arange(len(columns))
-        matrix, end = self.matrix, 0
+        matrix = self.matrix
+        end = 0
         starts = np.zeros_like(matrix.indptr)
         for first, last in parts_of(np.diff(matrix.indptr)):
             part = slice(*matrix.indptr[[first, last]])
@@ -97,7 +98,8 @@ def make_features(
     release()  # what encoding the texts took
     chosen, found = _sampled(texts, words)
     number = len(chosen) if counted is None else int(np.searchsorted(chosen, counted))
-    of_words, sizes = _whole_words(found, words, number, many_texts), found.sizes
+    of_words = _whole_words(found, words, number, many_texts)
+    sizes = found.sizes
     in_text = _in_text(found, len(words.hashes))
     del found
     blocks = [of_words, _characters(in_text, sizes, words, number)]
@@ -151,7 +153,8 @@ def _whole_words(found: Distinct, words: Words, number: int, many_texts: int) ->
     terms = terms[order]
     is_first = np.concatenate([np.ones(min(len(terms), 1), bool), terms[1:] != terms[:-1]])
     starts = np.flatnonzero(is_first)
-    hashes, counts = terms[is_first], np.diff(np.append(starts, len(terms)))
+    hashes = terms[is_first]
+    counts = np.diff(np.append(starts, len(terms)))
     if number < len(found.sizes) and len(terms):
         is_counted = np.concatenate([found.word_texts < number, found.pair_texts < number])[order]
         counts = np.add.reduceat(is_counted, starts, dtype=np.int64)
@@ -164,13 +167,15 @@ def _whole_words(found: Distinct, words: Words, number: int, many_texts: int) ->
     of_words, of_pairs = np.split(located, [len(found.rows)])
     # With numbers of another type, the search would copy all texts'.
     edges = np.arange(len(found.sizes) + 1, dtype=found.word_texts.dtype)
-    word_starts, pair_starts = found.word_texts.searchsorted(edges), found.pair_texts.searchsorted(edges)
+    word_starts = found.word_texts.searchsorted(edges)
+    pair_starts = found.pair_texts.searchsorted(edges)
 
     def rows(first: int, last: int) -> csr_array:
         parts = [(of_words, word_starts[first : last + 1]), (of_pairs, pair_starts[first : last + 1])]
         terms = np.concatenate([columns[starts[0] : starts[-1]] for columns, starts in parts])
         owners = np.concatenate([np.repeat(np.arange(last - first), np.diff(starts)) for _, starts in parts])
-        owners, terms = owners[terms >= 0], terms[terms >= 0]
+        owners = owners[terms >= 0]
+        terms = terms[terms >= 0]
         return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
 
     nonzeros = int(np.count_nonzero(located >= 0))
@@ -190,7 +195,9 @@ def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, 
     """
     hashes, columns = np.unique(words.grams, return_inverse=True)
     of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
-    texts, others, sums = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64), np.zeros(len(hashes))
+    texts = np.zeros(len(hashes), np.int64)
+    others = np.zeros(len(hashes), np.int64)
+    sums = np.zeros(len(hashes))
     for first, last in parts_of(sizes):
         counts = in_text[first:last] @ of_word
         end = int(counts.indptr[min(max(number - first, 0), last - first)])
@@ -198,7 +205,8 @@ def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, 
         others += np.bincount(counts.indices[end:], minlength=len(hashes))
         sums += np.bincount(counts.indices[:end], weights=counts.data[:end], minlength=len(hashes))
     kept = texts >= _MIN_GRAM_TEXTS
-    of_word, nonzeros = of_word[:, kept], int((texts + others)[kept].sum())
+    of_word = of_word[:, kept]
+    nonzeros = int((texts + others)[kept].sum())
 
     def rows(first: int, last: int) -> csr_array:
         return in_text[first:last] @ of_word
@@ -220,8 +228,10 @@ def _join(
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
     factor = np.concatenate(factors).astype(np.float32)[order]
     nonzeros = sum(block.nonzeros for block in blocks)
-    data, indices = np.empty(nonzeros, np.float32), np.empty(nonzeros, np.int32)
-    starts, squares = np.zeros(len(sizes) + 1, np.int32), np.zeros(len(factor))
+    data = np.empty(nonzeros, np.float32)
+    indices = np.empty(nonzeros, np.int32)
+    starts = np.zeros(len(sizes) + 1, np.int32)
+    squares = np.zeros(len(factor))
     for first, last in parts_of(sizes):
         part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
         columns = column[part.indices]

@@ -113,7 +113,8 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
     whole[order[:most]] = True
     if outputs == 1:
         return whole
-    ranked, largest = np.sort(matters, axis=None)[::-1], np.sort(matters.max(1))
+    ranked = np.sort(matters, axis=None)[::-1]
+    largest = np.sort(matters.max(1))
 
     def size(number: int) -> int:
         terms = len(largest) - int(np.searchsorted(largest, ranked[number - 1])) if number else 0
@@ -129,7 +130,8 @@ def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.
 
 def most_within(size: Callable[[int], int], number: int, limit: int) -> int:
     """Return the largest number, up to `number`, whose size is within a limit; sizes grow with the number."""
-    low, high = 0, number
+    low = 0
+    high = number
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size(middle) <= limit else (low, middle - 1)

@@ -36,7 +36,8 @@ from mixling.training.config import NgramConfig
 
 MANY_LABELS = 1_000
 # Scores of validation texts that strength and factor are chosen by, and the fewest texts.
-_MAX_JUDGED_SCORES, _LEAST_JUDGED = 1 << 22, 300
+_MAX_JUDGED_SCORES = 1 << 22
+_LEAST_JUDGED = 300
 _RARE_TEXTS = 5  # of a label, from which on a word of a single text is left out
 _NO_TEXT = -3.0  # the score of a label without terms; others begin at -1
 BYTES_PER_LABEL = 64
@@ -63,7 +64,8 @@ def fit_many_labels(
     Args:
         network: (V, C), the network's logits for the validation examples; None: the branch is alone.
     """
-    task, everything = data.task, np.arange(len(data.validation))
+    task = data.task
+    everything = np.arange(len(data.validation))
     known = np.setdiff1d(everything, unseen(data.validation, task.labels.names))
     if not len(known):
         return None
@@ -97,7 +99,8 @@ def fit_many_labels(
     unbounded = fit.branch(best.strength, None)
     whole = fit_mixture(task, mine, reader.logits(unbounded), gold)
     scaled = whole.alone if network is not None else math.log(len(task.labels))
-    branch, held_out = best.branches[0], None
+    branch = best.branches[0]
+    held_out = None
     if data.refit or network is None:
         whole_reader = Reader(task, words, to_the_end(encoder, list(data.validation.texts)), terms=branch.terms)
         held_out = best.mixture.addition(task, whole_reader.logits(branch))
@@ -124,7 +127,8 @@ class _OwnTerms:
     ) -> None:
         number = int(np.searchsorted(features.chosen, len(targets)))
         chosen = features.chosen[:number]
-        self._features, self._weights = features, weights[chosen]
+        self._features = features
+        self._weights = weights[chosen]
         self._matrix, self._members = features.matrix[:number], _members(targets[chosen], task.num_scores)
         self.starts, self.terms = own_terms(self._matrix, self._members)
 
@@ -138,7 +142,9 @@ class _OwnTerms:
         np.maximum.at(scale, labels, np.abs(values) / 127)
         packed = np.rint(values / scale[labels]).astype(np.int8)
         kept = _heaviest(np.abs(values) * (packed != 0), labels, self.terms, len(sizes), max_bytes)
-        terms, labels, packed = self.terms[kept], labels[kept], packed[kept]
+        terms = self.terms[kept]
+        labels = labels[kept]
+        packed = packed[kept]
         hashes = self._features.hashes
         used = np.unique(terms)
         used = used[np.unique(hashes[used], return_index=True)[1]]  # ascending; of equal hashes the first
@@ -180,7 +186,8 @@ def _heaviest(
         return order
     is_new = np.zeros(len(order), bool)
     is_new[np.unique(terms[order], return_index=True)[1]] = True
-    different, room = np.cumsum(is_new), max_bytes - 8 * outputs - 200
+    different = np.cumsum(is_new)
+    room = max_bytes - 8 * outputs - 200
 
     def size(number: int) -> int:
         terms = int(different[number - 1]) if number else 0

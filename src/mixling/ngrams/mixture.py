@@ -61,7 +61,8 @@ def fit_mixture(
     found = {"network": (network, 1.0), "branch": (branch, usual)}
     given = {name: item for name, item in found.items() if item[0] is not None}
     parts = np.stack([np.asarray(part, np.float64) for part, _ in given.values()])
-    middle, number = np.array([weight for _, weight in given.values()]), len(targets) if examples is None else examples
+    middle = np.array([weight for _, weight in given.values()])
+    number = len(targets) if examples is None else examples
     biases = task.num_scores if task.class_weights is None and task.num_scores <= number else 0
     of_scores = task.logits_of_scores(np.eye(biases, dtype=np.float32)).astype(np.float64)  # (K, C), linear
 
@@ -70,7 +71,8 @@ def fit_mixture(
 
     def objective(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         loss, slope = task.score_loss(logits(values), targets)
-        away, added = values[: len(parts)] / middle - 1, values[len(parts) :] @ of_scores if biases else np.zeros(1)
+        away = values[: len(parts)] / middle - 1
+        added = values[len(parts) :] @ of_scores if biases else np.zeros(1)
         slopes = (parts * slope).sum(axis=tuple(range(1, parts.ndim))) * number + 2 * away / middle
         of_biases = of_scores @ (slope.sum(0) * number + 2 * added) if biases else np.zeros(0)
         return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])

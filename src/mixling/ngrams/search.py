@@ -85,7 +85,9 @@ def climb(
             other = attempt(strengths[number])
             if other.mixture.loss >= best.mixture.loss:
                 break
-            best, improved, number = other, True, number + step
+            best = other
+            improved = True
+            number = number + step
         if improved:
             break
     return best

@@ -28,7 +28,8 @@ from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.training.callbacks import Detail
 
-_MAX_SCORES, _LEAST_VALIDATION = 1 << 25, 500  # of labels for validation examples; examples
+_MAX_SCORES = 1 << 25  # of labels for validation examples; examples
+_LEAST_VALIDATION = 500
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -180,7 +181,8 @@ def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset |
             f"too few for a coverage of {coverage:g}, which needs {needed}; provide more (--validation FILE, --set "
             f"data.validation_fraction=X), or a coverage of at most {math.floor(1000 * half / (half + 1)) / 1000:g}"
         )
-    chosen, held = np.sort(order[half:]), np.sort(order[:half])
+    chosen = np.sort(order[half:])
+    held = np.sort(order[:half])
     return validation.subset(chosen), validation.subset(held)
 
 
@@ -190,7 +192,9 @@ def read_out_of_scope(config: RunConfig) -> list[Text]:
     Raises:
         DataError: a file cannot be used, or has no text.
     """
-    reader, data, files = task_type(config.task).reader, config.data, config.decisions.out_of_scope
+    reader = task_type(config.task).reader
+    data = config.data
+    files = config.decisions.out_of_scope
     if not files:
         return []
     texts = list(read_unlabeled(files, reader=reader, columns=data.columns, on_bad_row=data.on_bad_row))
@@ -234,7 +238,8 @@ def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
     Raises:
         ConfigError: they are not.
     """
-    wanted, number = config.decisions.abstain_at, len(validation)
+    wanted = config.decisions.abstain_at
+    number = len(validation)
     if wanted is not None and number < (needed := min_examples(wanted)):
         raise ConfigError(
             f"decisions.abstain_at: {number} validation examples are too few to show an accuracy of {wanted:g}, which "

@@ -197,15 +197,18 @@ def decide(
     """
     task = validation.task
     if ngrams.use == "alone":
-        calibration, calibration_report = None, None
+        calibration = None
+        calibration_report = None
         network = ExportedNetwork.unread(export(model, precision=config.precision), validation, config.precision)
     else:
         calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
         network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
     branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
-    logits, targets = outputs, validation.targets
+    logits = outputs
+    targets = validation.targets
     if branch is not None and branch.out_of_fold is not None:  # more examples than validation's
-        logits, targets = list(branch.out_of_fold[0]), branch.out_of_fold[1]
+        logits = list(branch.out_of_fold[0])
+        targets = branch.out_of_fold[1]
     rule = choose_rule(task, config.metric, logits, targets, counts, log)
     if rule is not None:
         task.rule = rule.with_unknown(task.unseen)
@@ -255,7 +258,8 @@ def _calibrate(
     Returns:
         The calibration, its report, and the calibrated model's outputs, if they had to be computed.
     """
-    task, targets = validation.task, validation.targets
+    task = validation.task
+    targets = validation.targets
     if not task.calibrates:
         return None, None, None
     outputs = validation.of_model(model)

@@ -80,7 +80,8 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
     outputs: list[Any] = []
     targets: list[Any] = []
     noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
-    task, path = predictor.task, ""
+    task = predictor.task
+    path = ""
     if noise and task.windows:
         raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
     for window in in_windows(iter(examples)):
@@ -92,7 +93,8 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
         try:
             outputs += predictor.text_logits(texts)
         except TooLong as error:
-            example, problem = window[error.number], too_long_for(error.max_len)
+            example = window[error.number]
+            problem = too_long_for(error.max_len)
             raise DataError(
                 f"the text {problem}; use --too-long windows", path=example.path, line=example.line
             ) from None

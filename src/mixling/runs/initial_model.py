@@ -51,7 +51,8 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None], 
         DataError: a file cannot be used or has too few words.
         ModelFileError: the folder holds no word vectors.
     """
-    init, text = config.initialization, config.model.text
+    init = config.initialization
+    text = config.model.text
     if init.kind in ("random", "model"):
         return None
     check_projection(text)

@@ -95,13 +95,15 @@ def prepare_examples(
     """
     validation, held_out = hold_out(config, validation)
     check_abstention_data(config, validation)
-    counts, labels = train.label_counts(), task_type(config.task).label_set(train)
+    counts = train.label_counts()
+    labels = task_type(config.task).label_set(train)
     numbers = np.array([counts.get(name, 0) for name in labels.names])
     task = task_type(config.task)(labels, config.train.loss, numbers)
     task.aim_at(config.decisions.aim)
     if config.decisions.costs is not None:
         task.rule = DecisionRule(costs=read_costs(config.decisions.costs, labels.names))
-    texts, targets = train, task.targets(train.targets)
+    texts = train
+    targets = task.targets(train.targets)
     if config.distill is not None:
         if teacher is None:
             check_distill(config.distill, task=type(task), data=config.data, world=run.distributed.world)
@@ -121,7 +123,8 @@ def prepare_examples(
         vectors = make_vectors(config, train, run.log, shared)
     if config.distill is not None:
         distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, run)
-        texts, targets = distillation.texts, distillation.targets
+        texts = distillation.texts
+        targets = distillation.targets
         if weights is not None:
             weights = np.where(distillation.rows < 0, 1, weights[distillation.rows]).astype(np.float32)
     return LabeledExamples(
@@ -165,8 +168,10 @@ def training_data(
     Args:
         training: as of `resolve_training`.
     """
-    task, validation = examples.task, examples.validation
-    dropout, changes = training.token_dropout or 0.0, training.augmentation
+    task = examples.task
+    validation = examples.validation
+    dropout = training.token_dropout or 0.0
+    changes = training.augmentation
     if task.windows:
         assert examples.weights is None, "weights are not supported for questions"
         questions = question_data(

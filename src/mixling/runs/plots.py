@@ -33,7 +33,9 @@ class Curves(Callback):
     """
 
     def __init__(self, folder: Path, log: Callable[[str], None], *, every: float = 30.0) -> None:
-        self._folder, self._log, self._every = folder, log, every
+        self._folder = folder
+        self._log = log
+        self._every = every
         self._next = 0.0
 
     def started(self, step: int, total_steps: int) -> None:

@@ -84,7 +84,8 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
     for name in ("dim", "blocks", "final_norm"):
         if getattr(saved, name) != getattr(config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
-    longest, wanted = saved.text.max_len, config.text.max_len
+    longest = saved.text.max_len
+    wanted = config.text.max_len
     if wanted > longest and not resize:
         raise ConfigError(
             f"model.text.max_len = {wanted}, but {folder} was trained with {longest} tokens; set it to {longest}, or "
@@ -106,7 +107,8 @@ def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tenso
     out = {name: value for name, value in source.state_dict().items() if name.startswith(_PARTS)}
     positions = model.embedding.positions
     if positions is not None and positions.weight is not None:
-        table, name = positions.weight.detach().clone(), "embedding.positions.weight"
+        table = positions.weight.detach().clone()
+        name = "embedding.positions.weight"
         table[: saved.text.max_len] = out[name]
         out[name] = table
     return out

@@ -23,7 +23,7 @@ from mixling.config import Config
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
 from mixling.runs.resolve.config import run_provenance
 from mixling.storage import locked, refuse_linked_folders, remove, remove_leftovers, write_sealed
-from mixling.training.distributed import DistributedContext
+from mixling.training.backends.context import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.tracking import remove_tracking
 
@@ -114,7 +114,8 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
     Args:
         folder: the folder that `open_run` yields.
     """
-    location, new = folder / _BEGINNING, not folder.exists()
+    location = folder / _BEGINNING
+    new = not folder.exists()
     if is_main:
         shutil.rmtree(location, ignore_errors=True)  # left by a killed process
     if resume or not is_main:

@@ -45,7 +45,8 @@ def replayed_run(init: InitConfig, task: str, log: Callable[[str], None] | None 
     Raises:
         ModelFileError: the record of the run is damaged.
     """
-    folder, number = init.pretrained, init.replay
+    folder = init.pretrained
+    number = init.replay
     if folder is None or number == 0:
         return None
     path = Path(folder) / RUN_FILE

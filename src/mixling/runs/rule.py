@@ -16,7 +16,9 @@ from mixling.training.callbacks import Log
 _TAUS = tuple(round(0.05 * number, 2) for number in range(31))  # 1 is best for balanced accuracy, by theory
 # A gain must show in two thirds of resamples of the examples. With no such test, 4 rare rows of 200 chose an offset
 # that lost 13 points of accuracy and 2 of macro F1 on new rows (benchmarks/imbalance.py).
-_DRAWS, _SURE, _MOST_DRAWN = 100, 2 / 3, 2_000
+_DRAWS = 100
+_SURE = 2 / 3
+_MOST_DRAWN = 2_000
 _OFFSETS = tuple(round(0.1 * number, 1) for number in range(-30, 31))  # of one label, whose F1 is the metric
 
 

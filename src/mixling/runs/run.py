@@ -26,10 +26,10 @@ from mixling.export.plots import training_curves
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.storage import write_atomic, write_sealed
+from mixling.training.backends.context import DistributedContext
 from mixling.training.callbacks import Callback, CallbackList, Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
-from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
 from mixling.training.state import restore_weights
@@ -275,7 +275,8 @@ class RunFolder:
         at = {key: self.best[key] for key in ("epoch", "step", "train_loss", "val_loss")}
         whole = {"best": at, "parameters": parameters, **report}
         write_sealed(self.folder / METRICS_FILE, whole)
-        curves, exported = self.folder / CURVES_FILE, whole.get("validation")
+        curves = self.folder / CURVES_FILE
+        exported = whole.get("validation")
 
         def plot() -> None:
             if self.best["step"]:

@@ -101,7 +101,8 @@ def fit(
             untrained = copy.deepcopy(model)
             seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
         _log_smoothing(config, model_config, examples.task, run.log)
-        vocabulary, labels = encoder.vocabulary, examples.task.labels
+        vocabulary = encoder.vocabulary
+        labels = examples.task.labels
         if run.is_main:
             write_setup(
                 run.folder, model_config, labels, vocabulary,
@@ -205,7 +206,8 @@ def _data_report(
     examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
 ) -> dict[str, Any]:
     """Return the numbers of examples, and of training examples by label where each has one or several."""
-    task, validation = examples.task, examples.validation
+    task = examples.task
+    validation = examples.validation
     counts = examples.train.label_counts() if task.has_labels else {}
     return {
         "training": len(examples.train),

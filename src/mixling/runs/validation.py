@@ -39,7 +39,8 @@ class Validation(ABC):
     reading: ReadingConfig | None = None
 
     def __init__(self, task: Task, targets: Any) -> None:
-        self.task, self.targets = task, targets
+        self.task = task
+        self.targets = targets
 
     @abstractmethod
     def of_model(self, model: Model) -> Outputs:
@@ -63,7 +64,8 @@ class LabeledValidation(Validation):
 
     def __init__(self, data: LabeledData, validation: Dataset) -> None:
         super().__init__(data.validation_task, data.validation_targets)
-        self._data, self._validation = data, validation
+        self._data = data
+        self._validation = validation
 
     def of_model(self, model: Model) -> Outputs:
         return self._data.validation_logits(model)
@@ -76,7 +78,8 @@ class QuestionValidation(Validation):
     """Questions; the outputs are answers as text, empty for no answer."""
 
     def __init__(self, data: QuestionData) -> None:
-        self._data, self._questions = data, data.validation.questions
+        self._data = data
+        self._questions = data.validation.questions
         super().__init__(data.objective, list(self._questions.answers))
 
     def of_model(self, model: Model) -> Outputs:

@@ -81,7 +81,8 @@ def read_in_windows(
     """
     from mixling.text.long_texts import text_windows
 
-    out_read, out_logits = list(read), list(logits)
+    out_read = list(read)
+    out_logits = list(logits)
     waiting: list[tuple[int, TextWindows]] = []
 
     def finish() -> None:

@@ -90,8 +90,10 @@ class LoadedGenerator:
             Problem: too many texts are waiting (503), or this took too long (504).
             DataError: a text is empty or too long, or an option is not one of the model.
         """
-        generator, options = self.generator, options or GenerationOptions()
-        task, config = self._task(options.task_name), self._config(options)
+        generator = self.generator
+        options = options or GenerationOptions()
+        task = self._task(options.task_name)
+        config = self._config(options)
         sources: list[Any] = []
 
         def encode() -> list[Generation]:

@@ -160,7 +160,8 @@ class ModelStore:
                     _LOG.error("model %s: its file cannot be read so far; the old model is kept", name)
 
     def _open(self, name: str) -> AnyLoaded:
-        path, (max_texts, max_chars) = self._paths[name], self._limits
+        path = self._paths[name]
+        (max_texts, max_chars) = self._limits
         if generates_text(path):
             return open_generator(name, path, max_texts=max_texts, max_chars=max_chars)
         predictor = Predictor(path, too_long=self._too_long)

@@ -198,7 +198,8 @@ def _label_thresholds(task: Task) -> tuple[Any, str]:
 
 
 def _read_thresholds(task: Task) -> Callable[[Any], float | dict[str, float]]:
-    names, own = task.labels.names, task.thresholds()
+    names = task.labels.names
+    own = task.thresholds()
 
     def read(value: Any) -> float | dict[str, float]:
         if isinstance(value, dict):

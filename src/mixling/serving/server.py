@@ -124,7 +124,10 @@ class _Server(uvicorn.Server):
         self, config: Config, service: Service, started: Callable[[], None], *, at_once: int, alone: bool
     ) -> None:
         super().__init__(config)
-        self._service, self._report_start, self._at_once, self._alone = service, started, at_once, alone
+        self._service = service
+        self._report_start = started
+        self._at_once = at_once
+        self._alone = alone
         self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -219,7 +222,10 @@ class _Workers:
     """Keeps worker processes running: restarts one that ends, and stops all on a signal."""
 
     def __init__(self, settings: ServerSettings, listener: socket.socket, *, count: int, verbose: bool) -> None:
-        self._settings, self._listener, self._count, self._verbose = settings, listener, count, verbose
+        self._settings = settings
+        self._listener = listener
+        self._count = count
+        self._verbose = verbose
         self._serving = self._stopping = self._killing = self._failed = False
         self._started = SPAWN.Semaphore(0)
 

@@ -367,9 +367,13 @@ class Task(Objective, Presentation, Baselines):
         if not (new := names - set(known)):
             return self
         task = type(self)(LabelSet((*known, *sorted(new)), self.kind, self.labels.numbers))
-        task.unseen, task.threshold, task.label_thresholds = len(new), self.threshold, self.label_thresholds
-        task.conformal, task.transitions = self.conformal, self.transitions
-        task.metric, task.less_is_better = self.metric, self.less_is_better
+        task.unseen = len(new)
+        task.threshold = self.threshold
+        task.label_thresholds = self.label_thresholds
+        task.conformal = self.conformal
+        task.transitions = self.transitions
+        task.metric = self.metric
+        task.less_is_better = self.less_is_better
         task.aimed_label = self.aimed_label
         task.rule = None if self.rule is None else self.rule.with_unknown(len(new))
         return task

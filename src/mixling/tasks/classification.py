@@ -190,7 +190,8 @@ class Classification(Task):
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
-        truth, given = task.targets(targets), task.targets(answers)
+        truth = task.targets(targets)
+        given = task.targets(answers)
         certain = np.eye(len(task.labels))[given]  # the metrics used here depend on the answers only
         found = classification_report(
             task.labels, np.asarray(truth), certain, aimed=task.aimed_id, tables=False
@@ -272,7 +273,8 @@ class Classification(Task):
             intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
         weights = np.zeros((self.num_scores, coefficients.shape[1]))
         biases = np.full(self.num_scores, intercepts.min() - 1)
-        weights[present], biases[present] = coefficients, intercepts
+        weights[present] = coefficients
+        biases[present] = intercepts
         return weights, biases
 
     def logits_of_scores(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -92,7 +92,8 @@ class LabelsReader(LabelReader):
 
     def _named(self, row: Row, column: str, labels: list[Any]) -> list[Any]:
         """Return the labels of a list, which is a row of an indicator matrix if their names are configured."""
-        names, marks = self.columns.labels, list(map(mark_of, labels))
+        names = self.columns.labels
+        marks = list(map(mark_of, labels))
         are_names = None in marks and set(names or ()).issuperset(map(str, labels))
         if names is None or are_names or not labels or self._has_marks(row):
             if len(marks) > len(set(marks)) and None not in marks:  # a set has each label once
@@ -239,7 +240,8 @@ class MultiLabel(Task):
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
-        truth, given = np.asarray(task.targets(targets)), np.asarray(task.targets(answers))
+        truth = np.asarray(task.targets(targets))
+        given = np.asarray(task.targets(answers))
         found = multilabel_report(task.labels, truth, given.astype(np.float64), tables=False).numbers()
         hits = (truth == given).all(1).astype(np.float64)
         numbers = {name: found[name] for name in (self.headline, *self.aside, self.metric)}

@@ -128,7 +128,8 @@ class Regression(Task):
     def label_set(cls, train: Dataset) -> LabelSet:
         """Return the single output, with mean and deviation of the training numbers."""
         values = np.array(list(train.targets), np.float64)
-        mean, deviation = float(values.mean()), float(values.std())
+        mean = float(values.mean())
+        deviation = float(values.std())
         if len(values) and values.min() == values.max():
             raise DataError(f"every text has the same number, {values[0]:g}; there is nothing to learn")
         return LabelSet(("value",), cls.kind, {"mean": mean, "deviation": deviation})
@@ -187,7 +188,8 @@ class Regression(Task):
 
         A text is worse if its error grew; points of accuracy are hundredths of the deviation.
         """
-        first, second = self.values(before), self.values(after)
+        first = self.values(before)
+        second = self.values(after)
         grown = (np.abs(second - targets) - np.abs(first - targets)) / self.deviation
         changed = int((np.abs(second - first) > _EQUAL * self.deviation).sum())
         quantization = quantization_check(np.sign(grown).astype(np.int64), changed=changed, decisions=len(first))
@@ -226,7 +228,8 @@ class Regression(Task):
         return f"always the mean has mean squared error {metrics.mse / (1 - metrics.r2):.4g}"
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
-        truth, given = self.targets(targets), self.targets(answers)
+        truth = self.targets(targets)
+        given = self.targets(answers)
         found = regression_report(truth, given).numbers()
         numbers = {name: found.get(name, math.nan) for name in (self.headline, *self.aside)}
         return Score(numbers, np.abs(given - truth), np.ones(len(truth)))
@@ -281,7 +284,8 @@ def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.f
     if not len(targets):
         raise DataError("there is nothing to evaluate: got no rows; give at least one labeled row")
     errors = values - targets
-    mse, variance = float(np.mean(errors**2)), float(targets.var())
+    mse = float(np.mean(errors**2))
+    variance = float(targets.var())
     return RegressionMetrics(
         n=len(targets),
         per_class=(),
@@ -296,7 +300,8 @@ def regression_report(targets: npt.NDArray[np.float64], values: npt.NDArray[np.f
 def _correlation(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float | None:
     if first.min() == first.max() or second.min() == second.max():
         return None
-    a, b = first - first.mean(), second - second.mean()
+    a = first - first.mean()
+    b = second - second.mean()
     return float(np.clip((a @ b) / math.sqrt((a @ a) * (b @ b)), -1, 1))
 
 

@@ -257,11 +257,14 @@ class Tagging(Task):
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> TaggingMetrics:
         """Return the metrics; words beyond the model's maximum length count as tagged O, which is what a user gets."""
         outside = self.labels.id("O")
-        predictions, confidences = [], []
+        predictions = []
+        confidences = []
         read = [np.asarray(scores)[: len(gold)] for scores, gold in zip(outputs, targets, strict=True)]
         for (best, probabilities), gold in zip(self._best(read), targets, strict=True):
-            tags, confidence = np.full(len(gold), outside, np.int64), np.full(len(gold), np.nan)
-            tags[: len(best)], confidence[: len(best)] = best, probabilities
+            tags = np.full(len(gold), outside, np.int64)
+            confidence = np.full(len(gold), np.nan)
+            tags[: len(best)] = best
+            confidence[: len(best)] = probabilities
             predictions.append(tags)
             confidences.append(confidence)
         return tagging_report(self.labels, list(targets), predictions, confidences=confidences, tables=tables)
@@ -286,13 +289,15 @@ class Tagging(Task):
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
-        words, tags = prediction.tokens or (), prediction.tags or ()
+        words = prediction.tokens or ()
+        tags = prediction.tags or ()
         width = max((len(word) for word in words), default=0)
         return [f"{printable(word):<{width}}  {printable(tag)}" for word, tag in zip(words, tags, strict=True)]
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
-        truth, given = task.targets(targets), task.targets(answers)
+        truth = task.targets(targets)
+        given = task.targets(answers)
         found = tagging_report(task.labels, list(truth), list(given), tables=False).numbers()
         hits = np.array([float((a == b).sum()) for a, b in zip(truth, given, strict=True)])
         sizes = np.array([float(len(tags)) for tags in truth])

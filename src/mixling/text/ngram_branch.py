@@ -121,10 +121,14 @@ class NgramBranch:
         out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
         columns: npt.NDArray[Any]
         if isinstance(self.weights, SparseWeights):
-            counts, columns, values = np.diff(self.weights.starts), self.weights.columns, self.weights.values
+            counts = np.diff(self.weights.starts)
+            columns = self.weights.columns
+            values = self.weights.values
         else:
             is_kept = self.weights != 0
-            counts, columns, values = is_kept.sum(1), np.nonzero(is_kept)[1], self.weights[is_kept]
+            counts = is_kept.sum(1)
+            columns = np.nonzero(is_kept)[1]
+            values = self.weights[is_kept]
             if stored_bytes(len(self.terms), len(values), self.outputs) >= self.weights.size or (
                 counts.max(initial=0) > MAX_PER_TERM
             ):

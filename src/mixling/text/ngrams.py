@@ -108,7 +108,8 @@ class Words:
         counts."""
         words, marks = table.words_from(first)
         marked = table.config.segments or table.config.overlap
-        parts, begin = [], 0
+        parts = []
+        begin = 0
         ends = np.cumsum([len(word) for word in words])
         while begin < len(words):
             spent = ends[begin - 1] if begin else 0
@@ -133,7 +134,8 @@ class Words:
 
     def part(self, first: int, last: int) -> Words:
         """Return the terms of the words from `first` up to `last`."""
-        begin, end = self.starts[first], self.starts[last]
+        begin = self.starts[first]
+        end = self.starts[last]
         return Words(self.hashes[first:last], self.grams[begin:end], self.starts[first : last + 1] - begin)
 
 
@@ -190,8 +192,11 @@ class Distinct:
         neighbors = is_word[:-1] & is_word[1:]
         if not alone:
             neighbors &= owners[:-1] == owners[1:]
-        pairs, first = pair_hashes(found[:-1], found[1:])[neighbors], owners[:-1][neighbors]
-        rows, owners, found = rows[is_word], owners[is_word], found[is_word]
+        pairs = pair_hashes(found[:-1], found[1:])[neighbors]
+        first = owners[:-1][neighbors]
+        rows = rows[is_word]
+        owners = owners[is_word]
+        found = found[is_word]
         chosen = _distinct(found if alone else _keys(owners, found))
         others = _distinct(pairs if alone else _keys(first, pairs))
         owners = owners[chosen]

@@ -80,7 +80,8 @@ def join_pairs(
         np.any(kept < sizes, axis=1, keepdims=True)[:, 0],
     )
     places = np.arange(len(read)) + pairs[read] + second[read]  # behind the separators of these pairs
-    out.index[places], out.marks[places] = index[read], marks[read]
+    out.index[places] = index[read]
+    out.marks[places] = marks[read]
     return out
 
 

@@ -32,12 +32,14 @@ from mixling.text.splitting import Splitter, SplitTexts, split_in_order
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_CONFIG_FILE, _VECTORS_FILE = "vectors.json", "vectors.safetensors"
+_CONFIG_FILE = "vectors.json"
+_VECTORS_FILE = "vectors.safetensors"
 _CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
 _ROUNDING = 1e-3  # of the length of a vector
 _LEAST_LENGTH = 1e-6  # of a vector before it is scaled, as a fraction of the longest
-_CHARS, _DOCUMENTS = 1 << 22, 1 << 14  # split at a time; the work for a word is done once
+_CHARS = 1 << 22  # that are split at a time; the work for a word is done once
+_DOCUMENTS = 1 << 14  # at most
 
 
 class VectorConfig(Config):
@@ -228,7 +230,8 @@ def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
         size += len(document)
         if size >= _CHARS or len(chunk) == _DOCUMENTS:
             yield chunk
-            chunk, size = [], 0
+            chunk = []
+            size = 0
     if chunk:
         yield chunk
 
@@ -262,15 +265,18 @@ def _summed_pairs(tokens: npt.NDArray[np.int32], shape: tuple[int, int], window:
 
     total = csr_matrix(shape, dtype=np.float32)
     for first in range(0, len(tokens), _CHUNK):
-        rows, columns = [], []
+        rows = []
+        columns = []
         for distance in range(1, window + 1):
-            left, right = tokens[first : first + _CHUNK], tokens[first + distance : first + distance + _CHUNK]
+            left = tokens[first : first + _CHUNK]
+            right = tokens[first + distance : first + distance + _CHUNK]
             left = left[: len(right)]
             for word, context in ((left, right), (right, left)):
                 counted = (word >= 0) & (context >= 0) & (context < shape[1])
                 rows.append(word[counted])
                 columns.append(context[counted])
-        row, column = np.concatenate(rows), np.concatenate(columns)
+        row = np.concatenate(rows)
+        column = np.concatenate(columns)
         total = total + coo_matrix((np.ones(len(row), np.float32), (row, column)), shape).tocsr()
     return total
 

@@ -6,11 +6,11 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart
+    from mixling.training.backends.context import DistributedContext
     from mixling.training.callbacks import Callback, CallbackList, Step
     from mixling.training.checkpoint import load_checkpoint, save_checkpoint
     from mixling.training.config import NgramConfig
     from mixling.training.dataset_adapter import LabeledData, predict_logits
-    from mixling.training.distributed import DistributedContext
     from mixling.training.files import CHECKPOINT, HISTORY
     from mixling.training.interrupts import Interrupts
     from mixling.training.loop import Trainer

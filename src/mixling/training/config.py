@@ -127,7 +127,8 @@ class TrainConfig(Config):
             single: whether an example is one text with one target, not a pair of texts or words with labels.
             cross_fitted: whether the examples are few and all of them are trained on in the end, by the last epoch.
         """
-        epochs, patience = self.planned_epochs(num_examples), self.patience
+        epochs = self.planned_epochs(num_examples)
+        patience = self.patience
         if self.epochs is None and distilled:
             epochs = min(max(round(_DISTILLATION_STEPS * self.batch_size / max(num_examples, 1)), 3), 20)
         elif self.epochs is None and init == "model":

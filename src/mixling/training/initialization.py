@@ -52,7 +52,8 @@ def init_bottleneck(
     Raises:
         ConfigError: the projection does not hash, or the vectors were made with another `lowercase`.
     """
-    text, config = encoder.config, vectors.config
+    text = encoder.config
+    config = vectors.config
     check_projection(text)
     if text.lowercase != config.lowercase:
         raise ConfigError(
@@ -105,7 +106,8 @@ def _ridge(features: Any, wanted: npt.NDArray[np.float32], weights: npt.NDArray[
     from scipy.linalg import cho_factor, cho_solve
 
     weighted = (features * weights[:, None]).tocsr()
-    squares, size = _squares(features.T.tocsr(), weighted), features.shape[1]
+    squares = _squares(features.T.tocsr(), weighted)
+    size = features.shape[1]
     squares[np.diag_indices(size)] += _PENALTY * np.trace(squares, dtype=np.float64) / size
     factor = cho_factor(squares.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, weighted.T @ wanted, check_finite=False)

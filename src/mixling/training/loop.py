@@ -26,11 +26,11 @@ from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
 from mixling.training.backends.base import StepPart
 from mixling.training.backends.choose import choose_backend
+from mixling.training.backends.context import DistributedContext
 from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
-from mixling.training.distributed import DistributedContext
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
@@ -72,11 +72,15 @@ class Trainer:
         last_step: int | None = None,
         log: Log = lambda message: None,
     ) -> None:
-        self.last_step, self.total_steps = last_step, 0
-        self.data, self.config, self.folder = data, config, folder
+        self.last_step = last_step
+        self.total_steps = 0
+        self.data = data
+        self.config = config
+        self.folder = folder
         self.command = command or command_line("mixling", "train", "--resume", "-o", folder or "DIR")
         self.fingerprint = fingerprint
-        self.distributed, self._log = distributed or DistributedContext(), log
+        self.distributed = distributed or DistributedContext()
+        self._log = log
         self.callback = callback or Callback()
         self._callbacks = CallbackList(self.callback)
         if config.track and folder is not None and self.distributed.is_main:
@@ -176,7 +180,8 @@ class Trainer:
 
     def _parts(self, indices: Indices, step: int) -> Iterator[StepPart]:
         """Yield the parts of a step that this process computes; the next batch begins to be made with the last one."""
-        config, ranks = self.config, self.distributed
+        config = self.config
+        ranks = self.distributed
         mine = shard(np.arange(len(indices)), ranks.rank, ranks.world)
         parts = np.array_split(mine, config.gradient_accumulation_steps)
         for number, part in enumerate(parts, 1):
@@ -209,7 +214,8 @@ class Trainer:
         return self._batches[number]
 
     def _evaluate(self, state: TrainingState) -> None:
-        config, objective = self.config, self.data.objective
+        config = self.config
+        objective = self.data.objective
         values, val_loss = self._metrics(state.step)
         values.setdefault(objective.metric, 0.0)  # as `Metrics.value`
         metric = values[objective.metric] * (-1 if objective.less_is_better else 1)
@@ -226,7 +232,10 @@ class Trainer:
         state.loss_sum = state.loss_weight = 0.0
         better = (metric, -val_loss) > (state.best_metric, -state.best_loss)
         if better or not self._best or not config.load_best_at_end:
-            state.best_metric, state.best_loss, state.best_step, state.stale = metric, val_loss, state.step, 0
+            state.best_metric = metric
+            state.best_loss = val_loss
+            state.best_step = state.step
+            state.stale = 0
             self._best = self.backend.weights()
         else:
             state.stale = 0 if lower else state.stale + 1
@@ -256,7 +265,8 @@ class Trainer:
         evaluations = config.evaluations or default_evaluations(total * config.batch_size, self.data.num_evaluated)
         if config.time_budget is not None:
             steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget, evaluations))
-            total, evaluations = min(total, int(steps)), int(fewest)
+            total = min(total, int(steps))
+            evaluations = int(fewest)
         interval = per_epoch if total >= evaluations * per_epoch else math.ceil(total / evaluations)
         return TrainingState(total_steps=total, eval_interval=interval)
 

@@ -34,7 +34,8 @@ def has_gpu() -> bool:
 def limited_threads(number: int) -> Iterator[None]:
     """Limit the threads of computations in a block; the bits of a model that PyTorch or BLAS made depend on them."""
     global _limit
-    before, limit_before = num_threads(), _limit
+    before = num_threads()
+    limit_before = _limit
     torch = sys.modules.get("torch")
     _limit = number
     if torch is not None:

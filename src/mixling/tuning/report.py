@@ -195,7 +195,9 @@ def write_reports(search: Search, *, metric: str, log: Log) -> None:
     Raises:
         StorageError: a file cannot be written.
     """
-    plan, results, folder = search.plan, search.results(), search.folder
+    plan = search.plan
+    results = search.results()
+    folder = search.folder
     write_table(results, folder, metric=metric)
     models = [model for model in plan.bases if len(complete_trials(results, model)) > 1]
 

@@ -31,7 +31,10 @@ from mixling.tuning.study import Result, Studies, best
 from mixling.tuning.worker import Failed, Job, Trained, work
 from mixling.workers import Worker, WorkerEnded, end_workers, wait_for
 
-PLAN_FILE, JOURNAL_FILE, TRIALS_FOLDER, BEST_FOLDER = "tune.json", "journal.log", "trials", "best"
+PLAN_FILE = "tune.json"
+JOURNAL_FILE = "journal.log"
+TRIALS_FOLDER = "trials"
+BEST_FOLDER = "best"
 DEFAULT = "default"  # the folder of the default configuration
 _MOST_FAILED = 3  # first trials that fail, all of them, before the search is given up
 
@@ -152,7 +155,8 @@ class Search:
             TrainingError: the first trials all failed, or a worker was interrupted.
             StorageError: the disk is full, or the like.
         """
-        before, begin = self.studies.spent, time.monotonic()
+        before = self.studies.spent
+        begin = time.monotonic()
         jobs = self._jobs(lambda: before + time.monotonic() - begin)
         self._seconds = [result.seconds for result in self.results() if result.seconds is not None]
         try:
@@ -194,7 +198,8 @@ class Search:
         return best(self.results(), less_is_better=self.plan.less_is_better)
 
     def _jobs(self, spent: Callable[[], float]) -> Iterator[Result]:
-        models, plan = list(self.plan.bases), self.plan
+        models = list(self.plan.bases)
+        plan = self.plan
         for model in models:
             yield from self.studies.unfinished(model)
         for model in models:
@@ -285,7 +290,8 @@ def train_best(
     refit = config.fits_validation and not task_type(config.task).windows
     decisions = config.decisions.model_copy(update={"refit": refit})
     wanted = config.model_copy(update={"decisions": decisions})
-    location, resume = folder_to_resume(folder), False
+    location = folder_to_resume(folder)
+    resume = False
     if (location / RUN_FILE).exists():
         found, finished = resumed_config(folder)
         if found == wanted and finished:

@@ -101,7 +101,8 @@ def _train(job: Job, train: Any, validation: Any) -> tuple[float, float]:
     from mixling.runs.training import fit
     from mixling.training.files import CHECKPOINT
 
-    config, resume = parse(RunConfig, job.config, where=str(job.folder)), False
+    config = parse(RunConfig, job.config, where=str(job.folder))
+    resume = False
     metric = config.metric_key
     if (job.folder / RUN_FILE).exists():
         config, finished = resumed_config(job.folder)

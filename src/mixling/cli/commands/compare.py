@@ -134,8 +134,11 @@ def compare_command(options: CompareOptions) -> None:
     from mixling.storage import locked, write_atomic, write_json
     from mixling.training.progress import ProgressLine, TrainingProgress
 
-    seeds, keep, noise = read_seeds(options.seeds), options.keep, options.levels()
-    few, encoder = read_counts(options.few), options.encoder
+    seeds = read_seeds(options.seeds)
+    keep = options.keep
+    noise = options.levels()
+    few = read_counts(options.few)
+    encoder = options.encoder
     if encoder is not None and not encoder.startswith("hf:") and not Path(encoder).is_dir():
         raise ConfigError(f"--encoder: there is no folder {encoder}; allowed: the folder of an encoder, or hf:NAME")
     for path in (options.out, options.markdown):
@@ -144,7 +147,8 @@ def compare_command(options: CompareOptions) -> None:
     if keep is not None:
         check_folder(keep)
     resolved = resolve(options.values(seed=seeds[0]), spec=LABELS, overrides=options.overrides or ())
-    terminal, line = TrainingProgress(silent=True), ProgressLine()
+    terminal = TrainingProgress(silent=True)
+    line = ProgressLine()
     for remark in resolved.remarks:
         terminal.log(remark)
 

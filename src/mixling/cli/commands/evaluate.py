@@ -88,12 +88,14 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     examples = examples if seen is None else seen.watch(examples)
     kept = list(examples) if report.errors is not None else None
     evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
-    metrics, text = evaluation.metrics, format_table(evaluation.metrics)
+    metrics = evaluation.metrics
+    text = format_table(evaluation.metrics)
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
     values = {"skipped": bad.skipped, **metrics.to_dict()}
     if seen is not None:
-        text, values["trained_on"] = f"{seen.line()}\n{text}".lstrip(), seen.seen
+        text = f"{seen.line()}\n{text}".lstrip()
+        values["trained_on"] = seen.seen
     if report.reliability or report.reliability_plot is not None:
         if not isinstance(metrics, ProbabilityMetrics):
             raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")
@@ -111,7 +113,8 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
         values["noise"] = noise_values(evaluation.robustness)
     if report.out_of_scope:
         outside = evaluate_out_of_scope(predictor, report.out_of_scope, evaluation.confidence, columns=columns)
-        text, values["out_of_scope"] = f"{text}\n\n{outside.summary()}", asdict(outside)
+        text = f"{text}\n\n{outside.summary()}"
+        values["out_of_scope"] = asdict(outside)
     if report.errors is not None and kept is not None:
         write_mistakes(model, predictor, kept, report.errors)
     return text, values, metrics if isinstance(metrics, ClassificationMetrics) else None

@@ -15,7 +15,7 @@ def help_command(
         str | None, typer.Argument(metavar="COMMAND|TOPIC", help="A command, or a word such as abstain.")
     ] = None,
 ) -> None:
-    """Show the help of a command with all of its options, or find options by a word."""
+    """Show all options of a command, or find some by a word."""
     from typer.main import get_command
 
     from mixling.cli.command import ALL_OPTIONS

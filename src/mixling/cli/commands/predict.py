@@ -70,7 +70,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         raise ConfigError("--format: parquet is written into folders only, by bulk prediction: -o FOLDER/")
     if request.output_format == "csv" and not predictor.task.csv_columns:
         raise ConfigError(f"the model predicts {predictor.task.gives}, which CSV cannot hold; use --format jsonl")
-    shown, kept = options.shown, options.kept
+    shown = options.shown
+    kept = options.kept
     predictor.task.check_shown(shown)
     labels = () if predictor.labels is None else predictor.labels.names
     results = task_results(predictor.task, labels, shown=shown, kept=kept)
@@ -83,7 +84,8 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
     if request.kind != "text":
         from mixling.runs.evaluation import columns_of
 
-        reader, columns = predictor.task.reader, columns_of(model, options.columns())
+        reader = predictor.task.reader
+        columns = columns_of(model, options.columns())
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
         rows_alone = rows_alone and not kept and shown == DEFAULT_SHOWN
@@ -187,7 +189,9 @@ def _question(options: PredictOptions) -> list[Item]:
     from mixling.cli.inputs import refuse_undecoded
     from mixling.data.inputs import Item
 
-    inputs, question, context = options.inputs, options.question, options.context
+    inputs = options.inputs
+    question = options.question
+    context = options.context
     if question is None and context is None:
         if not inputs:
             raise ConfigError("no input; give a text, files, - for standard input, or --question and --context")

@@ -112,7 +112,8 @@ def tune_command(options: TuneOptions) -> None:
     refuse_file(options.out)
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
         raise ConfigError(f"--resume takes all other options from {options.out}; leave out {', '.join(also)}")
-    seconds, started = options.seconds, announce("tune")
+    seconds = options.seconds
+    started = announce("tune")
     from mixling.storage import locked
     from mixling.training.interrupts import Terminated, terminations
 
@@ -135,7 +136,8 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     from mixling.tuning.report import search_summary, trial_line, write_reports
     from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, train_best, write_plan
 
-    out, terminal = options.out, TrainingProgress()
+    out = options.out
+    terminal = TrainingProgress()
     if options.resume:
         plan = read_plan(out)
         changed = {"trials": options.trials, "time_budget": seconds, "jobs": options.jobs}
@@ -220,7 +222,8 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
     for remark in first.remarks:
         terminal.log(remark)
     train, validation = read_data(first.config, spool_dir=None, log=terminal.log)
-    bases, spaces = {}, {}
+    bases = {}
+    spaces = {}
     fixed = {*dotted(read_overrides(overrides)), *dotted(read_toml(options.config) if options.config else {})}
     for name, resolved in found.items():
         chosen = resolved.for_examples(train)
@@ -237,7 +240,8 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
         }
         where = options.space or f"the default space of {name}"
         check_space(own, lambda params, base=base: configured(base, params), where=where)  # type: ignore[misc]
-        bases[name], spaces[name] = base, own
+        bases[name] = base
+        spaces[name] = own
     values = {
         "seed": options.seed,
         "jobs": options.jobs,

@@ -99,8 +99,11 @@ def read_row_blocks(
 
     At the end, `on_bad_row` is told how many lines and rows there were.
     """
-    name, length = str(source), _Length(on_bad_row)
-    skipped, rows, own = on_bad_row.skipped, 0, 0
+    name = str(source)
+    length = _Length(on_bad_row)
+    skipped = on_bad_row.skipped
+    rows = 0
+    own = 0
     with ExitStack() as stack:
         items = _items(source, stack, on_bad_row, file_format, columns, length)
         while True:
@@ -136,7 +139,8 @@ def _items(
     length: _Length,
 ) -> Iterator[Row | RowBlock]:
     """Read a file in its format; readers are imported on demand, for a fast start of the command line."""
-    name, path = str(source), Path(source)
+    name = str(source)
+    path = Path(source)
     if name.startswith(HUB):
         from mixling.data.readers.hub import read_hub
 

@@ -124,15 +124,19 @@ def read_delimited(
         DataError: there is no header, or no row, or a bad row that `on_bad_row` does not skip.
     """
     header = read_header(texts, path, kind, again=again, dialect=dialect)
-    names, source = header.names, header.source
+    names = header.names
+    source = header.source
     _note(header, path, on_bad_row, kind)
     empty = first_line is None
     if first_line is not None:
         source.number = first_line - 1
-    repeated, longest = {name.casefold() for name in names}, max(map(len, names)) + 4
+    repeated = {name.casefold() for name in names}
+    longest = max(map(len, names)) + 4
     exact = set(names)
     if header.dialect.numbered:  # there is no header that could be repeated
-        repeated, longest, exact = set(), -1, set()
+        repeated = set()
+        longest = -1
+        exact = set()
     unnamed = "" in exact
     second = header.line + len(header.lines)
     block: list[dict[str, str | None]] = []
@@ -189,7 +193,8 @@ def _is_header(fields: list[str], names: list[str], folded: Collection[str]) -> 
 
 def _note(header: Header, path: str, on_bad_row: OnBadRow, kind: str) -> None:
     """Describe how this dialect differs from most files."""
-    dialect, sign = header.dialect, header.dialect.delimiter
+    dialect = header.dialect
+    sign = header.dialect.delimiter
     if sign not in _EXPECTED[kind] and len(header.names) > 1:
         on_bad_row.note(f"{path}: {_SHOWN.get(sign, repr(sign))} separates the fields")
     if dialect.numbered:
@@ -203,7 +208,9 @@ def _note(header: Header, path: str, on_bad_row: OnBadRow, kind: str) -> None:
 
 
 def _width_problem(fields: list[str], header: Header) -> str:
-    names, sign, row = header.names, header.dialect.delimiter, "".join(header.source.row).rstrip("\r\n")
+    names = header.names
+    sign = header.dialect.delimiter
+    row = "".join(header.source.row).rstrip("\r\n")
     names = [name or "without a name" for name in names]
     some = [*names[:_NAMES], f"and {len(names) - _NAMES} more"] if len(names) > _NAMES else names
     whose = "first row" if header.dialect.numbered else "header"
@@ -229,7 +236,9 @@ def _records(
 
     Blank lines are skipped, except for one behind which a reader may have to wait.
     """
-    reader, pattern, row = dialect.reader(source), RowPattern(head, dialect), source.row
+    reader = dialect.reader(source)
+    pattern = RowPattern(head, dialect)
+    row = source.row
     while True:
         row.clear()
         line = source.number + 1
@@ -257,7 +266,9 @@ def _records(
 
 
 def _two_readings(row: list[str], line: int, dialect: Dialect) -> str:
-    quote, sign, count = dialect.quote, "\\t" if dialect.delimiter == "\t" else dialect.delimiter, len(row)
+    quote = dialect.quote
+    sign = "\\t" if dialect.delimiter == "\t" else dialect.delimiter
+    count = len(row)
     command = f"""sed 's/"/""/g; s/[^{sign}]*/"&"/g'"""
     command = f"tr -d '\\r' < OLD | {command} > NEW" if row[0].endswith("\r\n") else f"{command} OLD > NEW"
     remedy = f"if quotes are characters of the texts, quote each field: {command}" if quote == '"' else "close it"
@@ -269,7 +280,8 @@ def _two_readings(row: list[str], line: int, dialect: Dialect) -> str:
 
 def _explain(reason: str, source: RowLines, dialect: Dialect, line: int) -> tuple[int, str]:
     """Return the line of the error in the row that starts at `line`, and a message."""
-    quote, row = dialect.quote, source.row
+    quote = dialect.quote
+    row = source.row
     if "new-line character" in reason:
         message = "a carriage return without a line feed; convert the file: tr '\\r' '\\n' < OLD > NEW"
     elif "unexpected end" in reason:

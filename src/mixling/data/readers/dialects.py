@@ -111,7 +111,8 @@ def dialect_of(head: Sequence[str], kind: str, delimiter: str | None = None) -> 
         ways = (False, True) if f"\\{quote}" in text else (False,)
         return max((Dialect(sign, quote, way) for sign in signs for way in ways), key=lambda item: _fit(head, item))
 
-    found, single = best('"'), best("'")
+    found = best('"')
+    single = best("'")
     if "'" in text and (_fit(head, single) > _fit(head, found) or _all_quoted(head, single)):
         found = single
     found = replace(found, spaced=_is_spaced(head, found))
@@ -153,7 +154,9 @@ def _all_quoted(head: Sequence[str], dialect: Dialect) -> bool:
 
 def _votes(head: Sequence[str], escaped: Dialect) -> int:
     """Return for how many lines the backslash escapes quotes, minus those for which it does not."""
-    plain, votes, sign = replace(escaped, backslash=False), 0, "\\" + escaped.quote
+    plain = replace(escaped, backslash=False)
+    votes = 0
+    sign = "\\" + escaped.quote
     width = len(plain.fields(head[0]) or ())
     for line in head[1:]:
         if sign in line:
@@ -176,7 +179,9 @@ def quotes_are_text(texts: Iterable[tuple[int, str]], header: str, delimiter: st
         texts: of all its lines.
         header: the line of the header.
     """
-    width, quoted, found = header.count(delimiter), Dialect(delimiter), False
+    width = header.count(delimiter)
+    quoted = Dialect(delimiter)
+    found = False
     if not width or '"' in header:
         return False
     try:

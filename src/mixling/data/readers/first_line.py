@@ -38,7 +38,9 @@ def first_line_is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bo
     named = [field.strip() for field in first if field.strip()]
     if any(named == [str(n) for n in range(start, start + len(named))] for start in (0, 1)):
         return False  # as pandas names columns without names
-    is_row, is_label, longest = False, False, (0.0, "")
+    is_row = False
+    is_label = False
+    longest = (0.0, "")
     for field, values in zip(first, map(list, zip(*rows, strict=True)), strict=True):
         filled = [value for value in values if value.strip()]
         if not filled:

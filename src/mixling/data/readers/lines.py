@@ -37,7 +37,8 @@ def read_document(data: BinaryIO, path: str) -> list[str]:
     Raises:
         DataError: as of `read_line_blocks`; or the file has more than 16 MiB.
     """
-    lines, size = [], 0
+    lines = []
+    size = 0
     for line in read_lines(data, path):
         lines.append(line)
         size += len(line)
@@ -71,7 +72,9 @@ def read_line_blocks(
     Raises:
         DataError: the file is damaged, or not UTF-8, or a line is too long; with the line.
     """
-    number, parts, size = first_line, list[bytes](), 0  # of the line that is not complete
+    number = first_line  # of the line that is not complete
+    parts = list[bytes]()
+    size = 0
     try:
         decoder = _decoder(cast(io.BufferedReader, data).peek(4)[:4], path, first_line)
         while raw := data.read1(_CHUNK):  # type: ignore[attr-defined]  # of all that `open_file` returns
@@ -81,7 +84,8 @@ def read_line_blocks(
                 text = b"".join([*parts, lines, end])
                 yield from _decoded(text, path, number, first_line, max_line, wide=decoder is not None)
                 number += text.count(b"\n")
-                parts, size = [], 0
+                parts = []
+                size = 0
             parts.append(rest)
             size += len(rest)
             if size > max_line:
@@ -172,7 +176,8 @@ class RowLines:
         self.nul = False
 
     def __iter__(self) -> Iterator[str]:
-        row, size = self.row, 0  # of the lines after the row's first one
+        row = self.row  # of the lines after the row's first one
+        size = 0
         while self._next < len(self._lines) or self._fill():
             line = self._lines[self._next]
             if row:
@@ -198,7 +203,8 @@ class RowLines:
         if (found := next(self._texts, None)) is None:
             return False
         *lines, last = found[1].split("\n")
-        self._lines, self._next = [f"{line}\n" for line in lines], 0
+        self._lines = [f"{line}\n" for line in lines]
+        self._next = 0
         if last:
             self._lines.append(last)
         self.nul = self.nul or "\0" in found[1]
@@ -232,4 +238,5 @@ class RowLines:
         self.number -= len(rest)
         self._next -= len(rest)
         if self._next < 0:  # the row began in an earlier text
-            self._lines, self._next = [*rest, *self._lines[self._next + len(rest) :]], 0
+            self._lines = [*rest, *self._lines[self._next + len(rest) :]]
+            self._next = 0

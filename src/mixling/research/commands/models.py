@@ -50,9 +50,11 @@ def models_command() -> None:
 
 
 def _line(row: dict[str, Any], width: int) -> str:
-    tokens, source = str(row["length"]), row.get("use") or row["source"]
+    tokens = str(row["length"])
+    source = row.get("use") or row["source"]
     if "target_length" in row:
-        tokens, source = f"{tokens}+{row['target_length']}", f"{source}, {row['vocabulary']:,} subwords"
+        tokens = f"{tokens}+{row['target_length']}"
+        source = f"{source}, {row['vocabulary']:,} subwords"
     return (
         f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {tokens:>7} "
         f"{row['flops'] / 1e9:>9.3f}  {source}"

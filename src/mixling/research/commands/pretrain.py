@@ -87,7 +87,8 @@ def pretrain_command(options: PretrainOptions) -> None:
     from mixling.research.seq2seq.commands import train_pairs
     from mixling.research.seq2seq.kind import PairRuns
 
-    objective, out = options.objective, options.out
+    objective = options.objective
+    out = options.out
     if objective == "span-corruption" or (options.resume and isinstance(kind_of_run(out), PairRuns)):
         train_pairs(options, options.values(), started)
         return

@@ -109,7 +109,8 @@ class MaskedText(TrainingData):
         rows = np.zeros((len(blocks), max(lengths)), np.int32)
         starts = np.ones(rows.shape, bool)
         for i, (block, begins) in enumerate(blocks):
-            rows[i, : len(block)], starts[i, : len(block)] = block, begins
+            rows[i, : len(block)] = block
+            starts[i, : len(block)] = begins
         targets = self.targets[rows]
         hidden = choose_masked(targets, starts, fraction=config.fraction, whole_words=config.whole_words, rng=rng)
         known = np.flatnonzero(self.targets >= 0).astype(np.int32)

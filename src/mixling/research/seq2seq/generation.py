@@ -148,7 +148,8 @@ def _beam_search(
     subwords = torch.zeros(size, 1, 0, dtype=torch.int64, device=device)
     for length in range(1, config.max_len + 1):
         logits, state = model.step(last, state)
-        (count, width), vocabulary = sums.shape, logits.shape[1]
+        (count, width) = sums.shape
+        vocabulary = logits.shape[1]
         totals = wide(sums)[..., None] + wide(logits).log_softmax(1).view(count, width, vocabulary)
         # Each beam has one continuation that stops: among twice as many, at least `most` do not.
         likeliest, flat = totals.flatten(1).topk(min(2 * most, width * vocabulary))

@@ -84,7 +84,8 @@ class _ImageSpec(Spec[ImageRunConfig]):
 
     def model(self, given: str | Mapping[str, Any], changes: Mapping[str, Any]) -> ImageModelConfig:
         table = {"preset": given} if isinstance(given, str) else dict(given)
-        name, presets = str(table.pop("preset", "")), IMAGE_PRESETS
+        name = str(table.pop("preset", ""))
+        presets = IMAGE_PRESETS
 
         def unknown(name: str) -> str:
             return f"unknown model of images {name!r}; {near_miss(name, presets)}"

@@ -106,7 +106,8 @@ def make_distillation_data(
     chosen, left_out = choose(texts, train, evaluated, split=config.split)
     if isinstance(teacher, FileTeacher):  # its probabilities describe whole texts
         more, out = choose(teacher.texts(), train, evaluated, split="documents")
-        chosen, left_out = [*chosen, *more], left_out + out
+        chosen = [*chosen, *more]
+        left_out = left_out + out
     elif config.fragments and not (task.per_word or train.schema.pairs):
         parts = list(fragments(train.texts, config.fragments))
         log(f"{len(parts):,} fragments of labeled texts")
@@ -226,7 +227,10 @@ class Member:
             "decisions": {"abstain_at": None, "out_of_scope": (), "conformal": None, "label_thresholds": None},
         }
         self._config = config.with_changes(own, where="teacher")
-        self._train, self._validation, self._vectors, self._fit = train, validation, vectors, fit
+        self._train = train
+        self._validation = validation
+        self._vectors = vectors
+        self._fit = fit
         self._shared = Shared()
         # Files are identified by content, not by path.
         model = config.model

@@ -75,7 +75,8 @@ class _Member:
     def is_trained(self) -> bool:
         """Whether the model was trained before, of the same content, and its files are unchanged."""
         try:
-            record, files = read_json(self.record_file), file_hashes(self.folder)
+            record = read_json(self.record_file)
+            files = file_hashes(self.folder)
         except (FileNotFoundError, ModelFileError):
             return False
         return record.get("of") == self.depends_on and record.get("files") == files

@@ -25,7 +25,8 @@ from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.teachers.transformer import TransformerTeacher, is_transformer
 from mixling.training.callbacks import Log
 
-SELF, ENCODER = "self", "encoder:"
+SELF = "self"
+ENCODER = "encoder:"
 
 
 class DistillConfig(Config):
@@ -147,7 +148,8 @@ def open_teacher(
         ConfigError: fine-tuning is requested without a folder.
         DataError, ModelFileError: the teacher is damaged.
     """
-    name, path = config.teacher, Path(config.teacher)
+    name = config.teacher
+    path = Path(config.teacher)
     seed = seed if config.seed is None else config.seed
 
     def ensemble(names: Mapping[str, int], member: TrainMember, opened: Callable[[Path], Teacher]) -> Teacher:
@@ -183,7 +185,11 @@ class _FineTuned:
     """A `TrainMember` that fine-tunes a model of the `transformers` library."""
 
     def __init__(self, base: str, config: FineTuneConfig, train: Dataset, validation: Dataset, task: Task) -> None:
-        self._base, self._config, self._train, self._validation, self._task = base, config, train, validation, task
+        self._base = base
+        self._config = config
+        self._train = train
+        self._validation = validation
+        self._task = task
         content = file_hashes(base) if Path(base).is_dir() else [base]
         self.record = [content, config.to_dict(), task.labels.to_dict()]
 

@@ -15,14 +15,19 @@ from mixling.text.words import split_words
 
 _MOST_LABELS = 5_000
 _SAMPLE = 1000  # texts whose words are counted
-_MANY_EXAMPLES, _MANY_PAIRS, _MANY_LABELS = 20_000, 5_000, 20
+_MANY_EXAMPLES = 20_000
+_MANY_PAIRS = 5_000
+_MANY_LABELS = 20
 # As accurate as batches of 64 at a rate of 0.002, in half to five sixths of the time (experiments/README.md).
 _LARGE_BATCHES = {"batch_size": 256, "optim": {"lr": 3e-3}}
 _TAGGERS_BATCHES = {"batch_size": 128, "optim": {"lr": 4e-3}}
 # Where a text is a word or two, such as a name, its first and last letters count, and parts as long as syllables.
-_FEW_WORDS, _LENGTHS_IN_FEW_WORDS = 2, {"min_n": 2, "max_n": 5}
+_FEW_WORDS = 2
+_LENGTHS_IN_FEW_WORDS = {"min_n": 2, "max_n": 5}
 # Of fewer examples, longer texts and wider models nothing is known.
-_LARGE_BATCH_EXAMPLES, _LARGE_BATCH_WORDS, _LARGE_BATCH_DIM = 5_000, 64, 256
+_LARGE_BATCH_EXAMPLES = 5_000
+_LARGE_BATCH_WORDS = 64
+_LARGE_BATCH_DIM = 256
 
 
 def choose_model(train: Dataset, config: RunConfig) -> Choice:
@@ -68,7 +73,9 @@ def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> d
     Args:
         initialized: whether the embeddings are initialized from the training texts.
     """
-    task, model, distilled = task_type(config.task), config.model, config.distill is not None
+    task = task_type(config.task)
+    model = config.model
+    distilled = config.distill is not None
     own_rows = config.init.kind in ("random", "rows")  # initialized from no other texts or models
     if task.per_word:
         larger = own_rows and not distilled

@@ -124,7 +124,8 @@ class _Layers(Generic[_C]):
         return given, self.spec.saved_model(self.folder, given, self.changes)
 
     def config(self, chosen: Chosen) -> _C:
-        spec, (given, model) = self.spec, self.model_values(chosen.model)
+        spec = self.spec
+        (given, model) = self.model_values(chosen.model)
         defaults = spec.defaults(given, self.values, self.folder)
         if not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
             defaults = merge(defaults, {"train": chosen.train})

@@ -259,7 +259,8 @@ def set_threshold(task: Task, threshold: float | Mapping[str, float]) -> None:
     if not task.has_threshold:
         raise ConfigError(f"threshold: predictions of {task.name} do not depend on one; leave it out")
     if not isinstance(threshold, Mapping):
-        task.threshold, task.label_thresholds = threshold, {}
+        task.threshold = threshold
+        task.label_thresholds = {}
         return
     if not task.has_label_thresholds:
         raise ConfigError(f"threshold: models of {task.name} have one for all labels; give a number, such as 0.8")

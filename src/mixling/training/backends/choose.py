@@ -11,9 +11,9 @@ from mixling.training.backends.pytorch import TorchBackend
 if TYPE_CHECKING:
     from torch import nn
 
+    from mixling.training.backends.context import DistributedContext
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
-    from mixling.training.distributed import DistributedContext
 
 
 def choose_backend(

@@ -98,7 +98,8 @@ class NativeNetwork:
 
     def evaluate(self, batch: NativeBatch) -> npt.NDArray[np.float32]:
         """Return the logits (B, C) or (B, N, C)."""
-        texts, outputs = batch.index.shape[0], self.plan.shapes["head.output.bias"][0]
+        texts = batch.index.shape[0]
+        outputs = self.plan.shapes["head.output.bias"][0]
         pooled = self.plan.numbers[7] != 0
         logits = np.empty((texts, outputs) if pooled else (*batch.index.shape, outputs), np.float32)
         _native.evaluate(*self._common(batch), logits)
@@ -106,7 +107,8 @@ class NativeNetwork:
 
     def state(self) -> dict[str, Array]:
         """Return the optimizer's state by name: a view of the moments, and the number of steps."""
-        first, second = self.plan.views(self._first), self.plan.views(self._second)
+        first = self.plan.views(self._first)
+        second = self.plan.views(self._second)
         moments = {f"{name}/exp_avg": value for name, value in first.items()}
         moments |= {f"{name}/exp_avg_sq": value for name, value in second.items()}
         return {**moments, "step": np.array([self.step_number], np.int64)}
@@ -124,7 +126,8 @@ class NativeNetwork:
     def _train(
         self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float, *, updates: bool
     ) -> StepSums:
-        optim, loss = self._optim, self._loss
+        optim = self._optim
+        loss = self._loss
         soft = targets.dtype == np.float32
         width = 1 if self.plan.numbers[7] else targets.shape[1]
         smoothing = 0.0 if soft else loss.smoothing

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mixling.layers.mixer import Mixer
 from mixling.models.block import Block
-from mixling.training.distributed import DistributedContext
+from mixling.training.backends.context import DistributedContext
 
 if TYPE_CHECKING:
     from mixling.training.config import Parallel

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from mixling.data.batches import Inputs
 from mixling.layers.precision import has_bfloat16
 from mixling.training.backends.base import Backend, StepPart, StepSums
+from mixling.training.backends.context import DistributedContext
 from mixling.training.backends.optimizer import build_optimizer
 from mixling.training.backends.processes import add_up, gathering, wrap
-from mixling.training.distributed import DistributedContext
 from mixling.training.state import gather, pack, unpack, weights_of
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from mixling.training.state import restore_weights, weights_of
 
 if TYPE_CHECKING:
     from mixling.tasks.objective import LossTerms
+    from mixling.training.backends.context import DistributedContext
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
-    from mixling.training.distributed import DistributedContext
 
 
 class NativeBackend(Backend):
