@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,160 +9,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixling import ModelConfig, TextConfig, build_model
-from mixling.answers import LabelSet
 from mixling.errors import ConfigError
 from mixling.layers import fused
-from mixling.mixers import HyperMixingConfig, TokenMLPConfig
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
-from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging
-from mixling.tasks.base import Task
-from mixling.text import MinHash
+from mixling.mixers import HyperMixingConfig
+from mixling.models import heads
+from mixling.networks.blocks import BlockConfig
+from mixling.networks.config import EmbeddingConfig
 from mixling.training import OptimConfig
-from mixling.training.backends import NativeNetwork, plan_network
 from mixling.training.backends import native as native_backend
+from mixling.training.backends import plan_network
 from mixling.training.backends.native import NativeBatch
 from mixling.training.backends.optimizer import build_optimizer
 
-LABELS = ("a", "b", "c", "d", "e")
-LENGTHS = (5, 1, 9, 0, 7, 12)
-
-
-def config(
-    *, mixers: int = 0, layers: int = 1, pooling: Any = "all", bias: bool = True, factorized: bool = True,
-    window: int = 1, dim: int = 16, **options: Any,
-) -> ModelConfig:  # fmt: skip
-    block = BlockConfig(
-        mixers=tuple(TokenMLPConfig(hidden_dim=20) for _ in range(mixers)),
-        feed_forward=FeedForwardConfig(ffn_dim=32, bias=bias),
-    )
-    return ModelConfig(
-        text=TextConfig(projection=MinHash(num_features=96, num_hashes=8), max_len=12),
-        embedding=EmbeddingConfig(window=window, window_type="factorized" if factorized else "full", bias=bias),
-        dim=dim,
-        layers=(block,) * layers,
-        head=HeadConfig(pooling=pooling, transitions=True),
-        **options,
-    )
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model, a task, and how its targets are drawn."""
-
-    model: ModelConfig
-    task: Task
-    soft: bool = False
-    weights: bool = False
-
-
-def classes(**options: Any) -> Task:
-    return Classification(LabelSet(LABELS, "single"), LossConfig(**options), np.array([9, 1, 4, 2, 2]))
-
-
-def tags(**options: Any) -> Task:
-    labels = LabelSet(("O", "B-x", "I-x", "B-y", "I-y"), "iob")
-    return Tagging(labels, LossConfig(**options), np.array([9, 1, 4, 2, 2]))
-
-
-def several(**options: Any) -> Task:
-    return MultiLabel(LabelSet(LABELS, "multi"), LossConfig(**options), np.array([9, 1, 4, 2, 2]))
-
-
-def answers(**options: Any) -> Task:
-    return QuestionAnswering(LabelSet(("start", "end"), "span"), LossConfig(**options))
-
-
-NO_TRANSITIONS = config(mixers=1).model_copy(update={"head": HeadConfig()})
-CASES = {
-    "classes": Case(config(), classes()),
-    "no layers": Case(config(layers=0, factorized=False), classes(label_smoothing=0.0)),
-    "no biases": Case(config(bias=False), classes()),
-    "a window of five": Case(config(window=2), classes()),
-    "no window": Case(config(window=0, factorized=False), classes()),
-    "two layers with mixing": Case(config(mixers=1, layers=2, factorized=False), classes()),
-    "attention": Case(config(pooling="attention", mixers=1), classes()),
-    "mean": Case(config(pooling="mean"), classes()),
-    "maximum": Case(config(pooling="max"), classes()),
-    "class weights": Case(config(), classes(class_weights="balanced"), weights=True),
-    "a teacher": Case(config(), classes(class_weights="balanced"), soft=True),
-    "wide": Case(config(dim=80), classes()),
-    "several labels": Case(config(), several()),
-    "several weighted labels": Case(config(), several(class_weights="balanced"), weights=True),
-    "several labels of a teacher": Case(config(), several(), soft=True),
-    "numbers": Case(
-        config(), Regression(LabelSet(("value",), "number", numbers={"mean": 2.0, "deviation": 3.0})), weights=True
-    ),
-    "tags": Case(config(mixers=1, layers=2), tags()),
-    "weighted tags": Case(config(mixers=1), tags(class_weights="balanced"), weights=True),
-    "tags without transitions": Case(NO_TRANSITIONS, tags(class_weights="balanced"), weights=True),
-    "answers": Case(config(mixers=1, layers=2), answers(), weights=True),
-    "answers without smoothing": Case(config(mixers=1), answers(label_smoothing=0.0)),
-    "tags of a teacher": Case(NO_TRANSITIONS, tags(), soft=True),
-}
+from .cases import CASES, LENGTHS, Case, batch_of, config, model_of, native_of
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
-
-
-def model_of(case: Case) -> nn.Module:
-    """A model whose parameters are all drawn, biases, norms and transitions, too."""
-    output: Output = case.task.output
-    model = build_model(case.model, len(case.task.labels), output=output, seed=0)
-    generator = torch.Generator().manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.ndim == 1 or not parameter.any():
-            parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
-    return model
-
-
-def native_of(case: Case, model: nn.Module, optim: OptimConfig | None = None, *, threads: int = 1) -> NativeNetwork:
-    plan = plan_network(case.model, len(case.task.labels), case.task.output)
-    transitions = "head.transitions" in plan.shapes
-    terms = case.task.loss_terms(transitions=transitions)
-    assert terms is not None
-    network = NativeNetwork(plan, optim or OptimConfig(), terms, threads=threads)
-    views = network.parameters()
-    assert {name: view.shape for name, view in views.items()} == {
-        name: tuple(value.shape) for name, value in model.named_parameters()
-    }
-    for name, value in model.named_parameters():
-        views[name][...] = value.detach().numpy()
-    return network
-
-
-def batch_of(case: Case, seed: int, lengths: tuple[int, ...] = LENGTHS) -> tuple[NativeBatch, np.ndarray, Any]:
-    rng = np.random.default_rng(seed)
-    if isinstance(case.task, QuestionAnswering):  # there is a separator at least
-        lengths = tuple(max(length, 1) for length in lengths)
-    words, count = 17, max(*lengths, 1)
-    mask = np.arange(count) < np.array(lengths)[:, None]
-    index = rng.integers(0, words + 1, mask.shape) * mask
-    features = rng.integers(0, 60, (words, 8)).astype(np.int32)  # no word has the other rows of the table
-    batch = NativeBatch(features, None, index, mask)
-    labels = len(case.task.labels)
-    match case.task:
-        case Classification():
-            targets: np.ndarray = rng.integers(0, labels, len(mask))
-        case MultiLabel():
-            targets = rng.integers(0, 2, (len(mask), labels))
-        case Regression():
-            targets = rng.normal(size=(len(mask), 1)).astype(np.float32)
-        case QuestionAnswering():
-            separators = rng.integers(0, lengths)
-            ends = [rng.integers(separators, lengths) for _ in range(2)]
-            targets = np.stack([separators, lengths, *ends], 1)
-        case _:
-            targets = np.where(mask & (rng.random(mask.shape) < 0.9), rng.integers(0, labels, mask.shape), -100)
-    if case.soft:
-        shape = (*mask.shape, labels) if isinstance(case.task, Tagging) else (len(mask), labels)
-        targets = rng.dirichlet(np.ones(labels), shape[:-1]).astype(np.float32)
-        targets *= mask[..., None] if targets.ndim == 3 else 1
-    weights = rng.random(len(mask)).astype(np.float32) + 0.5 if case.weights else None
-    return batch, targets, weights
 
 
 def torch_loss(case: Case, model: nn.Module, batch: NativeBatch, targets: np.ndarray, weights: Any) -> Tensor:
@@ -186,14 +49,37 @@ def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's own operations, in double precision: an independent statement of the gradients."""
     monkeypatch.setattr(fused, "_native", None)
+    monkeypatch.setattr(heads, "dropout", dropout)
+
+
+def dropout(x: Tensor, fraction: float, training: bool) -> Tensor:
+    """What the native steps drop with the seed 7: four numbers by the bits of each draw of SplitMix64."""
+    if not training or not fraction:
+        return x
+    z = np.arange(x.numel() // 4, dtype=np.uint64) + np.uint64(7 * 0x9E3779B97F4A7C15 % 2**64)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    draws = (z ^ z >> np.uint64(31)).view("<u2").reshape(x.shape)
+    dropped = round(fraction * 65536)
+    return x * torch.from_numpy((draws >= dropped) * np.float32(65536 / (65536 - dropped)))
 
 
 @pytest.mark.usefixtures("registers", "torch_operations")
 def test_gradients(case: Case) -> None:
+    compare_gradients(case, LENGTHS)
+
+
+@pytest.mark.usefixtures("torch_operations")
+@pytest.mark.parametrize("name", ["classes", "dropout of tags", "answers"])
+def test_gradients_of_a_batch_in_several_parts(name: str) -> None:
+    compare_gradients(CASES[name], (*tuple(np.random.default_rng(0).integers(0, 12, 140).tolist()), 12))
+
+
+def compare_gradients(case: Case, lengths: tuple[int, ...]) -> None:
     model = model_of(case)
     network = native_of(case, model)
-    batch, targets, weights = batch_of(case, 0)
-    found, gradients = network.gradients(batch, targets, weights)
+    batch, targets, weights = batch_of(case, 0, lengths)
+    found, gradients = network.gradients(batch, targets, weights, seed=7)
     loss = torch_loss(case, model, batch, targets, weights)
     loss.backward()
     assert found.loss / found.weight == pytest.approx(loss.item(), rel=1e-5)
@@ -251,13 +137,13 @@ def bytes_after(case: Case, steps: int, threads: int, *, half: bool = False) -> 
     lengths = tuple(np.random.default_rng(0).integers(0, 13, 300).tolist())
     out = b""
     for number in range(steps):
-        found = network.step(*batch_of(case, number, lengths), 1e-3)
+        found = network.step(*batch_of(case, number, lengths), 1e-3, seed=number)
         out += np.array([found.loss, found.weight, found.norm]).tobytes()
     return out + b"".join(value.tobytes() for value in network.parameters().values())
 
 
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("name", ["classes", "two layers with mixing", "weighted tags"])
+@pytest.mark.parametrize("name", ["classes", "two layers with mixing", "weighted tags", "dropout of tags"])
 def test_the_number_of_threads_changes_no_byte(name: str, half: bool) -> None:
     one = bytes_after(CASES[name], 3, 1, half=half)
     for threads in (2, 3, 4):

@@ -89,7 +89,7 @@ def test_a_time_budget_is_planned(trainer: MakeTrainer) -> None:
 
 
 def test_native_steps_are_refused_where_they_are_not_known(trainer: MakeTrainer) -> None:
-    with pytest.raises(ConfigError, match=r"^train.backend: got 'native': model.head.dropout: got 0.1, .*auto$"):
+    with pytest.raises(ConfigError, match=r"^train.backend: got 'native': model.layers.0.dropout: got 0.1, .*auto$"):
         trainer(config("native"), dim=16)
     with pytest.raises(ConfigError, match="adafactor"):
         trainer(config("native", optim=OptimConfig(name="adafactor")), **FITTING)

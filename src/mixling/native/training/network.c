@@ -23,6 +23,7 @@ int is_network(const int64_t *plan, size_t numbers) {
     if (numbers != fixed + each * (size_t)of->num_sublayers) return 0;
     if (!is_width(of->dim) || !is_width(of->width) || of->rows < 1 || of->rows > MOST) return 0;
     if (of->window < 0 || of->window > 8 || of->max_len < 1 || of->max_len > MOST_WIDE) return 0;
+    if (of->dropped < 0 || of->dropped >= 1 << 16) return 0;
     if (of->outputs < 1 || of->outputs >= MOST_WIDE || of->pooling < NO_POOL || of->pooling > ALL_POOLS) return 0;
     if (of->parameters < of->rows * of->width || of->parameters > (int64_t)1 << 40) return 0;
     if (of->parameters % 16) return 0;
@@ -50,6 +51,7 @@ int is_network(const int64_t *plan, size_t numbers) {
 typedef struct {
     float **x, **inner; /* tokens before each sublayer, and behind the last one; kept hidden layers */
     float *normed, *mixed, *of_x, *pooled, *weights, *of_logits, *of_pooled, *no_score;
+    float *read; /* by the head, where some of it is dropped */
     int64_t *index;
     uint8_t *mask;
 } activations;
@@ -70,6 +72,8 @@ static size_t lay_out(const computation *by, size_t texts, size_t tokens, void *
     a->pooled = take_floats(&from, texts * 3 * D), a->of_pooled = take_floats(&from, texts * 3 * D);
     a->weights = take_floats(&from, tokens), a->no_score = take_floats(&from, 2 * D);
     a->of_logits = take_floats(&from, (of->pooling ? texts : tokens) * (size_t)of->outputs);
+    size_t read = (of->pooling ? texts : tokens) * pooled_width(of);
+    a->read = of->dropped ? take_floats(&from, read) : NULL;
     a->index = take(&from, tokens * sizeof(int64_t)), a->mask = take(&from, tokens);
     return from.used / sizeof(float);
 }
@@ -133,15 +137,34 @@ static void select_pool(const network *of, size_t texts, float *pools, float *on
     }
 }
 
+/* Copy the rows that a head reads (rows, K) with some numbers as 0 and the others larger. A number's fate depends on the seed
+   and its place in the batch; four have the bits of one draw, a step of SplitMix64. */
+static void drop(const computation *by, const part *p, const float *x, float *to) {
+    const network *of = by->of;
+    size_t K = pooled_width(of), per_text = of->pooling ? 1 : p->length, apart = of->pooling ? 1 : by->on->length;
+    float scale = 65536.0f / (float)(65536 - of->dropped);
+    for (size_t row = 0; row < p->texts * per_text; row++) {
+        uint64_t first = ((p->first + row / per_text) * apart + row % per_text) * K / 4;
+        for (size_t i = row * K; i < (row + 1) * K; first++) {
+            uint64_t z = by->seed * 0x9E3779B97F4A7C15 + first;
+            z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+            z = (z ^ z >> 27) * 0x94D049BB133111EB;
+            z ^= z >> 31;
+            for (int j = 0; j < 4; j++, i++, z >>= 16)
+                to[i] = (int64_t)(z & 0xFFFF) < of->dropped ? 0 : x[i] * scale;
+        }
+    }
+}
+
 static linear_task output_of(const computation *by, const part *p, const activations *a) {
     const network *of = by->of;
     const float *x = !of->pooling ? a->x[of->num_sublayers] : of->pooling == ALL_POOLS ? a->pooled : a->of_pooled;
     return (linear_task){
         .rows = p->texts * (of->pooling ? 1 : p->length), .width = pooled_width(of), .outputs = (size_t)of->outputs,
-        .x = x, .weight = weights(by, of->output), .bias = weights(by, of->output_bias)};
+        .x = a->read ? a->read : x, .weight = weights(by, of->output), .bias = weights(by, of->output_bias)};
 }
 
-static int forward(const computation *by, part *p, activations *a, float *logits) {
+static int forward(const computation *by, part *p, activations *a, int trains, float *logits) {
     const network *of = by->of;
     const step_kernels *k = by->kernels;
     windows_task embedded = windows_of(by, p, a);
@@ -165,7 +188,10 @@ static int forward(const computation *by, part *p, activations *a, float *logits
         if (!k->pools(&pools)) return 0;
         if (of->pooling != ALL_POOLS) select_pool(of, p->texts, a->pooled, a->of_pooled, 0);
     }
+    float *read = a->read;
+    a->read = NULL;
     linear_task output = output_of(by, p, a);
+    if (read && trains) drop(by, p, output.x, read), output.x = a->read = read;
     output.out = logits;
     return k->linear(&output);
 }
@@ -178,6 +204,7 @@ static int head_backward(const computation *by, part *p, activations *a, float *
     output.of_out = a->of_logits, output.out = of_read;
     output.of_weight = of_weights(by, p, of->output), output.of_bias = of_weights(by, p, of->output_bias);
     if (!by->kernels->linear_backward(&output)) return 0;
+    if (a->read) drop(by, p, of_read, of_read);
     if (!of->pooling) return 1;
     if (of->pooling != ALL_POOLS) select_pool(of, p->texts, a->of_pooled, of_read, 1);
     memset(of_x, 0, tokens * D * sizeof(float));
@@ -239,7 +266,7 @@ int compute_part(const computation *by, const objective *to, part *p, float *scr
         memcpy(a.index + text * p->length, by->on->index + from, p->length * sizeof(int64_t));
         memcpy(a.mask + text * p->length, by->on->mask + from, p->length);
     }
-    int done = forward(by, p, &a, logits) && (!to || backward(by, to, p, &a, logits));
+    int done = forward(by, p, &a, to != NULL, logits) && (!to || backward(by, to, p, &a, logits));
     free(places);
     return done;
 }

@@ -22,6 +22,7 @@ enum { NO_POOL, ATTENTION, MEAN, MAXIMUM, ALL_POOLS };
 typedef struct {
     int64_t parameters, rows, width, dim, window, max_len, outputs, pooling;
     int64_t spread, bias, score, score_bias, output, output_bias, transitions;
+    int64_t dropped; /* of 65,536 numbers that the head reads in training */
     int64_t num_sublayers;
     sublayer sublayers[];
 } network;
@@ -66,6 +67,7 @@ typedef struct {
     int half; /* feed-forwards in bfloat16, where the processor has them */
     const float *parameters;
     float eps; /* of the norms */
+    uint64_t seed; /* of what is dropped */
 } computation;
 
 typedef struct {

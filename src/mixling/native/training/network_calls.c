@@ -90,6 +90,7 @@ PyObject *train(PyObject *self, PyObject *arguments) {
     objective to = read_objective(&c, &by);
     size_t all = (size_t)by.of->parameters, numbers = 0;
     update made = {.updates = (int)count(&c, 1), .number = number(&c), .clip_norm = number(&c)};
+    by.seed = count(&c, SIZE_MAX);
     made.beta1 = number(&c), made.beta2 = number(&c), made.eps = number(&c);
     made.gradients = output(&c, all), made.first = output(&c, all), made.second = output(&c, all);
     made.groups = array_of(&c, DOUBLES, &numbers), made.num_groups = numbers / 4;

@@ -74,7 +74,9 @@ class NativeNetwork:
         """Return the parameters by name; values written to them count in the next step."""
         return self.plan.views(self._parameters)
 
-    def step(self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float) -> StepSums:
+    def step(
+        self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float, *, seed: int = 0
+    ) -> StepSums:
         """Make an optimizer step.
 
         Args:
@@ -82,17 +84,18 @@ class NativeNetwork:
             targets: ids, or probabilities or numbers, as the task stacks them.
             weights: (B,) of the examples; None: all are 1.
             rate: the learning rate; the table has a fraction of it.
+            seed: of what the head does not read.
         """
-        found = self._train(batch, targets, weights, rate, updates=True)
+        found = self._train(batch, targets, weights, rate, updates=True, seed=seed)
         if np.isfinite([found.loss, found.norm]).all():
             self.step_number += 1
         return found
 
     def gradients(
-        self, batch: NativeBatch, targets: Array, weights: Array | None
+        self, batch: NativeBatch, targets: Array, weights: Array | None, *, seed: int = 0
     ) -> tuple[StepSums, dict[str, npt.NDArray[np.float32]]]:
         """Return the gradients of the mean loss by name, without a step."""
-        found = self._train(batch, targets, weights, 0.0, updates=False)
+        found = self._train(batch, targets, weights, 0.0, updates=False, seed=seed)
         out = {name: view.copy() for name, view in self.plan.views(self._gradients).items()}
         return found, out
 
@@ -124,7 +127,7 @@ class NativeNetwork:
         return *settings, self.plan.numbers, self._parameters, *batch.arguments
 
     def _train(
-        self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float, *, updates: bool
+        self, batch: NativeBatch, targets: Array, weights: Array | None, rate: float, *, updates: bool, seed: int
     ) -> StepSums:
         optim = self._optim
         loss = self._loss
@@ -134,7 +137,8 @@ class NativeNetwork:
         ids, values = (None, np.ascontiguousarray(targets)) if soft else (np.ascontiguousarray(targets, np.int64), None)
         weights = None if weights is None else np.ascontiguousarray(weights, np.float32)
         to = _KINDS[loss.kind], smoothing, width, ids, values, weights, loss.class_weights
-        by = updates, float(self.step_number + 1), optim.clip_norm or 0.0, optim.beta1, optim.beta2, optim.eps
+        by = updates, float(self.step_number + 1), optim.clip_norm or 0.0, seed % 2**32
+        moments = optim.beta1, optim.beta2, optim.eps
         fraction = 1.0 if optim.embedding_lr is None else optim.embedding_lr
         table, matrices, vectors = self.plan.ends
         groups = np.array(
@@ -146,6 +150,6 @@ class NativeNetwork:
         )
         sums = np.zeros(3)
         arrays = self._gradients, self._first, self._second, groups, sums
-        _native.train(*self._common(batch), *to, *by, *arrays)
+        _native.train(*self._common(batch), *to, *by, *moments, *arrays)
         loss_sum, weight, norm = sums.tolist()
         return StepSums(loss=loss_sum, weight=weight, norm=norm)

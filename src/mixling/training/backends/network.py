@@ -26,6 +26,7 @@ _TOKEN_MLP = 1
 _FEED_FORWARD = 2
 _POOLINGS = {"attention": 1, "mean": 2, "max": 3, "all": 4}
 _ABSENT = -1
+_DRAWS = 1 << 16  # of which dropout has a fraction
 
 ParameterShape = tuple[int, ...]
 
@@ -98,6 +99,7 @@ def plan_network(config: ModelConfig, num_outputs: int, output: Output) -> Netwo
     fixed += [_POOLINGS[pooling] if pooled else 0]
     fixed += at("embedding.spread", "embedding.bias", "head.score.weight", "head.score.bias")
     fixed += at("head.output.weight", "head.output.bias", "head.transitions")
+    fixed += [min(round(config.head.dropout * _DRAWS), _DRAWS - 1)]
     numbers = np.array([*fixed, len(sublayers), *(number for one in sublayers for number in one)], np.int64)
     return NetworkPlan(shapes=shapes, places=places, size=ends[-1], ends=ends, numbers=numbers)
 
@@ -113,7 +115,6 @@ def _check(config: ModelConfig, output: Output) -> None:
         "embedding.norm": embedding.norm,
         "embedding.dropout": embedding.dropout,
         "final_norm": config.final_norm,
-        "head.dropout": head.dropout,
         "head.pooling": output == "text" and head.pooling not in _POOLINGS and head.pooling,
         "dim": config.dim % _WIDE != 0 and config.dim,
     }

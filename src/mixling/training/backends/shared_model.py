@@ -57,13 +57,13 @@ class NativeBackend(Backend):
     def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
         (part,) = parts
         self._network.threads = torch.get_num_threads()
-        found = self._network.step(*_arrays(part), rate)
+        found = self._network.step(*_arrays(part), rate, seed=seed)
         return StepSums(loss=found.loss, weight=found.weight, norm=found.norm, signum=signum, tokens=part.tokens)
 
     def differentiate(self, parts: Iterable[StepPart], *, seed: int) -> None:
         (part,) = parts
         self._network.threads = torch.get_num_threads()
-        self._network.gradients(*_arrays(part))
+        self._network.gradients(*_arrays(part), seed=seed)
 
     def evaluate(self, data: TrainingData) -> tuple[dict[str, float], float]:
         self._network.threads = torch.get_num_threads()
