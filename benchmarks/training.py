@@ -9,6 +9,8 @@
   with the native one, makes its batches in the step: without changes of the texts, as the textbook forms, and as it
   trains by default, with typos, pseudo-words and token dropout. All take turns in one process, in an order drawn anew
   each round; times are CPU seconds of the process, since a machine that does other work would add its waiting.
+  `limit` is the time of the products of a step in float32 at the rate of a product of two large matrices in PyTorch,
+  which takes its turn, too; beside it the megabytes of the table and its moments that a step reads and writes.
 - `layers`: a feed-forward sublayer of mixling-small and of mixling-base, forward and backward, in the instructions that
   the processor has: in float32, in bfloat16 in its registers, and in its matrix unit (AMX). GFLOP/s count its six
   products, not those that are computed again, norms or GELUs.
@@ -56,6 +58,7 @@ from mixling.text import train_vocabulary
 from mixling.training import AugmentationConfig, Augmenter, Interrupts, LabeledData, Trainer
 
 Rows = list[tuple[str, str]]
+_LARGE = 512  # rows and columns of a product that computes at the processor's rate
 # Phases of the command, each with what is in the line that ends it.
 PHASES = {
     "loading": "first line",
@@ -129,6 +132,21 @@ def our_step(data: LabeledData, batch_size: int, backend: Literal["torch", "nati
     trainer = Trainer(model, data, TrainConfig(batch_size=batch_size, steps=100_000, device="cpu", backend=backend))
     state = trainer._plan()
     return lambda: (trainer._step(state, Interrupts(enabled=False)), None)[1]
+
+
+def work_of_step(data: LabeledData, batch_size: int) -> tuple[float, float]:
+    """Multiplications and additions in products of a step, and the bytes that it moves beside those of the layers."""
+    config = model_config("mixling-small")
+    block, dim, text = config.blocks[0], config.dim, data.train.encoder.config
+    assert block.feed_forward is not None
+    batches = [
+        collate(data.train.words(indices), data.train.encoder) for indices in data.epoch(0, batch_size, seed=0)[:40]
+    ]
+    words = statistics.mean(len(batch.features) for batch in batches)
+    tokens = statistics.mean(batch.mask.numel() for batch in batches)
+    operations = 6 * dim * (words * 3 * dim + 2 * tokens * block.feed_forward.ffn_dim)
+    # AdamW reads and writes weights and two moments, and a gradient is written and read; rows are read, and collected.
+    return operations, 4 * dim * (8 * text.num_rows + 2 * words * batches[0].features.shape[1])
 
 
 def labeled(rows: Rows) -> tuple[LabeledData, LabeledData]:
@@ -244,7 +262,7 @@ def steps(rows: Rows, rounds: int) -> dict[str, Any]:
     plain, changed = labeled(rows)
     out: dict[str, Any] = {}
     for batch_size in (64, 256):
-        calls = {
+        calls: dict[str, Callable[[], Any]] = {
             "mixling, native": our_step(plain, batch_size, "native"),
             "mixling, native, with changes of texts": our_step(changed, batch_size, "native"),
             "mixling": our_step(plain, batch_size, "torch"),
@@ -252,11 +270,21 @@ def steps(rows: Rows, rounds: int) -> dict[str, Any]:
             "embedding bag": textbook_step(plain, batch_size, dense=False),
             "dense counters": textbook_step(plain, batch_size, dense=True),
         }
+        operations, moved = work_of_step(plain, batch_size)
+        large = torch.randn(_LARGE, _LARGE)
+        calls["a large product"] = partial(torch.mm, large, large)
         found = in_turn(calls, rounds if batch_size == 64 else rounds // 2, time.process_time)
+        rate = statistics.median(found["a large product"])
         out[str(batch_size)] = {
             "ms": {name: round(1000 * statistics.median(values), 2) for name, values in found.items()},
-            "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[4:]},
-            "native_is_faster_than": {name: ratio(found[name], found["mixling, native"]) for name in list(calls)[2:]},
+            "mixling_is_faster_than": {name: ratio(found[name], found["mixling"]) for name in list(calls)[4:6]},
+            "native_is_faster_than": {name: ratio(found[name], found["mixling, native"]) for name in list(calls)[2:6]},
+            "limit": {
+                "gflop": round(operations / 1e9, 4),
+                "mb_moved": round(moved / 1e6, 2),
+                "gflop_per_s_of_a_large_product": round(2 * _LARGE**3 / rate / 1e9, 1),
+                "ms_of_products_at_that_rate": round(1000 * operations * rate / (2 * _LARGE**3), 2),
+            },
         }
     return out
 

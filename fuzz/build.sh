@@ -11,7 +11,7 @@ objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
 
 compile() { # SOURCE [FLAGS]
-    $CC $CFLAGS -std=gnu11 -I$native "${@:2}" -c "$1" -o "$objects/$(basename "$1" .c).o"
+    $CC $CFLAGS -std=gnu11 -I$native "${@:2}" -c "$1" -o "$objects/${1//\//_}.o" # two folders have kernels.c
 }
 
 mkdir -p "$OUT"

@@ -126,7 +126,7 @@ MODULES = {
     "_steps": (
         "feed_forward", "feed_forward_backward", "token_mlp", "token_mlp_backward", "generated", "generated_backward",
         "windows", "windows_backward", "pools", "pools_backward", "sum_bags", "add_bags", "sequence_losses",
-        "sequence_losses_backward",
+        "sequence_losses_backward", "train", "evaluate",
     ),
 }  # fmt: skip
 CALLS: list[Any] = []

@@ -25,6 +25,14 @@ MOST, LARGEST = 8, 30_000  # calls of a function, bytes of a call
 FILM = "what a film, isn't it ΣΣ 각 unbelievable \ud800"
 LABELS = (b"bad", b"good", b"ugly")
 WORDS = "[UNK]\na\nb\n##a\n##b"
+# The mean of words without a window, for two classes: a table (2, 16), and where the head's matrix and bias begin.
+PLAN = np.array([80, 2, 16, 16, 0, 4, 2, 2, -1, -1, -1, -1, 32, 64, -1, 900, 0], np.int64)
+NETWORK = (
+    16, 1, False, 1e-5, PLAN, np.ones(80, np.float32), 1, 2, 1, 2,
+    np.array([[0, 1]], np.int32), None, np.array([[1, 0]], np.int64), np.array([[1, 1]], np.uint8),
+)  # fmt: skip
+CROSS_ENTROPY = (1, 0.1, 1, np.zeros(1, np.int64), None, None, None)
+ADAMW = (True, 1.0, 1.0, 7, 0.9, 0.99, 1e-8, *(np.zeros(80, np.float32) for _ in range(3)))
 CORE: dict[str, list[tuple[Any, ...]]] = {
     "predict": [([FILM, ""], True), (((FILM, "a film"),), False)],
     "kept": [("what a film", b"\1\0\1\0\1\1", 3)],
@@ -39,6 +47,8 @@ CORE: dict[str, list[tuple[Any, ...]]] = {
     "misspell": [(["unbelievable", "film"], b"\1\0\0\0\0\0\0\0" * 2, b"\0\4", (b"qwe",) * 26, ((b"l", (b"1", b"I")),))],
     "split": [([FILM, "a a"], True, 1 << 20, 16, 100), ([FILM], False, 40, 4, 9)],
     "hash": [(["abba", "ab", ""], WORDS, 100, 8, 2, 2, 5)],
+    "evaluate": [(*NETWORK, np.zeros(2, np.float32))],
+    "train": [(*NETWORK, *CROSS_ENTROPY, *ADAMW, np.array([[0, 32, 1e-3, 0.1], [32, 80, 1e-3, 0]]), np.zeros(3))],
     "best": [(np.ones((3, 3), np.float32).tobytes(), b"\2\0\0\0\1\0\0\0", ("O", "B-a", "I-a"), None)],
 }
 

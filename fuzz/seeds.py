@@ -14,11 +14,12 @@ import numpy as np
 import onnx
 
 from mixling import PRESETS, ModelConfig, Predictor, Vocabulary, build_model
+from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.export import amend, export_onnx
-from mixling.runtime import Precision
+from mixling.runtime.onnx.session import Precision
 from mixling.tasks import ANSWER_ENDS, task_type
-from mixling.text import LabelSet, NgramBranch, NgramMetadata, ReadingConfig, Words
+from mixling.text import NgramBranch, NgramMetadata, ReadingConfig, Words
 
 SEAL_LENGTH = 84
 SUBWORDS = {"text": {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}}
