@@ -11,7 +11,8 @@ objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
 
 compile() { # SOURCE [FLAGS]
-    $CC $CFLAGS -std=gnu11 -I$native "${@:2}" -c "$1" -o "$objects/${1//\//_}.o" # two folders have kernels.c
+    local name=${1#../} # with its folder: two have a kernels.c
+    $CC $CFLAGS -std=gnu11 -I$native "${@:2}" -c "$1" -o "$objects/${name//\//_}.o"
 }
 
 mkdir -p "$OUT"
