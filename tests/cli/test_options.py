@@ -189,6 +189,39 @@ def test_unknown_commands_and_options_name_the_nearest(args: list[str], words: l
             assert word in done.err
 
 
+@pytest.mark.parametrize(
+    ("args", "key"),
+    [
+        (["train", "rows.csv", "--vocabulary", "v"], "model.text.vocabulary"),
+        (["train", "rows.csv", "--vocabulary=v", "--task=text2text"], "tokenizer.vocabulary"),
+        (["train", "pairs.jsonl", "--vocabulary", "v"], "tokenizer.vocabulary"),
+        (["train", "rows.csv", "--model", "t5-2m", "--validation-fraction", ".2"], "tasks.0.validation_fraction"),
+        (["train", "rows.csv", "--source", "a", "--dev-fraction", ".2"], "tasks.0.validation_fraction"),
+        (["train", "x", "--task", "image_classification", "--dev-fraction", ".2"], "data.validation_fraction"),
+        (["train", "x", "--task", "image_classification", "--vocabulary", "v"], None),
+        (["train", "pairs.jsonl", "--answers", "a"], None),
+        (["train", "rows.csv", "--limit", "3"], None),
+        (["distill", "rows.csv", "--limit", "3"], "distill.limit"),
+        (["pretrain", "x.txt", "--dev-fraction", ".1"], "corpus.validation_fraction"),
+        (["evaluate", "m", "rows.csv", "--question", "q"], "data.columns.question"),
+        (["serve", "m", "--max-wait", "1"], "max_wait"),
+        (["train", "pairs.jsonl", "--prefix", "p"], "tasks.0.prefix"),
+        (["evaluate", "m", "rows.csv", "--vocabulary", "v"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_an_option_that_became_a_key_names_that_of_the_kind_of_run(
+    args: list[str], key: str | None, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("text,label\na,b\n")
+    Path("pairs.jsonl").write_text('{"source": "a", "target": "b"}\n')
+    done = call(*args)
+    assert done.code == 2
+    assert "No such option: --" in done.err
+    assert (f"set its key: --set {key}=VALUE" in done.err) if key else "--set" not in done.err
+
+
 def test_options_become_values_of_a_configuration() -> None:
     options = TrainOptions(files=["a.csv"], out=Path("run"), text="t", epochs=3, time_budget="2m",
                            overrides=["data.columns.group=g"])  # fmt: skip

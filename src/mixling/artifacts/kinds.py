@@ -56,6 +56,7 @@ class RunKind(ABC):
         command: the subcommand that starts such runs.
         task: the name of --task that asks for such a run, beside the names of `mixling.tasks`.
         data_keys: the keys of the configuration that name data, which a fingerprint identifies by its content instead.
+        option_keys: the keys of the configuration that options became, by the option's name without its hyphens.
         does: what the model does, for messages.
         commands: the module of its part of the command line, see `mixling.cli.kinds`; "": the module of labeled texts.
         labeled: it trains on labeled texts, whose labels a later run can keep.
@@ -66,6 +67,7 @@ class RunKind(ABC):
     command: ClassVar[str] = "train"
     task: ClassVar[str | None] = None
     data_keys: ClassVar[frozenset[str]]
+    option_keys: ClassVar[Mapping[str, str]] = {}
     does: ClassVar[str]
     commands: ClassVar[str] = ""
     labeled: ClassVar[bool] = False

@@ -31,37 +31,6 @@ _RENAMED = {
     "--of": "--task-name",
     "--unlabelled": "--unlabeled",
 }
-# Options, without their hyphens, that became keys of the configuration, which --set sets.
-_KEYS = {
-    "answers": "data.columns.answers",
-    "client-timeout": "client_timeout",
-    "context": "data.columns.context",
-    "costs": "decisions.costs",
-    "dev-fraction": "data.validation_fraction",
-    "drain-wait": "drain_wait",
-    "epochs": "train.epochs",
-    "group": "data.columns.group",
-    "init-embeddings": "init.vectors",
-    "label-delimiter": "data.columns.label_delimiter",
-    "limit": "distill.limit",
-    "max-body": "max_body",
-    "max-wait": "max_wait",
-    "prefix": "tasks.0.prefix",
-    "question": "data.columns.question",
-    "queue": "queue",
-    "reload-interval": "reload_interval",
-    "replay": "init.replay",
-    "sentence": "data.columns.sentence",
-    "slots": "data.columns.slots",
-    "split": "distill.split",
-    "steps": "train.steps",
-    "tags": "data.columns.tags",
-    "timeout": "timeout",
-    "tokens": "data.columns.tokens",
-    "unlabeled": "init.texts",
-    "validation-fraction": "data.validation_fraction",
-    "vocabulary": "model.text.vocabulary",
-}
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
 ALL_OPTIONS = "mixling.all_options"  # key of a context whose help has all options
@@ -188,10 +157,11 @@ class Command(TyperCommand):
             option = given.split("=", 1)[0]
             if option not in known and (new := _RENAMED.get(option)) in known:
                 ctx.fail(f"No such option: {option}; it has been renamed to {new}")
-            if not option.startswith("--") or option in known or "--set" not in known:
-                continue
-            if (key := _KEYS.get(option.removeprefix("--"))) is not None:
-                ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
+            if option.startswith("--") and option not in known and "--set" in known:
+                from mixling.cli.kinds import key_of_option
+
+                if key := key_of_option(option, self.name or "", args):
+                    ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mixling.artifacts.kinds import TRAINING, RunKind
 
@@ -12,6 +12,28 @@ from mixling.artifacts.kinds import TRAINING, RunKind
 class LabelRuns(RunKind):
     name = TRAINING
     data_keys = frozenset({"data"})
+    option_keys: ClassVar[Mapping[str, str]] = {
+        "answers": "data.columns.answers",
+        "context": "data.columns.context",
+        "costs": "decisions.costs",
+        "dev-fraction": "data.validation_fraction",
+        "epochs": "train.epochs",
+        "group": "data.columns.group",
+        "init-embeddings": "init.vectors",
+        "label-delimiter": "data.columns.label_delimiter",
+        "limit": "distill.limit",
+        "question": "data.columns.question",
+        "replay": "init.replay",
+        "sentence": "data.columns.sentence",
+        "slots": "data.columns.slots",
+        "split": "distill.split",
+        "steps": "train.steps",
+        "tags": "data.columns.tags",
+        "tokens": "data.columns.tokens",
+        "unlabeled": "init.texts",
+        "validation-fraction": "data.validation_fraction",
+        "vocabulary": "model.text.vocabulary",
+    }
     does = "predicts labels or answers"
     labeled = True
 

@@ -67,7 +67,7 @@ class ServerSettings:
 
 
 # The limits that --set sets, and their least values.
-_LIMITS = {
+LIMITS = {
     "queue": 1,
     "max_wait": 0.001,
     "timeout": 0.1,
@@ -86,13 +86,13 @@ def with_limits(settings: ServerSettings, overrides: Sequence[str]) -> ServerSet
     """
     limits = read_overrides(overrides)
     for name, value in limits.items():
-        if name not in _LIMITS:
-            raise ConfigError(f"--set {name}: there is no such limit; {near_miss(name, _LIMITS)}")
+        if name not in LIMITS:
+            raise ConfigError(f"--set {name}: there is no such limit; {near_miss(name, LIMITS)}")
         whole = isinstance(getattr(settings, name), int)
         fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if not fits or not _LIMITS[name] <= value < math.inf:
+        if not fits or not LIMITS[name] <= value < math.inf:
             kind = "a whole number" if whole else "a number"
-            raise ConfigError(f"--set {name}: got {shown(value)}; allowed: {kind} from {_LIMITS[name]}")
+            raise ConfigError(f"--set {name}: got {shown(value)}; allowed: {kind} from {LIMITS[name]}")
     return replace(settings, **limits)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mixling.artifacts.description import body_line, model_lines, read_values, run_metrics, weights_file
 from mixling.artifacts.files import CONFIG_FILE
@@ -19,6 +19,13 @@ class PretrainingRuns(ResearchKind):
     name = PRETRAINING
     command = "pretrain"
     data_keys = frozenset({"corpus"})
+    option_keys: ClassVar[Mapping[str, str]] = {
+        "dev-fraction": "corpus.validation_fraction",
+        "epochs": "train.epochs",
+        "steps": "train.steps",
+        "validation-fraction": "corpus.validation_fraction",
+        "vocabulary": "model.text.vocabulary",
+    }
     does = "is pretrained, for `mixling train --from`"
     commands = "mixling.research.pretraining.commands"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mixling.artifacts.description import (
     best_line,
@@ -27,6 +27,14 @@ class PairRuns(ResearchKind):
     name = TEXT_TO_TEXT
     task = "text2text"
     data_keys = frozenset({"tasks", "corpus", "pretrained"})
+    option_keys: ClassVar[Mapping[str, str]] = {
+        "dev-fraction": "tasks.0.validation_fraction",
+        "epochs": "train.epochs",
+        "prefix": "tasks.0.prefix",
+        "steps": "train.steps",
+        "validation-fraction": "tasks.0.validation_fraction",
+        "vocabulary": "tokenizer.vocabulary",
+    }
     does = "generates text"
     commands = "mixling.research.seq2seq.commands"
     generates = True

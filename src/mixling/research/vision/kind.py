@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mixling.artifacts.description import (
     labels_line,
@@ -26,6 +26,12 @@ class ImageRuns(ResearchKind):
     name = IMAGES
     task = "image_classification"
     data_keys = frozenset({"data"})
+    option_keys: ClassVar[Mapping[str, str]] = {
+        "dev-fraction": "data.validation_fraction",
+        "epochs": "train.epochs",
+        "steps": "train.steps",
+        "validation-fraction": "data.validation_fraction",
+    }
     does = "classifies images"
     commands = "mixling.research.vision.commands"
 
