@@ -16,6 +16,7 @@ from mixling.metrics.base import titled
 from mixling.runtime.onnx.session import open_model
 from mixling.runtime.quick import ONNX_FILE
 
+NAME_WIDTH = 12  # characters before the values of a summary
 _SHOWN_LABELS = 20
 
 
@@ -172,7 +173,7 @@ def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _rows(lines: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<11} {value}" for name, value in lines)
+    return "\n".join(f"{name:<{NAME_WIDTH - 1}} {value}" for name, value in lines)
 
 
 def labels_line(labels: list[str], counts: dict[str, int]) -> str:

@@ -51,11 +51,12 @@ def put(text: str, *, styled: bool = False) -> None:
         sys.stdout.buffer.flush()
 
 
-def wrapped(text: str, stream: TextIO | None = None) -> str:
+def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
     """Return text with long lines broken between words if it is for a terminal; other text as it is.
 
     Args:
         stream: where it is written to [standard output].
+        column: where the values begin, if lines have a name and a value; 0: they are sentences.
     """
     stream = stream or sys.stdout
     if not stream.isatty():
@@ -63,10 +64,12 @@ def wrapped(text: str, stream: TextIO | None = None) -> str:
     width = shutil.get_terminal_size().columns
     lines = []
     for line in text.split("\n"):
-        if len(line) <= width or "\033" in line or "   " in line.strip():  # fits, is colored, or of a table
+        is_cells = "   " in line.strip() and not column
+        if len(line) <= width or "\033" in line or is_cells:  # fits, is colored, or of a table
             lines.append(line)
             continue
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        begin = len(line) - len(line[column:].lstrip()) if column else len(line) - len(line.lstrip()) + 2
+        indent = " " * begin
         lines += textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 

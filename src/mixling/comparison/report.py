@@ -17,7 +17,8 @@ from mixling.comparison.outcome import Comparison
 from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
 from mixling.metrics.base import metric_title
 from mixling.metrics.intervals import RESAMPLES, Interval
-from mixling.metrics.robustness import format_columns, noise_cells, noise_values
+from mixling.metrics.robustness import noise_cells, noise_values
+from mixling.tables import fit_columns, format_columns
 
 _PAIRED = (
     f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They cover the choice of rows, not "
@@ -54,7 +55,7 @@ def as_text(found: Comparison, width: int = 100) -> str:
 
 def _table(found: Comparison, width: int) -> str:
     """Return a row for each system, and how to get those that are missing."""
-    metric = found.task.headline.replace("_", " ")
+    metric = metric_title(found.task.headline)
     columns: dict[str, list[str]] = {
         "": [],
         metric: [],
@@ -79,16 +80,12 @@ def _table(found: Comparison, width: int) -> str:
         )
         for value in values:
             next(cells).append(value)
-    aim = found.task.metric
-    if aim not in (type(found.task).metric, found.task.headline):
-        means = (np.mean([numbers[aim] for numbers in found.test[one.name].by_seed]) for one in found.systems)
-        aimed = {metric_title(aim): [_short(f"{mean:.3f}") for mean in means]}
-        columns = {"": columns.pop(""), **aimed, **columns}
-    while True:
-        text = format_columns(list(zip(*([name, *cells] for name, cells in columns.items()), strict=True)))
-        if len(columns) == 3 or max(map(len, text.splitlines())) <= width:
-            break
-        columns.popitem()
+    if (usual := type(found.task).headline) != found.task.headline:
+        means = (np.mean([numbers[usual] for numbers in found.test[one.name].by_seed]) for one in found.systems)
+        columns = {**columns, metric_title(usual): [_short(f"{mean:.3f}") for mean in means]}
+        order = ["", metric, f"vs {found.reference}", metric_title(usual)]
+        columns = {name: columns[name] for name in (*order, *(one for one in columns if one not in order))}
+    text = fit_columns(columns, width, drop=[*columns][:2:-1])
     missing = [
         line
         for one in found.failed
@@ -180,7 +177,8 @@ def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cells(found: Comparison) -> list[list[str]]:
-    evaluate, aside = (name.replace("_", " ") for name in (found.task.headline, found.task.aside[0]))
+    second = next(name for name in (type(found.task).headline, *found.task.aside) if name != found.task.headline)
+    evaluate, aside = map(metric_title, (found.task.headline, second))
     several = len(found.seeds) > 1
     header = ["", f"{found.split} {evaluate}"]
     header += [f"{found.split} seeds"] * several
@@ -199,7 +197,7 @@ def _cells(found: Comparison) -> list[list[str]]:
             row.append("-")
         else:
             row.append(f"{difference:+.3f} {_shown(interval, sign=True)}")
-        beside = sum(numbers[found.task.aside[0]] for numbers in result.by_seed) / len(result.by_seed)
+        beside = sum(numbers[second] for numbers in result.by_seed) / len(result.by_seed)
         row += [
             f"{beside:.3f}" if math.isfinite(beside) else "-",
             f"{one.parameters:,}",
@@ -248,15 +246,17 @@ def _notes(found: Comparison) -> list[str]:
             "or chosen on them (--test FILE names others)"
         )
     interval = (
-        f"of {RESAMPLES:,} resamples of {found.task.resamples}" if found.task.resamples else "Wilson's score interval"
+        f"of {RESAMPLES:,} resamples of {found.task.resamples or 'the rows'}"
+        if found.task.resamples or found.task.headline != type(found.task).headline
+        else "Wilson's score interval"
     )
     notes = [f"rows: {rows}. {chose}.", f"In brackets 95% intervals: {interval}; {_PAIRED}"]
     if found.task.less_is_better:
-        notes.append(f"Lower is better for {found.task.headline.replace('_', ' ')}.")
+        notes.append(f"Lower is better for {metric_title(found.task.headline)}.")
     if len(found.seeds) > 1:
         notes.append(f"Seeds {', '.join(map(str, found.seeds))}: {_SEEDS}")
     if found.noisy:
-        what = found.task.headline.replace("_", " ")
+        what = metric_title(found.task.headline)
         notes.append(f"Noise: {what} on the {found.split} texts, with the change in points in parentheses.")
     if found.few:
         notes.append("Few examples: training examples per label, a fraction of them for validation; all trained anew.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from mixling.text.noise import NoiseLevel
 
@@ -23,16 +23,6 @@ def noise_cells(clean: Mapping[str, float], noisy: Mapping[str, Robustness]) -> 
         values = [f"{found[level]:.4f} ({100 * (found[level] - clean[name]):+.1f})" for name, found in noisy.items()]
         rows.append([level.noise, f"{level.rate:.0%}", *values])
     return rows
-
-
-def format_columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as text with aligned columns, the first left-aligned and the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        right = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *right]).rstrip())
-    return "\n".join(lines)
 
 
 def noise_values(found: Robustness) -> list[dict[str, str | float]]:

@@ -49,8 +49,14 @@ def complete_trials(results: Sequence[Result], model: str) -> list[Result]:
     return [item for item in results if item.model == model and item.number is not None and item.value is not None]
 
 
-def expected_lines(results: Sequence[Result], models: Sequence[str], *, less_is_better: bool) -> list[str]:
-    """Return a table of the expected best metric of n random trials, for the models with complete trials."""
+def expected_lines(
+    results: Sequence[Result], models: Sequence[str], *, less_is_better: bool, room: int | None = None
+) -> list[str]:
+    """Return a table of the expected best metric of n random trials, for the models with complete trials.
+
+    Args:
+        room: characters of a line, which has fewer numbers of trials where it is narrow; None: any.
+    """
     observed = {
         model: values for model in models if (values := [item.value or 0 for item in complete_trials(results, model)])
     }
@@ -58,7 +64,9 @@ def expected_lines(results: Sequence[Result], models: Sequence[str], *, less_is_
         return []
     most = max(map(len, observed.values()))
     counts = [number for number in _SHOWN if number < most] + [most]
-    width = max(map(len, observed))
+    width = max(map(len, ("trials", *observed)))
+    while len(counts) > 2 and room is not None and width + 8 * len(counts) > room:
+        del counts[-2]
     lines = [f"{'trials':<{width}}" + "".join(f"{number:>8}" for number in counts)]
     for model, values in observed.items():
         mean = expected_best(values, counts, less_is_better=less_is_better).mean
@@ -216,11 +224,12 @@ def write_reports(search: Search, *, metric: str, log: Log) -> None:
         if_possible(draw, log)
 
 
-def search_summary(search: Search, chosen: Result, *, metric: str, examples: int) -> list[str]:
+def search_summary(search: Search, chosen: Result, *, metric: str, examples: int, room: int | None = None) -> list[str]:
     """Return lines with the best trial, what the default configuration reaches, and the expected performance.
 
     Args:
         examples: the number of validation examples.
+        room: characters of a line; None: any.
     """
     plan = search.plan
     results = search.results()
@@ -234,7 +243,8 @@ def search_summary(search: Search, chosen: Result, *, metric: str, examples: int
     states = [result.state for result in results]
     if count := states.count("failed"):
         lines.append(f"{count} trial{'s' * (count != 1)} failed; see {TABLE_FILE}")
-    if table := expected_lines(results, [*plan.bases], less_is_better=plan.less_is_better):
+    less = plan.less_is_better
+    if table := expected_lines(results, [*plan.bases], less_is_better=less, room=room):
         lines += [f"expected best validation {metric} of n random trials:", *table]
     lines.append(
         f"these metrics are on the {examples:,} validation examples that the best was chosen by; on new text, expect "

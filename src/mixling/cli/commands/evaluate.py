@@ -68,9 +68,10 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.metrics.base import ClassificationMetrics, ProbabilityMetrics, format_table
     from mixling.metrics.reliability import format_reliability
     from mixling.metrics.reports import MAX_TABLE_LABELS
-    from mixling.metrics.robustness import format_columns, noise_cells, noise_values
+    from mixling.metrics.robustness import noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
     from mixling.runtime.predictor import Predictor
+    from mixling.tables import format_columns
 
     given = [*given_options(options), *given_options(report)]
     refuse_options(given, models="models that predict labels", allowed=set(given) - _OF_PAIRS)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mixling.cli.options import ModelArgument
-from mixling.cli.output import put
+from mixling.cli.output import put, wrapped
 from mixling.errors import printable
 
 
@@ -29,11 +29,11 @@ def show_command(
     if engine:
         put(Predictor(model).engine + "\n")
         return
-    from mixling.artifacts.description import describe, summary
+    from mixling.artifacts.description import NAME_WIDTH, describe, summary
     from mixling.runtime.latency import time_for_a_text
 
     facts = describe(model)
     if "precision" in facts:  # of a model.onnx
         facts |= {"latency": time_for_a_text(Predictor(model))}
     lines = json.dumps(facts, ensure_ascii=False, indent=2) if as_json else printable(summary(facts), keep="\n")
-    put(lines + "\n")
+    put((lines if as_json else wrapped(lines, column=NAME_WIDTH)) + "\n")

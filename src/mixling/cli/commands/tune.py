@@ -12,7 +12,7 @@ import typer
 from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
-from mixling.cli.output import Stopwatch, announce, put
+from mixling.cli.output import Stopwatch, announce, put, wrapped
 from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
 
@@ -131,6 +131,7 @@ def tune_command(options: TuneOptions) -> None:
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
     from mixling.runs.data import read_data
+    from mixling.tables import terminal_width
     from mixling.training.progress import TrainingProgress
     from mixling.tuning.cost import ResultCost
     from mixling.tuning.report import search_summary, trial_line, write_reports
@@ -186,7 +187,8 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     )  # fmt: skip
     terminal.log(started.total_time())
     cost = ResultCost.of(config.model, examples=len(train), trainings=len(search.results()))
-    put("\n".join([*search_summary(search, chosen, metric=metric, examples=len(validation)), cost.line()]) + "\n")
+    summary = search_summary(search, chosen, metric=metric, examples=len(validation), room=terminal_width())
+    put(wrapped("\n".join([*summary, cost.line()])) + "\n")
     twice = str(studies.count(chosen.model) * 2)
     terminal.log(
         f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, 'TEST_FILE')}\n"

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from mixling.cli.completion import complete_models
-from mixling.cli.output import put
+from mixling.cli.output import put, wrapped
 from mixling.errors import ConfigError
+from mixling.tables import terminal_width
 
 _BATCH = 1  # text in one pass
 _REPEATS = 7  # passes, of which the median is reported
@@ -65,12 +66,12 @@ def cost_command(
         batch=_BATCH, repeats=_REPEATS, device=device, time_limit=_MOST_SECONDS, log=_log,
     ):  # fmt: skip
         rows.append(row)
-        put(as_table([row], header=len(rows) == 1) + "\n")
+        put(as_table([row], terminal_width(), header=len(rows) == 1) + "\n")
         if out is not None:  # after every row: a later one may exhaust the memory
             to_file(rows, out, device=device, repeats=_REPEATS)
     if not rows:
         raise ConfigError(f"--lengths: no model could be measured at {sizes[0]} tokens; give shorter lengths")
-    put(f"{FOOTNOTE}\n")
+    put(wrapped(FOOTNOTE) + "\n")
     if plot is not None:
         curves = {name: [(r.length, r.seconds, r.peak_bytes) for r in rows if r.model == name] for name in models}
         cost_curves(curves, plot, caption=caption(provenance(device=device), batch=_BATCH, repeats=_REPEATS))

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mixling.cli.output import put
+from mixling.tables import fit_columns, terminal_width
 
 
 def models_command() -> None:
@@ -35,27 +36,33 @@ def models_command() -> None:
     for name, pair in SEQ2SEQ_PRESETS.items():
         counts = asdict(count_encoder_decoder(pair.config, vocabulary=pair.vocabulary))
         rows.append({"name": name, **counts, "vocabulary": pair.vocabulary, "source": pair.source})
-    width = max(len(row["name"]) for row in rows)
-    lines: list[str] = []
-    for title, section in (
+    sections = (
         ("model", [row for row in rows if "target_length" not in row]),
         ("text to text", [row for row in rows if "target_length" in row]),
-    ):
-        lines += [""] * bool(lines)
-        lines.append(
-            f"{title:<{width}} {'parameters':>12} {'body':>12} {'tokens':>7} {'GFLOPs':>9}  use it for, or source"
-        )
-        lines += [_line(row, width) for row in section]
-    put("\n".join(lines) + "\n")
-
-
-def _line(row: dict[str, Any], width: int) -> str:
-    tokens = str(row["length"])
-    source = row.get("use") or row["source"]
-    if "target_length" in row:
-        tokens = f"{tokens}+{row['target_length']}"
-        source = f"{source}, {row['vocabulary']:,} subwords"
-    return (
-        f"{row['name']:<{width}} {row['parameters']:>12,} {row['body']:>12,} {tokens:>7} "
-        f"{row['flops'] / 1e9:>9.3f}  {source}"
     )
+    last = "use it for, or source"
+    tables = (
+        fit_columns(
+            {title: [row["name"] for row in section], **_cells(section, last)},
+            terminal_width(),
+            drop=("body", "tokens", "GFLOPs", "parameters"),
+            left=(last,),
+        )
+        for title, section in sections
+    )
+    put("\n\n".join(tables) + "\n")
+
+
+def _cells(rows: list[dict[str, Any]], last: str) -> dict[str, list[str]]:
+    """Return the columns of a table of models, whose last one has this header."""
+    cells: dict[str, list[str]] = {name: [] for name in ("parameters", "body", "tokens", "GFLOPs", last)}
+    for row in rows:
+        tokens = str(row["length"])
+        source = row.get("use") or row["source"]
+        if "target_length" in row:
+            tokens = f"{tokens}+{row['target_length']}"
+            source = f"{source}, {row['vocabulary']:,} subwords"
+        values = (f"{row['parameters']:,}", f"{row['body']:,}", tokens, f"{row['flops'] / 1e9:.3f}", source)
+        for column, value in zip(cells.values(), values, strict=True):
+            column.append(value)
+    return cells

@@ -14,21 +14,37 @@ from mixling.storage import write_json
 FOOTNOTE = "FLOPs: 2 for each multiply-add of a matrix product, 5 L log2 L for an FFT of L numbers."
 
 
-def as_table(rows: Sequence[Measurement], *, header: bool = True) -> str:
-    """Return a line for each measurement, after an optional header."""
-    lines = []
-    if header:
-        lines.append(
-            f"{'model':<24} {'tokens':>7} {'parameters':>13} {'GFLOPs':>10} {'ms':>10} {'GFLOP/s':>8} {'peak MB':>9}"
-        )
+# Characters of each column, in the order of the table, and which are left out first.
+_COLUMNS = {"tokens": 7, "parameters": 13, "GFLOPs": 10, "ms": 10, "GFLOP/s": 8, "peak MB": 9}
+_DROPPED = ("GFLOP/s", "parameters", "GFLOPs", "peak MB")
+_NAME = 24
+
+
+def as_table(rows: Sequence[Measurement], width: int | None = None, *, header: bool = True) -> str:
+    """Return a line for each measurement, after an optional header; each has the same columns.
+
+    Args:
+        width: characters of a line, which has fewer columns where it is narrow; None: any.
+    """
+    columns = dict(_COLUMNS)
+    for name in _DROPPED:
+        if width is not None and _NAME + sum(columns.values()) + len(columns) > width:
+            del columns[name]
+    cells = [["model", *columns]] if header else []
     for row in rows:
-        work = row.flops / 1e9
-        speed = row.flops / row.seconds / 1e9
-        lines.append(
-            f"{row.model:<24} {row.length:>7} {row.parameters:>13,} {work:>10.4f} {row.seconds * 1e3:>10.3f} "
-            f"{speed:>8.1f} {row.peak_bytes / 1e6:>9.2f}"
-        )
-    return "\n".join(lines)
+        values = {
+            "tokens": str(row.length),
+            "parameters": f"{row.parameters:,}",
+            "GFLOPs": f"{row.flops / 1e9:.4f}",
+            "ms": f"{row.seconds * 1e3:.3f}",
+            "GFLOP/s": f"{row.flops / row.seconds / 1e9:.1f}",
+            "peak MB": f"{row.peak_bytes / 1e6:.2f}",
+        }
+        cells.append([row.model, *(values[name] for name in columns)])
+    return "\n".join(
+        " ".join([f"{name:<{_NAME}}", *(cell.rjust(size) for cell, size in zip(rest, columns.values(), strict=True))])
+        for name, *rest in cells
+    )
 
 
 def caption(made: Mapping[str, Any], *, batch: int, repeats: int) -> str:
