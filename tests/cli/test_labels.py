@@ -6,6 +6,8 @@ import csv
 import json
 from pathlib import Path
 
+from mixling.errors import command_line
+
 from .conftest import Call
 
 NAMES = ("billing", "login", "urgent")
@@ -52,10 +54,11 @@ def test_look_alikes_and_contradictions_are_reported_before_the_training_and_fir
     done = call("train", path, "--epochs", 1, "-o", tmp_path / "m")
     assert done.code == 0, done.err
     said = done.err.splitlines()
-    contradiction = "40 texts occur with different labels (80 examples); `mixling audit` lists them"
+    list_them = command_line("mixling", "audit", path, "--text", "text", "--label", "label", "-o", "audit/")
+    contradiction = f"40 texts occur with different labels (80 examples); to list them: {list_them}"
     at = said.index(lines[0])
     assert said[at : at + 3] == [*lines, contradiction]
-    assert any(" training and " in line for line in said[at:])
+    assert any(" training, " in line for line in said[at:])
     done = call("audit", path, "--epochs", 1, "--folds", 2, "-o", tmp_path / "audit")
     assert done.out.splitlines()[:3] == [*lines, "80 examples, 4 labels"]
     assert "texts with different labels: 40 (80 examples)" in done.out

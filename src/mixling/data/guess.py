@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mixling.data.number_codes import plain_number
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.readers.annotations import plain_rows
 from mixling.data.readers.first_line import DATE
@@ -133,6 +134,10 @@ def _guess(rows: Sequence[Row], text: str | None, text_pair: str | None, label: 
     free = [one for one in free if one.values <= MOST_LABELS] or free
     labels = _named(columns, label) or sorted(free, key=lambda one: one.values)
     labels, why_label = _choose(labels, _LABEL_NAMES)
+    rest = [one for one in columns if one.name not in taken]
+    if not labels and len(rest) == 1 and _is_measured(rest[0]):
+        labels = rest
+        why_label = "the only other column"
     return Guess(
         rows=len(rows),
         text=tuple(texts),
@@ -144,6 +149,11 @@ def _guess(rows: Sequence[Row], text: str | None, text_pair: str | None, label: 
         columns=tuple(rows[0].values),
         has_header=_is_numbered(rows) or not any(_is_value(one.name, rows) for one in (*texts[:1], *labels[:1])),
     )
+
+
+def _is_measured(column: TableColumn) -> bool:
+    """Whether the values are amounts, or numbers with fractions, rather than the numbers of rows."""
+    return all(plain_number(value) not in (None, value) or "." in value for value in column.examples)
 
 
 def _has_structure(value: object) -> bool:

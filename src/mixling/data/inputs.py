@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeVar, cast
 
+from mixling.data.readers.encodings import conversion
 from mixling.data.readers.files import STDIN, open_file
-from mixling.data.readers.lines import CONVERT, MAX_LINE, is_utf16, read_lines
+from mixling.data.readers.lines import MAX_LINE, is_utf16, read_lines
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import DataError
 from mixling.text.encoder import Text, text_size
@@ -279,4 +280,4 @@ def _decoded(line: bytes, name: str, number: int) -> str:
         return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         got = f"byte 0x{line[error.start]:02x} (byte {error.start + 1} of the line) is not UTF-8"
-        raise DataError(f"{got}; {CONVERT}", path=name, line=number) from None
+        raise DataError(f"{got}; {conversion(line, name, error.start)}", path=name, line=number) from None

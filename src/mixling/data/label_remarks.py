@@ -66,12 +66,12 @@ def _joined_labels(counts: Mapping[str, int], *, several: bool, in_python: bool 
 
 
 def conflict_line(examples: Dataset) -> str:
-    """Return a line that counts the texts that occur with different labels; "" if there are none."""
+    """Return words that count the texts that occur with different labels; "" if there are none."""
     found = conflicting(examples)
     if not found:
         return ""
     texts = "1 text occurs" if len(found) == 1 else f"{len(found):,} texts occur"
-    return f"{texts} with different labels ({sum(map(len, found)):,} examples); `mixling audit` lists them"
+    return f"{texts} with different labels ({sum(map(len, found)):,} examples)"
 
 
 def conflicting(examples: Dataset) -> tuple[tuple[int, ...], ...]:

@@ -11,6 +11,13 @@ from fractions import Fraction
 LARGEST = 1e150  # the square of a target is finite
 MANY = 20  # up to this many different numbers are classes, whatever they look like
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# A sign of currency, a percent sign or three capital letters such as EUR, before or after a number.
+_UNIT = r"(?:[%$¢£¤¥₩€₹₺₽₿฿₫₪₴₦]|[A-Z]{2,3}\$?|kr|zł|Kč)"
+_AMOUNT = re.compile(
+    rf"(?P<sign>[-+−]?)\s*(?:{_UNIT}\s*)?"
+    r"(?:(?P<whole>\d{1,3}(?P<group>[.,'’\s])\d{3}(?:(?P=group)\d{3})*)(?:(?!(?P=group))[.,](?P<part>\d+))?"
+    rf"|(?P<digits>\d+)(?:[.,](?P<fraction>\d+))?)\s*{_UNIT}?"
+)
 WHOLE_NUMBERS = "whole numbers may be classes"
 _REPEATED = 4  # times that each code occurs on average
 _FILLED = 0.8  # of the steps between the lowest and the highest number of a scale
@@ -28,6 +35,25 @@ def as_number(value: object) -> float | None:
     except (OverflowError, ValueError):  # an integer of hundreds of digits; a Decimal that is none
         return None
     return number if math.isfinite(number) else None
+
+
+def plain_number(text: str) -> str | None:
+    """Return the number of an amount such as $1,274.83 or 12,5 % as it is to be written; None if it is no amount.
+
+    A comma before three digits divides thousands, a single point does not.
+    """
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        return None
+    if found["digits"] is not None:
+        whole = found["digits"]
+        fraction = found["fraction"]
+    elif found["part"] is None and found["whole"].count(".") == 1:  # as in 3.141
+        whole, fraction = found["whole"].split(".")
+    else:
+        whole = re.sub(r"\D", "", found["whole"])
+        fraction = found["part"]
+    return found["sign"].replace("−", "-") + whole + ("" if fraction is None else f".{fraction}")
 
 
 def reason_for_classes(counts: Mapping[str, int]) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
-from mixling.data.number_codes import MANY, WHOLE_NUMBERS, reason_for_classes
+from mixling.data.number_codes import MANY, WHOLE_NUMBERS, plain_number, reason_for_classes
 from mixling.data.similar_labels import with_escapes
 from mixling.errors import ConfigError, DataError, near_miss
 
@@ -274,7 +274,15 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
     unique = repeated and len(labels) > 2 / 3 * rows
     got = f"{len(labels):,} distinct labels in {rows:,} rows"
     why = reason_for_classes({name.replace(",", "."): count for name, count in labels.items()})
-    if why == "" or (unique and why == WHOLE_NUMBERS):
+    amounts = {name: plain for name in labels if (plain := plain_number(name)) is not None}
+    if why is None and len(amounts) == len(labels) and (unique or reason_for_classes(_summed(labels, amounts)) == ""):
+        name, plain = next(iter(amounts.items()))
+        message = (
+            f"{got}, all of them amounts ({', '.join(list(labels)[:3])}): to predict a number, write them as numbers "
+            f"with a decimal point, such as {plain} for {name}, and use --task regression; otherwise replace them by a "
+            "few classes, such as low, medium and high"
+        )
+    elif why == "" or (unique and why == WHOLE_NUMBERS):
         message = (
             f"{got}, all of them numbers ({', '.join(list(labels)[:3])}): to predict a number use --task regression "
             "(in Python TextRegressor); otherwise replace the numbers by a few classes, such as low, medium and high"
@@ -284,6 +292,14 @@ def _check_classes(store: Dataset, *, repeated: bool) -> None:
     else:
         return
     raise DataError(message, path=store.where(0)[0])
+
+
+def _summed(counts: Mapping[str, int], names: Mapping[str, str]) -> Counter[str]:
+    """Return how often each name occurs, given counts by other names."""
+    out: Counter[str] = Counter()
+    for other, count in counts.items():
+        out[names[other]] += count
+    return out
 
 
 def check_labels(train: Dataset, validation: Dataset | None) -> None:

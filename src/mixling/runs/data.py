@@ -20,7 +20,7 @@ from mixling.data.readers import OnBadRow, read_rows
 from mixling.data.splits import check_labels, describe_unseen, report_duplicates, split_validation
 from mixling.data.unlabeled import read_unlabeled
 from mixling.data.values import row_error, words_with_blanks
-from mixling.errors import ConfigError, DataError, shown
+from mixling.errors import ConfigError, DataError, command_line, shown
 from mixling.metrics.reports import MAX_TABLE_LABELS
 from mixling.runs.replay import with_replay
 from mixling.runs.resolve.config import RunConfig
@@ -104,7 +104,7 @@ def check_split(
     kind = task_type(config.task)
     if kind.has_labels and (unseen := describe_unseen(validation.targets, kind.label_set(train).names)):
         log(f"validation: {unseen}")
-    _report_near_duplicates(train, validation, config, log)
+    _report_near_duplicates(train, validation, test, config, log)
 
 
 def load_rows(
@@ -138,7 +138,7 @@ def load_rows(
         for line in label_remarks(*filter(None, (rows, validation)), several=not task.exclusive):
             log(line)
         if not task.per_word and (line := conflict_line(rows)):
-            log(line)
+            log(f"{line}; to list them: {_audit_command(config)}")
     return rows, validation
 
 
@@ -248,15 +248,29 @@ def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
         )
 
 
-def _report_near_duplicates(train: Dataset, validation: Dataset, config: RunConfig, log: Callable[[str], None]) -> None:
-    found = count_near_duplicates(train, validation, seed=config.train.seed)
+def _audit_command(config: RunConfig) -> str:
+    """Return the command that lists suspicious rows of the training files."""
+    columns = config.data.columns
+    options = {"--text": columns.text, "--text-pair": columns.text_pair, "--label": columns.label}
+    named = (word for option, name in options.items() if isinstance(name, str) for word in (option, name))
+    task = () if config.task == "classification" else ("--task", config.task)
+    return command_line("mixling", "audit", *config.data.train, *named, *task, "-o", "audit/")
+
+
+def _report_near_duplicates(
+    train: Dataset, validation: Dataset, test: Dataset | None, config: RunConfig, log: Callable[[str], None]
+) -> None:
+    """Log how many texts of the test, or without one of validation, are nearly those of training."""
+    name = "validation" if test is None else "test"
+    files = config.data.validation if test is None else config.data.test
+    found = count_near_duplicates(train, validation if test is None else test, seed=config.train.seed)
     if not found.count:
         return
     remedy = ""
-    if not config.data.validation and not train.schema.grouped and train.schema.targets != "answers":
+    if not files and not train.schema.grouped and train.schema.targets != "answers":
         remedy = "; --set data.columns.group=COLUMN keeps related rows on one side of the split"
     log(
-        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} validation texts with at least "
+        f"{'' if found.complete else 'at least '}{found.count:,} of {found.looked_at:,} {name} texts with at least "
         f"{MIN_WORDS} words have a near-duplicate in the training data: expect worse results on new text{remedy}"
     )
 

@@ -15,7 +15,7 @@ from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, TextReader
-from mixling.data.number_codes import LARGEST, as_number, reason_for_classes
+from mixling.data.number_codes import LARGEST, as_number, plain_number, reason_for_classes
 from mixling.data.readers.rows import SKIP, Row
 from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
@@ -43,7 +43,8 @@ class NumberReader(TextReader):
         number = as_number(value)
         if number is None:
             got = "empty" if value is None or value == "" else shown_value(value)
-            allowed = "a finite number with a decimal point, such as 2.5, is allowed"
+            plain = plain_number(value) if isinstance(value, str) else None
+            allowed = f"a finite number with a decimal point, such as {plain or 2.5}, is allowed"
             raise row_error(row, f"column {column!r} is {got}; {allowed}; correct it {SKIP}")
         if abs(number) > LARGEST:
             got = f"column {column!r} is {number:g}, which is too large to square"
@@ -230,9 +231,12 @@ class Regression(Task):
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         truth = self.targets(targets)
         given = self.targets(answers)
-        found = regression_report(truth, given).numbers()
-        numbers = {name: found.get(name, math.nan) for name in (self.headline, *self.aside)}
-        return Score(numbers, np.abs(given - truth), np.ones(len(truth)))
+
+        def metrics(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+            found = regression_report(truth[rows], given[rows]).numbers()
+            return {name: found.get(name, math.nan) for name in (self.headline, *self.aside)}
+
+        return Score(metrics(np.arange(len(truth))), len(truth), metrics)
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:

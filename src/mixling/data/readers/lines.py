@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
+from mixling.data.readers.encodings import conversion
 from mixling.data.readers.files import damage_or, describe_error
 from mixling.errors import DataError
 
@@ -17,7 +18,6 @@ _UNMARKED = {  # how two ASCII characters begin a file in UTF-16 without a byte 
     "utf-16le": re.compile(rb"([\t\n\r -~]\0){2}"),
     "utf-16be": re.compile(rb"(\0[\t\n\r -~]){2}"),
 }
-CONVERT = "convert it from its encoding, such as cp1252: iconv -f cp1252 -t utf-8 OLD > NEW"
 MAX_LINE = 1 << 24  # bytes of a line, characters of a CSV field; in longer ones a quote or line end is missing
 Texts = Iterable[tuple[int, str]]  # of whole lines, each with the number of its first line
 MAX_ROW = 32 << 20  # characters of a row that is on several lines, and _OF_LINE for each of them
@@ -147,7 +147,7 @@ def _decoded(
     except UnicodeDecodeError as error:
         start = raw.rfind(b"\n", 0, error.start) + 1
         got = f"byte 0x{raw[error.start]:02x} (byte {error.start - start + 1} of the line) is not UTF-8"
-        message = f"{got}; save it as UTF-8 (in a spreadsheet: CSV UTF-8), or {CONVERT}"
+        message = f"{got}; save it as UTF-8 (in a spreadsheet: CSV UTF-8), or {conversion(raw, path, error.start)}"
         if wide:
             character = len(raw[start : error.start].decode("utf-8")) + 1
             message = f"character {character} is a lone UTF-16 surrogate; write the file again as UTF-8"

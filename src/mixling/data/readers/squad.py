@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from mixling.answers.questions import Answers
+from mixling.data.readers.encodings import conversion
 from mixling.data.readers.files import describe_error
 from mixling.data.readers.jsonl import refuse_constant
-from mixling.data.readers.lines import CONVERT
 from mixling.data.readers.rows import OnBadRow, Row
 from mixling.errors import DataError
 
@@ -90,7 +90,7 @@ def _parsed(data: BinaryIO, path: str) -> Any:
     except (EOFError, OSError, zlib.error) as error:
         message = describe_error(error)
     except UnicodeDecodeError as error:
-        message = f"byte {error.start + 1} is not UTF-8; {CONVERT}"
+        message = f"byte {error.start + 1} is not UTF-8; {conversion(content, path, error.start)}"
     except json.JSONDecodeError as error:
         message = f"line {error.lineno}, column {error.colno}: bad JSON: {error.msg}; the format is {_TEMPLATE}"
     except ValueError as error:  # NaN, or an integer with thousands of digits
