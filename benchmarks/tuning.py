@@ -109,7 +109,7 @@ def test(options: argparse.Namespace, folder: Path) -> None:
         "validation": {"default": default, "tuned": best},
         "test": numbers,
         "mean": {name: statistics.mean(one["accuracy"] for one in each) for name, each in numbers.items()},
-        "difference": {"mean": float(ahead.mean()), **asdict(resampled(ahead, np.ones(len(ahead))))},
+        "difference": {"mean": float(ahead.mean()), **asdict(resampled(ahead))},
         "test_rows": len(ahead),
     }
     write_json(options.out or RESULTS / f"tuning_{options.set}.json", result)

@@ -213,7 +213,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for model in report if "hypermixer" in report else ():
         ahead = (hits["hypermixer"] - hits[model]).mean(0)
         if model != "hypermixer":
-            interval = asdict(resampled(ahead, np.ones(len(ahead))))
+            interval = asdict(resampled(ahead))
             report[model]["hypermixer_is_ahead"] = {"difference": float(ahead.mean()), **interval}
     for row in time_model(models, [length], repeats=51):  # all models take turns
         counts = {"body": count(models[row.model], vocabulary=1).body, "tokens": length, "flops": row.flops}

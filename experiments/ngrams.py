@@ -232,7 +232,7 @@ def test_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for features in () if options.skip_baselines else ("word", "word+char"):
         found = baseline(name, task, features, options)
         ahead = mean - found.pop("hits")
-        interval = {"mean": float(ahead.mean()), **asdict(resampled(ahead, np.ones(len(ahead))))}
+        interval = {"mean": float(ahead.mean()), **asdict(resampled(ahead))}
         baselines.append({**found, "difference": interval})
         print(json.dumps({"set": name, **baselines[-1]}), flush=True)
     return {"part": "test", "set": name, "lines": lines, "baselines": baselines}

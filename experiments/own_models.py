@@ -183,11 +183,10 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if not task.per_word:
         beside = baselines(train, validation, test, task, options.runs / f"{name}-baselines", options.encoder)
         mean = np.mean(hits, axis=0)
-        sizes = np.ones(len(mean))
-        out["interval"] = asdict(rate_interval(mean, sizes))
+        out["interval"] = asdict(rate_interval(mean))
         for found in beside.values():
             ahead = mean - np.array(found.pop("hits"))
-            found["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead, sizes))}
+            found["difference"] = {"mean": float(ahead.mean()), **asdict(resampled(ahead))}
         out["baselines"] = beside
     return out
 

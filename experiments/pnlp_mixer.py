@@ -242,7 +242,7 @@ def differences(rows: Sequence[Row], table: str, options: argparse.Namespace) ->
     out = []
     for (first, mine), (second, theirs) in itertools.pairwise(hits.items()):
         ahead = mine - theirs
-        interval = asdict(resampled(ahead, np.ones(len(ahead))))
+        interval = asdict(resampled(ahead))
         out.append({"first": first, "second": second, "difference": float(ahead.mean()), **interval})
         print(table, out[-1], flush=True)
     return out

@@ -80,7 +80,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(call: Call, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder, trained by `mixling train` on `reviews`."""
     folder = tmp_path_factory.mktemp("runs") / "model"
-    options = ["--text", "review", "--label", "stars", "--epochs", "6", "-o", folder]
+    options = ["--text", "review", "--label", "stars", "--epochs", "6", "--test-fraction", "0", "-o", folder]
     done = call("train", reviews / "train.csv", *options)
     assert done.code == 0, done.err
     assert done.out.startswith("validation: accuracy ")
@@ -97,7 +97,7 @@ def tagger(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
             city, day = chance.choice(["oslo", "rome", "lima"]), chance.choice(["monday", "sunday"])
             tokens = f'["fly", "to", "{city}", "on", "{day}", "no{number}"]'
             file.write(f'{{"tokens": {tokens}, "slots": ["O", "O", "B-city", "O", "B-day", "O"]}}\n')
-    done = call("train", folder / "slots.jsonl", "--epochs", 6, "-o", folder / "tagger")
+    done = call("train", folder / "slots.jsonl", "--epochs", 6, "--test-fraction", 0, "-o", folder / "tagger")
     assert done.code == 0, done.err
     assert "task: tagging" in done.err
     return folder / "tagger"

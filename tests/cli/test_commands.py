@@ -299,8 +299,8 @@ def test_evaluate_metrics_on_noisy_texts(call: Call, model: Path, reviews: Path,
 
 
 def test_a_baseline_is_reported_beside_the_accuracy(call: Call, reviews: Path, tmp_path: Path) -> None:
-    options = ["--text", "review", "--label", "stars", "--epochs", "1", "--baseline", "-o", tmp_path / "model"]
-    done = call("train", reviews / "train.csv", *options)
+    options = ["--text", "review", "--label", "stars", "--epochs", "1", "--baseline"]
+    done = call("train", reviews / "train.csv", *options, "--test-fraction", 0, "-o", tmp_path / "model")
     assert done.code == 0, done.err
     rows = [line.split() for line in done.err.partition("\naccuracy ")[2].splitlines()]
     assert rows[1][:2] == ["baseline", "always"]
@@ -397,7 +397,8 @@ def test_what_replaces_a_run_leaves_nothing_of_it(
     shutil.copytree(model, folder)
     (folder / "tokenizer.json").write_text("{}")  # of a run before that
     (folder / "notes.txt").write_text("the user's own")
-    arguments = ["train", reviews / "train.csv", "--text", "review", "--label", "stars", "-o", folder, "--epochs", 1]
+    columns = ["--text", "review", "--label", "stars"]
+    arguments = ["train", reviews / "train.csv", *columns, "-o", folder, "--epochs", 1, "--test-fraction", 0]
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "fit", killed)

@@ -74,9 +74,14 @@ def test_the_page_is_one_file_and_the_model_answers(trained: Done, folder: Path,
 
 
 def test_an_earlier_demo_and_other_files_are_kept(trained: Done, call: Call, folder: Path, tmp_path: Path) -> None:
+    written = (folder / "model" / "model.onnx").stat().st_mtime_ns
     done = call("demo", "-o", folder)
-    assert done.code == 2
-    assert "holds a finished run; replace it with --overwrite, or give another -o" in done.err
+    assert done.code == 0, done.err
+    first = done.out.splitlines()[0]
+    assert first == f"{folder / 'model'}: an earlier demo's model; --overwrite trains again"
+    parts = [out[out.index("accuracy on 300") : out.index("model  ")] for out in (done.out, trained.out)]
+    assert parts[0] == parts[1]
+    assert (folder / "model" / "model.onnx").stat().st_mtime_ns == written
     (tmp_path / "messages.csv").write_text("mine\n")
     done = call("demo", "-o", tmp_path)
     assert done.code == 2

@@ -101,6 +101,72 @@ def test_another_training_has_another_folder_and_its_options_are_kept(trained: A
     assert done.out.startswith("validation: ")
 
 
+@pytest.mark.slow
+def test_a_named_folder_and_named_columns_change_nothing(
+    trained: Any, folder: Path, call: Call, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        columns = ("--text", "message", "--label", "topic")
+        done = call("train", "messages.csv", *columns, *EPOCHS, "-o", tmp_path / "model")
+    assert done.code == 0, done.err
+    assert done.out == trained.out
+    kept = [(path / "test.jsonl").read_bytes() for path in (tmp_path / "model", folder / "messages-model")]
+    assert kept[0] == kept[1]
+    assert "--test-fraction 0.2" in done.err.splitlines()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["--test-fraction", "0"], ["--validation", "other.csv"], []])
+def test_nothing_is_held_out_where_rows_are_divided_or_few(
+    options: list[str], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"a {'fine' if n % 2 else 'bad'} film {n},{'good' if n % 2 else 'bad'}" for n in range(60 if options else 40)
+    ]
+    Path("rows.csv").write_text("\n".join(["text,label", *rows]))
+    Path("other.csv").write_text("\n".join(["text,label", *rows[:20]]))
+    done = call("train", "rows.csv", *options, "--epochs", 1, "-o", "model")
+    assert done.code == 0, done.err
+    assert done.out.startswith("validation: ")
+    assert not Path("model/test.jsonl").exists()
+    assert ("new texts may do worse: --test FILE" in done.err) is (options[:1] != ["--test-fraction"])
+
+
+@pytest.mark.slow
+def test_the_metric_that_a_model_is_made_for_comes_first(call: Call, folder: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = call("train", "messages.csv", "--metric", "macro-f1", *EPOCHS, "-o", tmp_path / "model")
+    assert done.code == 0, done.err
+    tables = re.findall(r"\n(\w.*) on (?:120 test|the same) rows.*\n((?:  .*\n){3})", done.out)
+    assert [name for name, _ in tables] == ["macro F1", "accuracy"]
+    report = json.loads((tmp_path / "model" / "metrics.json").read_text())["test"]
+    for (_, lines), key in zip(tables, ("macro_f1", "accuracy"), strict=True):
+        value, low, high = map(float, re.findall(r"\d\.\d{3}", lines)[:3])
+        assert low < value < high
+        assert value == pytest.approx(report[key], abs=6e-4)
+        assert report["systems"]["mixling"]["intervals"][key] == pytest.approx([low, high], abs=6e-4)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "| system | macro F1 (95% interval) | accuracy (95% interval) |" in card
+
+
+@pytest.mark.slow
+def test_tags_are_reported_by_spans_and_questions_by_f1(call: Call, tmp_path: Path) -> None:
+    for name, metrics in (("tags", ["span F1", "word accuracy"]), ("questions", ["F1", "exact match"])):
+        (tmp_path / f"{name}.jsonl").write_bytes(read_sample(f"{name}.jsonl"))
+        test = tmp_path / f"{name}_test.jsonl"
+        test.write_bytes(read_sample(test.name))
+        done = call("train", tmp_path / f"{name}.jsonl", "--test", test, "--epochs", 1, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        found = re.findall(r"\n(\w.*) on (?:\d+ test|the same) rows.*\n  mixling +\d\.\d{3} \[", done.out)
+        assert found == metrics
+        assert f"mixling evaluate {tmp_path / name} {test}" in done.err
+    assert "always no answer" in done.out
+    assert re.search(r"questions_test.jsonl:\d+: is .*, answered ", done.out)
+
+
 def test_what_the_rows_do_not_say_is_asked_for(call: Call, tmp_path: Path) -> None:
     rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
     (tmp_path / "a.csv").write_text("\n".join(rows))

@@ -11,6 +11,7 @@ from mixling.text import VectorConfig, train_vectors
 
 from .conftest import Call
 
+WHOLE = ["--test-fraction", "0"]
 QUICK = ["--epochs", "1", "--set", "model.dim=8", "--set", "model.num_layers=0"]
 
 
@@ -37,7 +38,7 @@ def test_a_training_begins_with_vectors(call: Call, corpus: Path, tmp_path: Path
         "unlabeled": ["--unlabeled", corpus / "text.txt"],
         "own": ["--set", "init.training_texts=true"],
     }.items():
-        done = call("train", corpus / "rows.csv", "-o", tmp_path / name, "--verbose", *QUICK, *options)
+        done = call("train", corpus / "rows.csv", "-o", tmp_path / name, "--verbose", *QUICK, *options, *WHOLE)
         assert done.code == 0, done.err
         assert "% of the variance of their vectors" in done.err
         outs[name] = done.err

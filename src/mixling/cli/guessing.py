@@ -126,7 +126,7 @@ def _chosen(
 def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
     """Return options with columns, a folder and rows to test on, where they are not given, and print what was added.
 
-    Rows to test on are held out where no folder is named, unless files or a configuration say how rows are divided.
+    Rows to test on are held out unless files, options or a configuration say how rows are divided, or there are few.
 
     Args:
         of_labels: whether labels are learned, and not other texts or images.
@@ -140,7 +140,7 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
         options = replace(options, out=_free_folder(given.files[0]))
     divided = given.test or given.validation or given.config or given.test_fraction is not None
     named = any(one.strip().startswith("data.") for one in given.overrides or ())
-    if given.out is None and of_labels and given.files and not divided and not named:
+    if of_labels and given.files and not divided and not named:
         options = replace(options, test_fraction=_test_fraction(given.files) or None)
     added: list[str | Path] = []
     for name in ("text", "text_pair", "label", "test_fraction", "out"):
@@ -169,7 +169,7 @@ def _test_fraction(files: Sequence[str]) -> float:
 
     number = 0
     for file in files:
-        if number >= ROWS or not Path(file).is_file():  # a folder, or a data set of the hub
+        if number >= ROWS or file.startswith("hf:"):  # a data set of the hub
             return _FRACTION
         number += len(first_rows(file))
     return 0.0 if number < _LEAST else _FRACTION_OF_FEW if number < ROWS else _FRACTION

@@ -146,8 +146,8 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, TagColumns, LabeledT
         float | None,
         typer.Option(
             "--test-fraction",
-            help="Fraction of the rows that is held out to test on, before anything else; 0: none [without -o 0.1, or "
-            "0.2 of fewer than 1,000 rows].",
+            help="Fraction of the rows that is held out to test on, before anything else; 0: none [0.1, or 0.2 of "
+            "fewer than 1,000 rows; 0 of fewer than 50, and with --test, --validation or --config].",
         ),
     ] = None
 

@@ -201,6 +201,8 @@ def _report_labels(
     is_tested = config.data.is_tested
     size = (run.folder / "model.onnx").stat().st_size
     rows = []
+    held_out = run.folder / TEST_FILE if config.data.test_fraction else "TEST_FILE"
+    tested = config.data.test or (held_out,)
     if not is_tested:
         rows += [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
         rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
@@ -211,7 +213,7 @@ def _report_labels(
         ("time", started.elapsed()),
         *command_rows([
             ("predict", run.folder, *task.sample_inputs(pairs=config.data.columns.text_pair is not None)),
-            ("evaluate", run.folder, run.folder / TEST_FILE if config.data.test_fraction else "TEST_FILE"),
+            ("evaluate", run.folder, *tested),
             ("show", run.folder),
         ]),
     ]  # fmt: skip

@@ -266,6 +266,8 @@ def aimed_task(config: RunConfig, train: Dataset) -> Task:
     task = kind(kind.label_set(train))
     if config.decisions.costs is None:  # no baseline knows the costs of errors
         task.aim_at(config.decisions.metric)
+        if config.decisions.metric is not None:
+            task.headline = task.metric
     return task
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem
 from mixling.comparison.failures import Failures
 from mixling.metrics.base import Score
-from mixling.metrics.intervals import Interval, rate_interval, resampled
+from mixling.metrics.intervals import Interval, bootstrap, percentiles, rate_interval
 from mixling.metrics.robustness import Robustness
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -47,22 +48,44 @@ def evaluate_systems(
     for one in systems:
         with _recorded(one, systems, failures):
             scores[one.name] = [task.score(rows.targets, answerer.predict(rows.texts)) for answerer in one.answerers]
-    hits = {name: np.mean([one.hits for one in found], axis=0) for name, found in scores.items()}
-    sizes = next(iter(scores.values()))[0].sizes
+    values = {name: resampled_means(found, task.headline) for name, found in scores.items()}
     reference = systems[0].name
-    out = {}
+    out: dict[str, SystemResult] = {}
     for name, found in scores.items():
         by_seed = tuple(one.numbers for one in found)
         mean = float(np.mean([numbers[task.headline] for numbers in by_seed]))
-        ahead = None if name == reference else hits[name] - hits[reference]
+        is_other = name != reference
         out[name] = SystemResult(
             mean=mean,
-            interval=(resampled if task.resamples else rate_interval)(hits[name], sizes),
+            interval=interval_of(found, type(task), task.headline, values[name]),
             by_seed=by_seed,
-            difference=None if ahead is None else float(ahead.sum() / sizes.sum()),
-            difference_interval=None if ahead is None else resampled(ahead, sizes),
+            difference=mean - out[reference].mean if is_other else None,
+            difference_interval=percentiles(values[name] - values[reference]) if is_other else None,
         )
     return out
+
+
+def resampled_means(scores: Sequence[Score], metric: str) -> npt.NDArray[np.float64]:
+    """Return the mean of a metric over the seeds, in resamples of the rows; NaN where it is undefined."""
+
+    def mean(rows: npt.NDArray[np.int64]) -> float:
+        return float(np.mean([one.sample(rows)[metric] for one in scores]))
+
+    return bootstrap(mean, scores[0].rows)
+
+
+def interval_of(
+    scores: Sequence[Score], kind: type[Task], metric: str, values: npt.NDArray[np.float64] | None = None
+) -> Interval:
+    """Return the interval of a metric, the mean over the seeds: Wilson's if it is the rate of right answers.
+
+    Args:
+        values: `resampled_means`, if they are known.
+    """
+    rates = [one.hits for one in scores if one.hits is not None]
+    if len(rates) == len(scores) and metric == kind.headline:
+        return rate_interval(np.mean(rates, axis=0))
+    return percentiles(resampled_means(scores, metric) if values is None else values)
 
 
 def _recorded(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -222,14 +222,15 @@ class Score:
 
     Attributes:
         numbers: the task's headline metric and the secondary ones.
-        hits: (R,) each row's contribution to the headline metric: 1 for a right answer, the number of right words in
-            tagging, the error in regression.
-        sizes: (R,) answers per row: 1, or the number of words in tagging. The headline is sum(hits) / sum(sizes).
+        rows: how many there are, R.
+        sample: returns the metrics that depend on the answers alone, of a sample of the rows, given their indices.
+        hits: (R,) 1 for a right answer, else 0; None: an answer may be partly right.
     """
 
     numbers: dict[str, float]
-    hits: npt.NDArray[np.float64]
-    sizes: npt.NDArray[np.float64]
+    rows: int
+    sample: Callable[[npt.NDArray[np.int64]], dict[str, float]]
+    hits: npt.NDArray[np.float64] | None = None
 
 
 def format_table(metrics: Metrics) -> str:

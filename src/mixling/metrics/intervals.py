@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +23,9 @@ class Interval:
     high: float
 
 
-def rate_interval(hits: _Floats, sizes: _Floats) -> Interval:
-    """Return the interval of sum(hits) / sum(sizes): Wilson's if each row is one right or wrong answer, else by
-    resampling rows.
-
-    The words of a sentence are not independent; an interval that treats them so is too narrow.
-    """
-    if (sizes == 1).all() and np.isin(hits, (0, 1)).all():
-        return wilson(float(hits.mean()), len(hits))
-    return resampled(hits, sizes)
+def rate_interval(hits: _Floats) -> Interval:
+    """Return the interval of the mean of hits (R,): Wilson's if each is 0 or 1, else by resampling rows."""
+    return wilson(float(hits.mean()), len(hits)) if np.isin(hits, (0, 1)).all() else resampled(hits)
 
 
 def wilson(rate: float, count: int) -> Interval:
@@ -41,15 +36,28 @@ def wilson(rate: float, count: int) -> Interval:
     return Interval(max(0.0, center - reach), min(1.0, center + reach))
 
 
-def resampled(values: _Floats, sizes: _Floats) -> Interval:
-    """Return the percentile bootstrap interval of sum(values) / sum(sizes) over rows.
+def resampled(values: _Floats) -> Interval:
+    """Return the percentile bootstrap interval of the mean of values (R,).
 
-    For the differences between two models on the same rows it is a paired interval. The resamples depend only on R.
+    For the differences between two models on the same rows it is a paired interval.
+    """
+    return percentiles(bootstrap(lambda rows: float(values[rows].mean()), len(values)))
+
+
+def bootstrap(value: Callable[[npt.NDArray[np.int64]], float], count: int) -> _Floats:
+    """Return a value (`RESAMPLES`,) of as many resamples of rows, which depend only on the number of rows.
+
+    So the differences between the values of two models are paired.
+
+    Args:
+        value: of the rows with these indices; a sentence is a row, since its words are not independent.
     """
     chance = np.random.default_rng(0)
-    ratios = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        rows = chance.integers(len(values), size=len(values))
-        ratios[i] = values[rows].sum() / sizes[rows].sum()
-    low, high = np.percentile(ratios, [2.5, 97.5])
+    return np.array([value(chance.integers(count, size=count)) for _ in range(RESAMPLES)])
+
+
+def percentiles(values: _Floats) -> Interval:
+    """Return the interval that 95% of the defined values are in; without any, it is undefined, too."""
+    known = values[~np.isnan(values)]
+    low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (math.nan, math.nan)
     return Interval(float(low), float(high))

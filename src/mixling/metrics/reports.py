@@ -7,7 +7,8 @@ number of labels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,9 +56,7 @@ def classification_report(
     probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
     predictions = answers_of(probabilities, rule)
     right = targets == predictions
-    hits, predicted, true = (np.bincount(ids, minlength=len(labels)) for ids in (targets[right], predictions, targets))
-    scores = _scores(hits, predicted, true)
-    met = predicted + true > 0
+    scores, met, values = _class_metrics(targets, predictions, len(labels), aimed)
     confusion = np.zeros((len(labels), len(labels)) if tables and len(labels) <= MAX_TABLE_LABELS else (0, 0), np.int64)
     if len(confusion):
         np.add.at(confusion, (targets, predictions), 1)
@@ -72,15 +71,11 @@ def classification_report(
     least = np.finfo(np.float64).eps  # as in scikit-learn: a probability of 0 must not make it infinite
     return ClassificationMetrics(
         n=len(targets),
-        accuracy=float(right.mean()),
         coverage=None if threshold is None else float(answered.mean()),
         accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
         set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
         set_size=None if sets is None else float(sets.sum(1).mean()),
-        macro_f1=float(scores[met, 2].mean()),
-        balanced_accuracy=float(scores[true > 0, 1].mean()),
-        matthews=_matthews(hits, predicted, true),
-        label_f1=None if aimed is None else float(scores[aimed, 2]),
+        **values,
         mean_cost=None if rule is None or not rule.costs else float(np.array(rule.costs)[targets, predictions].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
         roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
@@ -90,6 +85,36 @@ def classification_report(
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores, met) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
+    )
+
+
+def answer_metrics(targets: np.ndarray, answers: np.ndarray, count: int, aimed: int | None) -> dict[str, Any]:
+    """Return the metrics of a classification that depend on answers (B,) alone, of targets (B,) among `count` labels.
+
+    Args:
+        aimed: the id of a label whose F1 is reported; None: none.
+    """
+    return _class_metrics(targets, answers, count, aimed)[-1]
+
+
+def _class_metrics(
+    targets: np.ndarray, answers: np.ndarray, count: int, aimed: int | None
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Return precision, recall, F1 and support (C, 4) of the classes, which occur (C,), and `answer_metrics`."""
+    right = targets == answers
+    hits, predicted, true = (np.bincount(ids, minlength=count) for ids in (targets[right], answers, targets))
+    scores = _scores(hits, predicted, true)
+    met = predicted + true > 0
+    return (
+        scores,
+        met,
+        {
+            "accuracy": float(right.mean()),
+            "macro_f1": float(scores[met, 2].mean()),
+            "balanced_accuracy": float(scores[true > 0, 1].mean()),
+            "matthews": _matthews(hits, predicted, true),
+            "label_f1": None if aimed is None else float(scores[aimed, 2]),
+        },
     )
 
 
@@ -121,22 +146,37 @@ def multilabel_report(
     assert probabilities.shape == targets.shape == (len(targets), len(labels)), targets.shape
     truth = targets.astype(bool)
     predictions = probabilities >= thresholds
-    hits = (truth & predictions).sum(0)
-    predicted = predictions.sum(0)
-    true = truth.sum(0)
-    scores = _scores(hits, predicted, true)
-    met = predicted + true > 0
+    scores, met, values = _label_metrics(truth, predictions)
     bins = reliability(truth.ravel(), probabilities.ravel())
     return MultiLabelMetrics(
         n=len(truth),
-        subset_accuracy=float((truth == predictions).all(1).mean()),
-        micro_f1=float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
-        macro_f1=float(scores[met, 2].mean()) if met.any() else 0.0,
-        sample_f1=_sample_f1(truth, predictions),
+        **values,
         roc_auc=_roc_auc(truth, probabilities),
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores, met) if tables else (),
+    )
+
+
+def set_metrics(truth: np.ndarray, answers: np.ndarray) -> dict[str, float]:
+    """Return the metrics of sets of labels that depend on answers (B, C) alone, of targets (B, C), as booleans."""
+    return _label_metrics(truth, answers)[-1]
+
+
+def _label_metrics(truth: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
+    """Return precision, recall, F1 and support (C, 4) of the labels, which occur (C,), and `set_metrics`."""
+    hits, predicted, true = (truth & answers).sum(0), answers.sum(0), truth.sum(0)
+    scores = _scores(hits, predicted, true)
+    met = predicted + true > 0
+    return (
+        scores,
+        met,
+        {
+            "subset_accuracy": float((truth == answers).all(1).mean()),
+            "micro_f1": float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
+            "macro_f1": float(scores[met, 2].mean()) if met.any() else 0.0,
+            "sample_f1": _sample_f1(truth, answers),
+        },
     )
 
 
@@ -199,6 +239,27 @@ def tagging_report(
         reliability=bins if tables and read.any() else (),
         per_class=_class_scores(types, _scores(*counts), np.ones(len(types), bool)) if tables else (),
     )
+
+
+def tag_metrics(
+    labels: LabelSet, targets: Sequence[np.ndarray], answers: Sequence[np.ndarray]
+) -> Callable[[np.ndarray], dict[str, float]]:
+    """Return what gives, for the indices of some sentences, the metrics of their tags that depend on answers alone."""
+    counts = np.zeros((len(targets), 6))  # words, right ones; spans that are right, answered, true; right sentences
+    for row, gold, got in zip(counts, targets, answers, strict=True):
+        true, found = (set(iob_spans([labels.names[tag] for tag in part.tolist()])) for part in (gold, got))
+        right = int((gold == got).sum())
+        row[:] = len(gold), right, len(true & found), len(found), len(true), right == len(gold)
+
+    def metrics(rows: np.ndarray) -> dict[str, float]:
+        words, right, hits, predicted, true, whole = counts[rows].sum(0).tolist()
+        return {
+            "word_accuracy": right / words,
+            "span_f1": 2 * hits / max(predicted + true, 1),
+            "sentence_accuracy": whole / len(rows),
+        }
+
+    return metrics
 
 
 def _require(n: int) -> None:

@@ -32,7 +32,8 @@ class Baselines(ABC):
 
     Attributes:
         baselines: keys of `mixling.comparison.benchmark.BASELINES`, the linear one first.
-        headline, aside: the main and the other metrics of a comparison.
+        headline, aside: the main and the other metrics of a comparison; a task that is made for a metric of --metric
+            may have this as its headline.
         resamples: what the intervals of a comparison resample; "" if each answer is right or wrong.
         linear: short and long name of the model of `fit_linear`.
         has_scores: a linear model of n-grams can be added to the network: `fit_scores` and what follows are there.
@@ -41,7 +42,7 @@ class Baselines(ABC):
     name: ClassVar[str]
     labels: LabelSet
     baselines: ClassVar[tuple[str, ...]] = ()
-    headline: ClassVar[str]
+    headline: str
     aside: ClassVar[tuple[str, ...]]
     resamples: ClassVar[str] = ""
     linear: ClassVar[tuple[str, str]] = ("lr", "logistic regression")

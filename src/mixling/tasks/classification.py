@@ -20,7 +20,7 @@ from mixling.data.values import label_of, labels_in, row_error, shown_value
 from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
-from mixling.metrics.reports import classification_report
+from mixling.metrics.reports import answer_metrics, classification_report
 from mixling.native import logistic
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task
@@ -190,15 +190,14 @@ class Classification(Task):
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
-        truth = task.targets(targets)
-        given = task.targets(answers)
-        certain = np.eye(len(task.labels))[given]  # the metrics used here depend on the answers only
-        found = classification_report(
-            task.labels, np.asarray(truth), certain, aimed=task.aimed_id, tables=False
-        ).numbers()
-        hits = np.asarray(truth == given, np.float64)
-        numbers = {name: found[name] for name in (self.headline, *self.aside, self.metric)}
-        return Score(numbers, hits, np.ones(len(hits)))
+        truth = np.asarray(task.targets(targets))
+        given = np.asarray(task.targets(answers))
+
+        def metrics(rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+            found = answer_metrics(truth[rows], given[rows], len(task.labels), task.aimed_id)
+            return {name: value for name, value in found.items() if value is not None}
+
+        return Score(metrics(np.arange(len(truth))), len(truth), metrics, np.asarray(truth == given, np.float64))
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:

@@ -23,7 +23,7 @@ from mixling.data.values import is_blank, label_of, labels_in, mark_of, row_erro
 from mixling.errors import DataError, printable
 from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
-from mixling.metrics.reports import multilabel_report
+from mixling.metrics.reports import multilabel_report, set_metrics
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
 from mixling.tasks.base import Task, sigmoid
 from mixling.tasks.baselines import LinearModel
@@ -240,12 +240,14 @@ class MultiLabel(Task):
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:
         task = self.with_unknown(targets, answers)
-        truth = np.asarray(task.targets(targets))
-        given = np.asarray(task.targets(answers))
-        found = multilabel_report(task.labels, truth, given.astype(np.float64), tables=False).numbers()
+        truth = np.asarray(task.targets(targets)).astype(bool)
+        given = np.asarray(task.targets(answers)).astype(bool)
+
+        def metrics(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+            return set_metrics(truth[rows], given[rows])
+
         hits = (truth == given).all(1).astype(np.float64)
-        numbers = {name: found[name] for name in (self.headline, *self.aside, self.metric)}
-        return Score(numbers, hits, np.ones(len(hits)))
+        return Score(metrics(np.arange(len(truth))), len(truth), metrics, hits)
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from mixling.data.readers.rows import SKIP, Row
 from mixling.data.readers.squad import read_answers
 from mixling.data.values import is_blank, row_error, shown_value, string_of
 from mixling.errors import DataError, printable
+from mixling.metrics.base import Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
 from mixling.metrics.squad import AnswerMetrics, answer_report, score_answer
 from mixling.tasks.base import Choice, Task
@@ -111,6 +112,9 @@ class QuestionAnswering(Task):
     test_file = "test.json"
     may_be_cut = "question"
     csv_columns = ("answer", "start", "end", "score", "no_answer")
+    headline = "f1"
+    aside = ("exact_match",)
+    resamples = "the questions"
     keeps = ("id",)
 
     @classmethod
@@ -189,6 +193,24 @@ class QuestionAnswering(Task):
 
     def evaluate(self, outputs: Sequence[Any], targets: Any, *, tables: bool = True) -> AnswerMetrics:
         return answer_report(outputs, targets)
+
+    def score(self, targets: Sequence[Any], answers: Sequence[Any]) -> Score:
+        """Score the texts of answers, "" for none, against the right ones."""
+        scores = np.array([score_answer(text, right) for text, right in zip(answers, targets, strict=True)])
+
+        def metrics(rows: npt.NDArray[np.int64]) -> dict[str, float]:
+            return dict(zip(("exact_match", "f1"), scores[rows].mean(0).tolist(), strict=True))
+
+        return Score(metrics(np.arange(len(scores))), len(scores), metrics)
+
+    @classmethod
+    def answer(cls, prediction: Prediction, text: Text) -> str:
+        return "" if prediction.answer is None else prediction.answer.text
+
+    @classmethod
+    def constant(cls, targets: Sequence[Any]) -> Callable[[Text], str]:
+        """Return what gives every question no answer."""
+        return lambda text: ""
 
     def compare_quantized(self, before: Sequence[Any], after: Sequence[Any], targets: Any) -> QuantizationCheck:
         """Compare answers: agreement counts whole answers, accuracy is exact match."""

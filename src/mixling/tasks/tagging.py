@@ -22,7 +22,7 @@ from mixling.data.tag_reader import TagReader, tagged_columns
 from mixling.errors import DataError, printable
 from mixling.metrics.base import Score, TaggingMetrics
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
-from mixling.metrics.reports import tagging_report
+from mixling.metrics.reports import tag_metrics, tagging_report
 from mixling.tasks.base import Task
 from mixling.tasks.objective import NO_TARGET, LossTerms
 from mixling.tasks.sample import Sample
@@ -62,8 +62,8 @@ class Tagging(Task):
     purpose = "finds spans in a sentence, with {n} labels"
     usage = "[(span.label, span.start, span.end) for span in prediction.spans]"
     baselines = ("words",)
-    headline = "word_accuracy"
-    aside = ("span_f1", "sentence_accuracy")
+    headline = "span_f1"
+    aside = ("word_accuracy", "sentence_accuracy")
     csv_columns = ("tokens", "tags", "spans")
     aims: ClassVar[Mapping[str, str]] = {"word-accuracy": "word_accuracy", "span-f1": "span_f1"}
     resamples = "the sentences, since the words of a sentence are not independent"
@@ -298,10 +298,8 @@ class Tagging(Task):
         task = self.with_unknown(targets, answers)
         truth = task.targets(targets)
         given = task.targets(answers)
-        found = tagging_report(task.labels, list(truth), list(given), tables=False).numbers()
-        hits = np.array([float((a == b).sum()) for a, b in zip(truth, given, strict=True)])
-        sizes = np.array([float(len(tags)) for tags in truth])
-        return Score({name: found[name] for name in (self.headline, *self.aside)}, hits, sizes)
+        metrics = tag_metrics(task.labels, list(truth), list(given))
+        return Score(metrics(np.arange(len(truth))), len(truth), metrics)
 
     @classmethod
     def constant(cls, targets: Sequence[Target]) -> Callable[[Text], Target]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mixling.cli.findings import STRENGTH, has_color, suspicious_lines
 from mixling.cli.output import announce, put
-from mixling.cli.results import STRENGTH, SystemAnswers, has_color, majority_answers, score_lines, suspicious_lines
+from mixling.cli.results import SystemAnswers, majority_answers, score_lines
 from mixling.errors import command_line, printable
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def demo_command(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of data, model and page.")] = Path(
         "mixling-demo"
     ),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model of an earlier demo.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again where an earlier demo has.")] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
     """Train on sample data, and try the model.
@@ -49,7 +50,10 @@ def demo_command(
     """
     page = out / "page.html"
     trains = can_import("torch") and can_import("sklearn")
-    if trains:
+    if trains and not overwrite and is_trained(out / "model"):
+        write_messages(out, overwrite=False)
+        put(f"{out / 'model'}: an earlier demo's model; --overwrite trains again\n")
+    elif trains:
         train_demo(out, overwrite=overwrite)
     else:
         write_messages(out, overwrite=overwrite)
@@ -88,6 +92,13 @@ def demo_command(
 def can_import(name: str) -> bool:
     """Return whether a package is installed."""
     return sys.modules.get(name, True) is not None and importlib.util.find_spec(name) is not None
+
+
+def is_trained(folder: Path) -> bool:
+    """Return whether a folder has the finished model of a demo."""
+    from mixling.artifacts.files import RUN_FILE, is_finished
+
+    return (folder / RUN_FILE).exists() and is_finished(folder)
 
 
 def write_messages(out: Path, *, overwrite: bool) -> None:
@@ -189,7 +200,7 @@ def _accuracies(
         systems.append(SystemAnswers("tf-idf", linear.predict(texts), about))
     systems.append(majority_answers(predictor.task, topics, texts))
     yield f"accuracy on {len(test)} test messages, with its 95% interval"
-    yield from score_lines(predictor, [row.target for row in test], systems)[0]
+    yield from score_lines(predictor.task, [row.target for row in test], systems)[0][predictor.task.headline]
     answered = [one.label == row.target for one, row in zip(found, test, strict=True) if not one.abstained]
     if answered:
         yield f"it is sure of {len(answered) / len(test):.0%}, of these {sum(answered) / len(answered):.0%} are right"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mixling.cli.kinds import KindCommands
 
 _UNTESTED = (
-    "with -o, all rows are trained and chosen on, so that new texts may do worse: --test FILE or --test-fraction 0.1 "
-    "tests the model, beside a baseline"
+    "all rows were trained or chosen on, so that new texts may do worse: --test FILE or --test-fraction 0.2 tests the "
+    "model, beside a baseline"
 )
 
 
@@ -28,11 +28,12 @@ def train_command(options: TrainOptions) -> None:
     """
     if options.resume and options.out is None:
         raise ConfigError("--resume: name the folder of the unfinished run: mixling train --resume -o DIR")
+    if options.out is not None:
+        refuse_file(options.out)
     if not options.resume:
         options = completed(options, of_labels=_other_commands(options) is None)
     if options.out is None:
         raise ConfigError("no input; name at least one file: mixling train FILE, and with --config a folder: -o DIR")
-    refuse_file(options.out)
     started = announce("train")
     from mixling.cli.training import train_labels
     from mixling.workers import usable_cores, use_workers
