@@ -21,7 +21,7 @@ def fit_columns(
         columns: cells by header; the first column is left-aligned.
         width: None: any.
         drop: the headers of columns that may be left out, in this order.
-        left: those of further columns that are left-aligned.
+        left: further headers whose columns are left-aligned.
     """
     shown, rest = dict(columns), [*drop]
     while True:
@@ -33,7 +33,7 @@ def fit_columns(
 
 
 def format_columns(rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
-    """Return a table as text with aligned columns, the first and those of `left` left-aligned, the others right."""
+    """Return a table as text with aligned columns, the first one and `left` left-aligned, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for cells in rows:

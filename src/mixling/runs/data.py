@@ -260,7 +260,7 @@ def _audit_command(config: RunConfig) -> str:
 def _report_near_duplicates(
     train: Dataset, validation: Dataset, test: Dataset | None, config: RunConfig, log: Callable[[str], None]
 ) -> None:
-    """Log how many texts of the test, or without one of validation, are nearly those of training."""
+    """Log how many texts of the test, or of validation where there is no test, nearly equal one of training."""
     name = "validation" if test is None else "test"
     files = config.data.validation if test is None else config.data.test
     found = count_near_duplicates(train, validation if test is None else test, seed=config.train.seed)

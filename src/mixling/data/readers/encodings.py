@@ -8,7 +8,7 @@ from pathlib import Path
 from mixling.errors import command_line, printable
 
 _WESTERN = ("cp1252", "macintosh")
-# With what texts in them have, and have not.
+# With what texts in them have, and what none has.
 _OTHERS = {
     "cp1251": ("[а-яё]{2}", r"[а-яё][А-ЯЁ]|[^\W_]‰"),
     "shift_jis": ("[ぁ-ん]", "[ｦ-ﾟ]"),
@@ -38,8 +38,8 @@ def conversion(raw: bytes, path: str, start: int) -> str:
             text = line.decode(encoding)
         except UnicodeDecodeError:
             continue
-        has, has_not = _OTHERS.get(encoding, ("", "$^"))
-        if re.search(has, text) and not re.search(has_not, text):
+        wanted, refused = _OTHERS.get(encoding, ("", "$^"))
+        if re.search(wanted, text) and not re.search(refused, text):
             name = encoding
             read = printable(text[max(len(before) - _AROUND, 0) : len(before) + _AROUND].strip())
             break
