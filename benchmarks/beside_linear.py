@@ -168,7 +168,8 @@ def default(train: Rows, judged: Rows, options: list[str]) -> dict[str, Any]:
         file, out = Path(folder) / "train.jsonl", Path(folder) / "run"
         file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in train), encoding="utf-8")
         pairs = ["--text-pair", "text_pair"] if "text_pair" in train[0] else []
-        command = ["train", str(file), "--text", "text", "--label", "label", *pairs, *options, "-o", str(out)]
+        command = ["train", str(file), "--text", "text", "--label", "label", *pairs, *options]
+        command += ["--test-fraction", "0", "-o", str(out)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         before = os.times()
         subprocess.run([sys.executable, "-m", "mixling", *command], check=True, env=environment, capture_output=True)

@@ -53,7 +53,17 @@ def make(folder: Path) -> dict[str, dict[Path, Read]]:
     (folder / "rows.csv").write_text("text,label\n" + "".join(f"{text},{'good' in text}\n" for text in texts))
     (folder / "pairs.csv").write_text("source,target\n" + "".join(f"{text},{text[::-1]}\n" for text in texts))
     short = ("--set", "train.steps=4", "--set", "train.evaluations=1")
-    mixling("train", folder / "rows.csv", "--model", "mixling-tiny", *short, "-o", folder / "trained")
+    mixling(
+        "train",
+        folder / "rows.csv",
+        "--model",
+        "mixling-tiny",
+        *short,
+        "--test-fraction",
+        "0",
+        "-o",
+        folder / "trained",
+    )
     kept = ("--set", "corpus.keep=true", "--set", "corpus.validation_fraction=0.1", "--set", "model.text.max_len=16")
     sizes = ("--set", "model.dim=16", "--set", "model.text.vocabulary_size=100")
     pretraining = ("--model", "gmlp-base", "--set", "model.num_layers=1", *sizes, *kept)

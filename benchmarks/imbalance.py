@@ -88,6 +88,8 @@ def ours(train: Rows, test: Rows, folder: Path, metric: str, seed: int) -> list[
         "mixling",
         "train",
         folder / "rows.jsonl",
+        "--test-fraction",
+        "0",
         "-o",
         folder / metric,
         "--metric",

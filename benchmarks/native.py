@@ -168,7 +168,8 @@ def trained(texts: list[str], labels: list[str], epochs: int) -> bytes:
         rows, run = Path(folder) / "rows.jsonl", Path(folder) / "run"
         lines = (json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels, strict=True))
         rows.write_text("\n".join(lines), "utf-8")
-        command = [sys.executable, "-m", "mixling", "train", str(rows), "--epochs", str(epochs), "-o", str(run)]
+        command = [sys.executable, "-m", "mixling", "train", str(rows), "--epochs", str(epochs)]
+        command += ["--test-fraction", "0", "-o", str(run)]
         subprocess.run(command, check=True, capture_output=True)
         return (run / "model.onnx").read_bytes()
 

@@ -46,7 +46,8 @@ def trained(lines: list[str], rows: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "rows.jsonl").write_text("".join(random.Random(seed).sample(lines, rows)))
-        command = ["train", str(folder / "rows.jsonl"), "--seed", str(seed), "-o", str(folder / "run")]
+        command = ["train", str(folder / "rows.jsonl"), "--seed", str(seed)]
+        command += ["--test-fraction", "0", "-o", str(folder / "run")]
         subprocess.run([sys.executable, "-m", "mixling", *command], check=True, capture_output=True)
         report = json.loads((folder / "run" / "metrics.json").read_text())
         return {

@@ -66,7 +66,7 @@ def trained_base(folder: Path, seed: int) -> Path:
         table.writerow(["text", "label"])
         for _ in range(1500):
             table.writerow([" ".join(chance.choices(words, k=12)), chance.choice(["good", "bad"])])
-    options = ["--model", "mixling-base", "--epochs", "1", "-o", str(folder / "run")]
+    options = ["--model", "mixling-base", "--epochs", "1", "--test-fraction", "0", "-o", str(folder / "run")]
     command = [sys.executable, "-m", "mixling", "train", str(folder / "rows.csv"), *options]
     subprocess.run(command, check=True, capture_output=True)
     return folder / "run"

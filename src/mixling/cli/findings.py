@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # mistakes and suspicious labels; characters of a text
 _SHOWN = 3
 _WIDTH = 74
-_MOST_FOLDED = 10_000  # rows in which suspicious labels are searched
+MOST_FOLDED = 10_000  # rows in which suspicious labels are searched
 STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
 _FEW_ROWS = 300
 _FEW_OF_LABEL = 10
@@ -102,7 +102,7 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
     from mixling.errors import DataError
 
     counts = Counter(str(row.target) for row in rows)
-    if len(counts) < 2 or min(counts.values()) < 3 or len(rows) > _MOST_FOLDED:
+    if len(counts) < 2 or min(counts.values()) < 3:
         return
     learned = {name for name, count in counts.items() if count >= _FEW_OF_LABEL}
     names, given = np.unique([str(row.target) for row in rows], return_inverse=True)

@@ -25,6 +25,7 @@ _LONG = 20  # characters of their values
 _FRACTION = 0.1  # of the rows that are held out to test on
 _FRACTION_OF_FEW = 0.2  # of fewer than `ROWS`
 _LEAST = 50  # rows; of fewer, none are held out
+_MOST = 20_000  # rows, about; more would only take longer to test on
 
 
 def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
@@ -164,12 +165,18 @@ def _free_folder(file: str) -> Path:
 
 
 def _test_fraction(files: Sequence[str]) -> float:
-    """Return which fraction of the rows of files is held out: more of few, and none of very few."""
+    """Return which fraction of the rows of files is held out: more of few, less of very many, and none of very few."""
     from mixling.data.guess import ROWS, first_rows
 
-    number = 0
+    rows = []
     for file in files:
-        if number >= ROWS or file.startswith("hf:"):  # a data set of the hub
+        if file.startswith("hf:"):  # a data set of the hub
             return _FRACTION
-        number += len(first_rows(file))
-    return 0.0 if number < _LEAST else _FRACTION_OF_FEW if number < ROWS else _FRACTION
+        rows += first_rows(file)
+        if len(rows) >= ROWS:
+            break
+    if len(rows) < ROWS:
+        return 0.0 if len(rows) < _LEAST else _FRACTION_OF_FEW
+    of_row = sum(len(str(value)) + 1 for row in rows for value in row.values.values()) / len(rows)
+    number = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) / of_row
+    return float(f"{min(_FRACTION, _MOST / max(number, 1)):.1g}")

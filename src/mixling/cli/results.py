@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixling.cli.findings import (
+    MOST_FOLDED,
     advice_lines,
     answer_mistakes,
     has_color,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mixling.tasks.base import Task
     from mixling.text.encoder import Text
 
+_MOST_READ = 100_000  # training rows that advice is given by
 _CARD_BEFORE = "## Results\n"  # the section of the card that the test's stands before
 
 
@@ -106,8 +109,10 @@ def report_test(
         )
         sections.append(list(mistakes))
     if task.exclusive and task.has_labels and not task.per_word and not train.schema.pairs:
-        sections.append(list(suspicious_lines([*train, *validation])))
-    advice = [*not_better(found["systems"], aimed), *advice_lines(predictor, list(train), list(test), given)]
+        few = len(train) + len(validation) <= MOST_FOLDED
+        sections.append(list(suspicious_lines([*train, *validation])) if few else [])
+    some = list(itertools.islice(train, _MOST_READ))
+    advice = [*not_better(found["systems"], aimed), *advice_lines(predictor, some, list(test), given)]
     sections.append(["what may help", *(f"  {line}" for line in advice)] if advice else [])
     lines += ["\n" + "\n".join(section) for section in sections if section]
     put(wrapped("\n".join(lines)) + "\n", styled=has_color())

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mixling.runs.run import Run, RunArguments
     from mixling.training.progress import TrainingProgress
 
+_OF_BASELINE = 100_000  # training rows, up to which a baseline is fitted unasked
 _C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig", "ImageRunConfig")
 
 
@@ -111,7 +112,8 @@ def train_labels(
     Args:
         untested: printed after the figures where there are no rows to test on.
         check: raises for a configuration that the command cannot use.
-        baseline: also fit the task's reference baseline, to compare with; None: where there are rows to test on.
+        baseline: also fit the task's reference baseline, to compare with; None: where there are rows to test on, and
+            training rows are not very many.
     """
 
     def check_input(config: RunConfig) -> None:
@@ -147,7 +149,7 @@ def train_labels(
             reference = None
             ranks = opened.arguments["distributed"]
             if baseline is None:
-                baseline = test is not None and bool(task_type(config.task).baselines)
+                baseline = test is not None and len(train) <= _OF_BASELINE and bool(task_type(config.task).baselines)
             if baseline and (ranks is None or ranks.is_main):
                 from mixling.comparison.benchmark import fit_reference
                 from mixling.training.callbacks import Detail
