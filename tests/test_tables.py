@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from mixling.answers import LabelSet
+from mixling.metrics import format_table
 from mixling.tables import fit_columns
+from mixling.tasks import Classification
 
 COLUMNS = {"model": ["a", "longer"], "size": ["1", "23"], "speed": ["4.5", "6"], "use": ["texts", "x"]}
 
@@ -27,3 +31,16 @@ def test_columns_go_in_their_order(width: int | None, headers: list[str]) -> Non
     assert lines[1].split()[-1] == "texts"
     start = lines[0].index("use")
     assert [line[start:] for line in lines] == ["use", "texts", "x"]
+
+
+@pytest.mark.parametrize("width", [48, 60, 80, None])
+def test_names_of_classes_are_cut_to_the_line(width: int | None) -> None:
+    names = (*(f"{'a long name of an intent, number ' * 2}{number}" for number in range(120)), "short")
+    task = Classification(LabelSet(names, "single"))
+    ids = np.arange(121)
+    found = task.evaluate(list(np.eye(121)), ids)
+    _, _, header, *lines, remark = format_table(found, width).splitlines()
+    assert header.split() == ["class", "precision", "recall", "F1", "support"]
+    assert max(map(len, lines)) <= (width or 78)
+    assert len(lines) == 40
+    assert remark == "(40 of 121 classes, by lowest F1; 81 are left out)"

@@ -19,6 +19,8 @@ from mixling.metrics.reliability import Reliability
 
 TABLE_ROWS = 40
 _NAME_COLUMNS = 40
+_LEAST_OF_NAME = 10
+_OF_FIGURES = 38  # characters beside the name of a class
 
 
 @dataclass(frozen=True)
@@ -233,8 +235,13 @@ class Score:
     hits: npt.NDArray[np.float64] | None = None
 
 
-def format_table(metrics: Metrics) -> str:
-    """Return the summary and the table of classes as text; of more than 40 classes, those with the lowest F1."""
+def format_table(metrics: Metrics, width: int | None = None) -> str:
+    """Return the summary and the table of classes as text; of more than 40 classes, those with the lowest F1.
+
+    Args:
+        width: characters of a line, in which names have what the figures leave them; None: 78.
+    """
+    room = _NAME_COLUMNS if width is None else min(_NAME_COLUMNS, max(width - _OF_FIGURES, _LEAST_OF_NAME))
     rows = list(metrics.per_class)
     if not rows:
         return metrics.summary()
@@ -245,11 +252,11 @@ def format_table(metrics: Metrics) -> str:
         shown = sorted(order[:TABLE_ROWS])
         remark = f"({TABLE_ROWS} of {len(rows)} classes, by lowest F1; {len(rows) - TABLE_ROWS} are left out)"
         rows = [rows[index] for index in shown]
-    names = [_printable(row.label) for row in rows]
-    width = max(len("class"), *(_columns(name) for name in names))
-    lines = [metrics.summary(), "", f"{'class':<{width}}  precision  recall      F1  support"]
+    names = [_printable(row.label, room) for row in rows]
+    longest = max(len("class"), *(_columns(name) for name in names))
+    lines = [metrics.summary(), "", f"{'class':<{longest}}  precision  recall      F1  support"]
     for name, row in zip(names, rows, strict=True):
-        pad = " " * (width - _columns(name))
+        pad = " " * (longest - _columns(name))
         lines.append(f"{name}{pad}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}  {row.support:7d}")
     return "\n".join([*lines, remark] if remark else lines)
 
@@ -258,12 +265,12 @@ def _or_dash(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _printable(name: str) -> str:
-    """Return a label without control characters, cut to `_NAME_COLUMNS` columns."""
+def _printable(name: str, room: int) -> str:
+    """Return a label without control characters, cut to `room` columns."""
     name = printable(name)
-    if _columns(name) <= _NAME_COLUMNS:
+    if _columns(name) <= room:
         return name
-    while _columns(name) >= _NAME_COLUMNS:
+    while _columns(name) >= room:
         name = name[:-1]
     return name + "…"
 

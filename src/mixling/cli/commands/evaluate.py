@@ -71,7 +71,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.metrics.robustness import noise_cells, noise_values
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
     from mixling.runtime.predictor import Predictor
-    from mixling.tables import format_columns
+    from mixling.tables import format_columns, terminal_width
 
     given = [*given_options(options), *given_options(report)]
     refuse_options(given, models="models that predict labels", allowed=set(given) - _OF_PAIRS)
@@ -90,7 +90,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     kept = list(examples) if report.errors is not None else None
     evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
     metrics = evaluation.metrics
-    text = format_table(evaluation.metrics)
+    text = format_table(metrics, terminal_width())
     if evaluation.unseen:
         print(evaluation.unseen, file=sys.stderr)
     values = {"skipped": bad.skipped, **metrics.to_dict()}
