@@ -16,7 +16,7 @@ PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --d
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: base check demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
+.PHONY: base check coverage demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
 check: base types tests  ## what CI runs: format, lint, types, layers, tests, and tests of an install without extras
 
 demo: native  ## trains on sample data, shows what the model does, and writes a page to try it
@@ -45,6 +45,10 @@ lint: setup  ## format and lint, without changing a file
 
 test-fast: setup  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
+
+coverage: setup  ## which lines the fast tests run, as a report for people: build/coverage/index.html; needs coverage from PyPI
+	OMP_NUM_THREADS=1 $(PYTHON) -m coverage run --source=mixling --data-file=build/coverage.data -m pytest -m "not slow"
+	$(PYTHON) -m coverage html --data-file=build/coverage.data -d build/coverage
 
 format: setup  ## format the code, and fix what ruff can fix
 	$(PYTHON) -m ruff format .

@@ -1,4 +1,5 @@
-"""The extension modules, which are optional: without a compiler ONNX Runtime and scikit-learn compute."""
+"""The extension modules. Without a compiler they are left out, and ONNX Runtime and scikit-learn compute; a wheel for others
+is built with MIXLING_NATIVE=required, so that its build fails instead."""
 
 import os
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 NATIVE = Path("src/mixling/native")
+OPTIONAL = os.environ.get("MIXLING_NATIVE") != "required"
 FLAGS = ["-Wall", "-Wextra", "-O3", "-g0", "-std=gnu11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math"]
 
 setup(
@@ -19,21 +21,21 @@ setup(
             depends=[*map(str, NATIVE.glob("**/*.h")), "src/mixling/text/unicode_tables.inc"],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
-            optional=True,
+            optional=OPTIONAL,
         ),
         Extension(
             "mixling.native._margins",
             sources=[str(NATIVE / "linear" / name) for name in ("margins.c", "own_terms.c")],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
-            optional=True,
+            optional=OPTIONAL,
         ),
         Extension(
             "mixling.native._counts",
             sources=[str(NATIVE / "vectors" / "counts.c")],
             extra_compile_args=[] if os.name == "nt" else FLAGS,
             py_limited_api=True,
-            optional=True,
+            optional=OPTIONAL,
         ),
         Extension(
             "mixling.native._steps",
@@ -42,7 +44,7 @@ setup(
             # Products are fused with sums where the source says so, not where a compiler likes to.
             extra_compile_args=[] if os.name == "nt" else [*FLAGS, "-ffp-contract=off", "-pthread"],
             py_limited_api=True,
-            optional=True,
+            optional=OPTIONAL,
         ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -206,9 +206,9 @@ def shared_names(source: Path) -> dict[str, list[str]]:
 
 
 def old_words(source: Path, readme: str) -> dict[str, list[str]]:
-    """Return where old words are in public names, configuration keys, options, help and the README: "file:line:
+    """Return where old words are in public names, configuration keys, options, help, C and the README: "file:line:
     text"."""
-    found: dict[str, list[str]] = {"names": [], "keys": [], "options": [], "readme": []}
+    found: dict[str, list[str]] = {"names": [], "keys": [], "options": [], "c": [], "readme": []}
     for path, tree in trees(source):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and _old(node.name):
@@ -224,10 +224,22 @@ def old_words(source: Path, readme: str) -> dict[str, list[str]]:
                     old = _old(text.replace("-", "_")) if text.startswith("-") else OLD_PROSE.search(text)
                     if old and text != "--dev":  # the alias of --validation
                         found["options"].append(f"{path}:{node.lineno}: {text}")
+    for path in sorted(path for ending in ("*.c", "*.h") for path in source.rglob(ending)):
+        found["c"] += _old_in_c(path.read_text("utf-8"), str(path.relative_to(source)))
     for number, line in enumerate(readme.splitlines(), 1):
         if OLD_PROSE.search(line):
             found["readme"].append(f"README.md:{number}: {line}")
     return found
+
+
+# Names that a C file gives: of functions, types and values of an enum at the left margin, and of fields of structs.
+C_NAMES = re.compile(r"(?m)^(?:[a-z_][\w ]*[ *])([a-z_]\w+)\(|^ {4}(?:[a-z_]\w*[ *]+)+([a-z_]\w*)(?:\[[^]]*\])?;")
+
+
+def _old_in_c(text: str, path: str) -> list[str]:
+    """Return the old words in names of functions and fields of a C file: "file:line: name"."""
+    names = ((text.count("\n", 0, match.start()) + 1, match[1] or match[2]) for match in C_NAMES.finditer(text))
+    return [f"{path}:{line}: {name}" for line, name in names if _old(name)]
 
 
 def _strings(node: ast.AST) -> list[str]:
