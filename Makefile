@@ -14,6 +14,11 @@ endif
 # that a test starts would compile all files again.
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
+# The files that are not formatted yet: what is being worked on. The list may only get shorter.
+UNFORMATTED = kept.c model.h ngrams.c ngrams_read.c
+C_FILES = $(filter-out $(UNFORMATTED:%=src/mixling/native/%),$(wildcard src/mixling/native/*.[ch] \
+	$(foreach folder,linear texts vectors,src/mixling/native/$(folder)/*.[ch]) src/mixling/browser/*.[ch]))
+
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
 .PHONY: base check coverage demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
@@ -39,9 +44,10 @@ types: lint  ## types and layers
 	$(PYTHON) -m mypy
 	lint-imports
 
-lint: setup  ## format and lint, without changing a file
+lint: setup  ## format and lint, without changing a file; C where clang-format is installed
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror $(C_FILES); fi
 
 test-fast: setup  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
@@ -53,6 +59,7 @@ coverage: setup  ## which lines the fast tests run, as a report for people: buil
 format: setup  ## format the code, and fix what ruff can fix
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
+	@if command -v clang-format >/dev/null; then clang-format -i $(C_FILES); fi
 
 native: setup  ## the native engine, in the source tree; without a C compiler it is left out
 	$(PYTHON) setup.py -q build_ext --inplace

@@ -236,10 +236,13 @@ def old_words(source: Path, readme: str) -> dict[str, list[str]]:
 C_NAMES = re.compile(r"(?m)^(?:[a-z_][\w ]*[ *])([a-z_]\w+)\(|^ {4}(?:[a-z_]\w*[ *]+)+([a-z_]\w*)(?:\[[^]]*\])?;")
 
 
+C_WORDS = {"unit", "units", "share", "shares"}  # a factor of integers, of recurrent layers; to use in common
+
+
 def _old_in_c(text: str, path: str) -> list[str]:
     """Return the old words in names of functions and fields of a C file: "file:line: name"."""
     names = ((text.count("\n", 0, match.start()) + 1, match[1] or match[2]) for match in C_NAMES.finditer(text))
-    return [f"{path}:{line}: {name}" for line, name in names if _old(name)]
+    return [f"{path}:{line}: {name}" for line, name in names if _old(name) - C_WORDS]
 
 
 def _strings(node: ast.AST) -> list[str]:

@@ -61,15 +61,17 @@ enum { MAX_PARTS = 17, TOKENS = 16 };
 typedef struct {
     const uint32_t *rows; /* (n) of the table */
     size_t n, tokens;
-    const uint32_t *places; /* (tokens, parts) of words, n or more where there is none; NULL: token i is of word i */
+    const uint32_t
+        *window_words; /* (tokens, parts) of words, n or more where there is none; NULL: token i is of word i */
 } sequence;
 
 /* The parts that token i is the sum of, in what `from` has for each word, of `size` bytes a part; their number. */
 static size_t parts_of(
-    const mixling_model *model, const sequence *of, const uint8_t *const *from, size_t size, size_t i, const void **out) {
+    const mixling_model *model, const sequence *of, const uint8_t *const *from, size_t size, size_t i,
+    const void **out) {
     size_t number = 0;
     for (size_t part = 0; part < model->parts; part++) {
-        size_t at = of->places ? of->places[i * model->parts + part] : i + part - model->window;
+        size_t at = of->window_words ? of->window_words[i * model->parts + part] : i + part - model->window;
         if (at < of->n) out[number++] = from[at] + part * size;
     }
     return number;
@@ -125,10 +127,11 @@ static void embed_halves(mixling_worker *worker, const sequence *of) {
         for (size_t i = first; i < end; i++) {
             size_t number = parts_of(model, of, worker->parts + of->n, stride + sizeof(float), i, parts);
             float highest = kernels->hidden_of_bytes(
-                stride, number, (const int8_t *const *)parts, model->folded_bias, model->folded_shift, scales[i - first],
-                contract->scale, -INT8_LEAST * contract->largest, worker->inner);
+                stride, number, (const int8_t *const *)parts, model->folded_bias, model->folded_shift,
+                scales[i - first], contract->scale, -INT8_LEAST * contract->largest, worker->inner);
             worker->steps[i] = model->int8_kernels->round(
-                stride, worker->inner, highest, contract, worker->integers + i * stride * model->int8_kernels->value_size);
+                stride, worker->inner, highest, contract,
+                worker->integers + i * stride * model->int8_kernels->value_size);
         }
     }
 }
@@ -164,8 +167,7 @@ static void contract(mixling_worker *worker, const sublayer *layer, size_t n, in
         return;
     }
     for (size_t i = 0; i < n; i++) kernels->add(width, 1.0f, layer->contract_bias, y + i * width);
-    kernels->multiply(
-        n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
+    kernels->multiply(n, width, layer->expand.columns, worker->inner, stride, layer->contract.values, width, y, width);
 }
 
 /* y += W2[:n] gelu(W1[:, :n] X + b1): few enough columns at a time for the hidden layer to stay in the first cache. */
@@ -204,7 +206,8 @@ static void mix_pairs(mixling_worker *worker, const sublayer *layer, size_t n, c
 static void expand_pairs(mixling_worker *worker, const sublayer *layer, size_t n, const float *x) {
     const mixling_model *model = worker->model;
     size_t width = model->width, stride = layer->expand.stride, pairs = (model->dim + 1) / 2;
-    for (size_t i = 0; i < n; i++) model->bf16_kernels->pair_values(model->dim, x + i * width, worker->pairs + i * pairs);
+    for (size_t i = 0; i < n; i++)
+        model->bf16_kernels->pair_values(model->dim, x + i * width, worker->pairs + i * pairs);
     set_rows(worker->inner, n, stride, layer->expand_bias);
     model->bf16_kernels->multiply(
         n, stride, pairs, worker->pairs, pairs, layer->expand_pairs, stride, NULL, worker->inner, stride);
@@ -248,7 +251,8 @@ static void pool(mixling_worker *worker, size_t n) {
     size_t width = model->width;
     const float *x = worker->tokens;
     float *out = worker->pools;
-    float *weighted = out, *mean = weighted + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
+    float *weighted = out, *mean = weighted + (model->attention ? width : 0),
+          *highest = mean + (model->mean ? width : 0);
     float top = -FLT_MAX, total = 0, *unread = out + model->output.rows; /* for pools that the model lacks */
     for (size_t i = 0; i < n && model->attention; i++) {
         worker->scores[i] = kernels->dot(width, x + i * width, model->score) + model->score_bias;
@@ -303,8 +307,8 @@ static int run_layers(mixling_worker *worker, const sequence *of) {
     return MIXLING_OK;
 }
 
-int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens) {
-    return run_layers(worker, &(sequence){rows, n, tokens, places});
+int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *window_words, size_t tokens) {
+    return run_layers(worker, &(sequence){rows, n, tokens, window_words});
 }
 
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {

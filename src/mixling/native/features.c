@@ -15,10 +15,11 @@ uint32_t vocabulary_find(const vocabulary *from, int continues, const uint8_t *t
     for (uint32_t at = slot_of(from, hash); from->slots[at]; at = (at + 1) & from->mask) {
         uint32_t number = from->slots[at] - 1, start = from->starts[number];
         if (from->starts[number + 1] - start != size + before) continue;
-        const uint8_t *unit = from->text + start;
-        if ((!continues || (unit[0] == '#' && unit[1] == '#')) && !memcmp(unit + before, text, size)) return number;
+        const uint8_t *subword = from->text + start;
+        if ((!continues || (subword[0] == '#' && subword[1] == '#')) && !memcmp(subword + before, text, size))
+            return number;
     }
-    return NO_UNIT;
+    return NO_SUBWORD;
 }
 
 int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
@@ -44,8 +45,8 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
         if (last && content.data[i - 1] == '\n') break;
         uint32_t start = out->starts[out->number], size = at - start;
         uint32_t hash = fnv(FNV_START, out->text + start, size);
-        *reason = "its vocabulary has a unit twice, or units of one hash";
-        if (vocabulary_find(out, 0, out->text + start, size, hash) != NO_UNIT) return MIXLING_DAMAGED;
+        *reason = "its vocabulary has a subword twice, or subwords of one hash";
+        if (vocabulary_find(out, 0, out->text + start, size, hash) != NO_SUBWORD) return MIXLING_DAMAGED;
         uint32_t slot = slot_of(out, hash);
         for (int probes = 0; out->slots[slot]; probes++) {
             if (probes == MAX_PROBES) return MIXLING_UNSUPPORTED;
@@ -55,10 +56,10 @@ int vocabulary_open(mixling_model *model, bytes content, const char **reason) {
         out->starts[out->number] = at;
         if (size > out->longest) out->longest = size;
     }
-    *reason = "the unit [UNK] is missing in its vocabulary";
+    *reason = "the subword [UNK] is missing in its vocabulary";
     const uint8_t *unknown = (const uint8_t *)"[UNK]";
     out->unknown = vocabulary_find(out, 0, unknown, 5, fnv(FNV_START, unknown, 5));
-    return out->unknown != NO_UNIT ? MIXLING_OK : MIXLING_DAMAGED;
+    return out->unknown != NO_SUBWORD ? MIXLING_OK : MIXLING_DAMAGED;
 }
 
 int scratch_open(const mixling_model *model, word_scratch *scratch) {
@@ -70,8 +71,8 @@ int scratch_open(const mixling_model *model, word_scratch *scratch) {
     scratch->hashes = calloc(longest, sizeof *scratch->hashes);
     scratch->lowest = calloc(model->num_hashes, sizeof *scratch->lowest);
     scratch->sums = calloc(model->row_size, 2 * sizeof *scratch->sums);
-    return scratch->codes[0] && scratch->codes[1] && scratch->text && scratch->ends && scratch->hashes && scratch->lowest &&
-                   scratch->sums
+    return scratch->codes[0] && scratch->codes[1] && scratch->text && scratch->ends && scratch->hashes &&
+                   scratch->lowest && scratch->sums
                ? MIXLING_OK
                : MIXLING_MEMORY;
 }
@@ -111,9 +112,10 @@ static size_t normalize(const mixling_model *model, word_scratch *scratch, const
     return n;
 }
 
-/* The end, in characters, of the longest unit that the word goes on with from the character `first`, and its number; 0:
+/* The end, in characters, of the longest subword that the word goes on with from the character `first`, and its number; 0:
    there is none. */
-static size_t longest_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t n, uint32_t *unit) {
+static size_t
+longest_subword(const mixling_model *model, word_scratch *scratch, size_t first, size_t n, uint32_t *subword) {
     const vocabulary *from = &model->vocabulary;
     uint32_t start = first ? scratch->ends[first - 1] : 0, at = start;
     uint32_t hash = first ? fnv(FNV_START, (const uint8_t *)"##", 2) : FNV_START;
@@ -126,14 +128,14 @@ static size_t longest_unit(const mixling_model *model, word_scratch *scratch, si
     }
     for (; end > first; end--) {
         uint32_t size = scratch->ends[end - 1] - start;
-        *unit = vocabulary_find(from, first > 0, scratch->text + start, size, scratch->hashes[end - 1]);
-        if (*unit != NO_UNIT) return end;
+        *subword = vocabulary_find(from, first > 0, scratch->text + start, size, scratch->hashes[end - 1]);
+        if (*subword != NO_SUBWORD) return end;
     }
     return 0;
 }
 
-/* Count the n-grams of the unit of characters from `first` up to `end`. */
-static void add_unit(const mixling_model *model, word_scratch *scratch, size_t first, size_t end) {
+/* Count the n-grams of the subword of characters from `first` up to `end`. */
+static void add_subword(const mixling_model *model, word_scratch *scratch, size_t first, size_t end) {
     uint32_t start = first ? scratch->ends[first - 1] : 0, stop = end ? scratch->ends[end - 1] : 0;
     const uint8_t *text = scratch->text + start;
     const kernels *kernels = model->kernels;
@@ -153,17 +155,17 @@ static void add_unit(const mixling_model *model, word_scratch *scratch, size_t f
 static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_t n, int spelled, uint32_t *out) {
     memset(scratch->lowest, 0xFF, model->num_hashes * sizeof *scratch->lowest);
     size_t first = 0, end;
-    uint32_t unit;
+    uint32_t subword;
     if (spelled && n <= MAX_SPELLED) {
-        while (first < n && (end = longest_unit(model, scratch, first, n, &unit))) first = end;
+        while (first < n && (end = longest_subword(model, scratch, first, n, &subword))) first = end;
     }
     if (first && first == n) {
         for (first = 0; first < n; first = end) {
-            end = longest_unit(model, scratch, first, n, &unit);
-            add_unit(model, scratch, first, end);
+            end = longest_subword(model, scratch, first, n, &subword);
+            add_subword(model, scratch, first, end);
         }
     } else {
-        add_unit(model, scratch, 0, n);
+        add_subword(model, scratch, 0, n);
     }
     size_t size = 0;
     for (; size < model->num_hashes; size++) out[size] = scratch->lowest[size] % model->num_features;
@@ -171,8 +173,7 @@ static size_t hash_word(const mixling_model *model, word_scratch *scratch, size_
     uint32_t bytes = n ? scratch->ends[n - 1] : 0, letters = 0, point;
     if (model->word_hashes) {
         uint32_t whole = fnv(FNV_START, scratch->text, bytes);
-        for (uint32_t i = 0; i < model->word_hashes; i++)
-            out[size++] = hash_mix(whole ^ *keys++) % model->num_features;
+        for (uint32_t i = 0; i < model->word_hashes; i++) out[size++] = hash_mix(whole ^ *keys++) % model->num_features;
     }
     if (model->letter_hashes) {
         for (size_t at = 0; at < bytes; letters += hash_mix(point))
@@ -232,36 +233,37 @@ static void put_behind(uint32_t *features, size_t number) {
     }
 }
 
-/* The number of a unit that is a text as a whole, or the number of [UNK]. */
-static uint32_t whole_unit(const vocabulary *from, const uint8_t *text, size_t size) {
-    uint32_t unit = vocabulary_find(from, 0, text, size, fnv(FNV_START, text, size));
-    return unit == NO_UNIT ? from->unknown : unit;
+/* The number of a subword that is a text as a whole, or the number of [UNK]. */
+static uint32_t whole_subword(const vocabulary *from, const uint8_t *text, size_t size) {
+    uint32_t subword = vocabulary_find(from, 0, text, size, fnv(FNV_START, text, size));
+    return subword == NO_SUBWORD ? from->unknown : subword;
 }
 
-size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
-             size_t capacity) {
+size_t spell(
+    const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *subwords,
+    size_t capacity) {
     size_t n = normalize(model, scratch, key, size), first = 0, end, number = 0;
-    uint32_t unit;
-    while (n <= MAX_SPELLED && first < n && (end = longest_unit(model, scratch, first, n, &unit))) {
-        if (number < capacity) units[number] = unit;
+    uint32_t subword;
+    while (n <= MAX_SPELLED && first < n && (end = longest_subword(model, scratch, first, n, &subword))) {
+        if (number < capacity) subwords[number] = subword;
         number++;
         first = end;
     }
     if (!first || first < n) {
-        if (capacity) units[0] = whole_unit(&model->vocabulary, scratch->text, n ? scratch->ends[n - 1] : 0);
+        if (capacity) subwords[0] = whole_subword(&model->vocabulary, scratch->text, n ? scratch->ends[n - 1] : 0);
         number = 1;
     }
     return number;
 }
 
 /* The row of a subword by its key, or of [SEP] or [EMPTY]. */
-static uint32_t unit_of(const mixling_model *model, const uint8_t *key, size_t size) {
-    uint32_t unit;
-    if (size == UNIT_KEY && key[1] == 0) {
-        memcpy(&unit, key + 2, sizeof unit);
-        return unit;
+static uint32_t subword_of(const mixling_model *model, const uint8_t *key, size_t size) {
+    uint32_t subword;
+    if (size == SUBWORD_KEY && key[1] == 0) {
+        memcpy(&subword, key + 2, sizeof subword);
+        return subword;
     }
-    return whole_unit(&model->vocabulary, key + 1, size - 1);
+    return whole_subword(&model->vocabulary, key + 1, size - 1);
 }
 
 size_t features_of(
@@ -269,7 +271,7 @@ size_t features_of(
     size_t n = 0, number = 0;
     int special = is_special(key, size);
     if (model->subwords) {
-        out[number++] = unit_of(model, key, size);
+        out[number++] = subword_of(model, key, size);
     } else if (special) {
         n = size - 1;
         memcpy(scratch->text, key + 1, n);

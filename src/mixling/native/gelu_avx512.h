@@ -22,7 +22,8 @@ GELU_INLINE __m512 gelu_slope(__m512 x, __m512 of) {
 
 /* gelu(x), off by less than 4e-7, and its derivative if `slope` is not NULL, off by less than 2e-6. */
 GELU_INLINE __m512 gelu_by_table(__m512 x, __m512 *slope) {
-    __m512 place = _mm512_mul_ps(_mm512_min_ps(_mm512_abs_ps(x), _mm512_set1_ps(5.999999f)), _mm512_set1_ps(16.0f / 6.0f));
+    __m512 place =
+        _mm512_mul_ps(_mm512_min_ps(_mm512_abs_ps(x), _mm512_set1_ps(5.999999f)), _mm512_set1_ps(16.0f / 6.0f));
     __m512i interval = _mm512_cvttps_epi32(place);
     __m512 at = _mm512_sub_ps(place, _mm512_cvtepi32_ps(interval));
     if (slope) *slope = gelu_slope(x, gelu_polynomial(4, GELU_SLOPE_TABLE, interval, at));

@@ -91,8 +91,7 @@ static int value(reader *from, int depth) {
         failed = from->at == start;
     }
     if (from->out->values)
-        from->out->values[number] =
-            (json_value){(char)c, (uint32_t)start, (uint32_t)from->at, from->out->number};
+        from->out->values[number] = (json_value){(char)c, (uint32_t)start, (uint32_t)from->at, from->out->number};
     return failed ? -1 : 0;
 }
 

@@ -95,8 +95,8 @@ const kernels *kernels_choose(int *instructions) {
     *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
 #if defined(__x86_64__)
     *instructions = 0;
-    if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
+    if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
         *instructions = 2;
         return &kernels_avx512;
     }

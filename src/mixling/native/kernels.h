@@ -52,7 +52,8 @@ typedef struct {
        1 / its deviation, `scale`. And `inner`, multiplied with `factors`; returns its greatest value, at least `least`; no
        number where a value is none. NULL: not built. */
     float (*token_of_halves)(
-        size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit, float *token);
+        size_t dim, size_t width, size_t number, const uint16_t *const *rows, const float *bias, float unit,
+        float *token);
     float (*hidden_of_bytes)(
         size_t stride, size_t number, const int8_t *const *products, const float *folded_bias, const float *shift,
         float scale, const float *factors, float least, float *inner);
@@ -68,7 +69,8 @@ typedef struct {
     /* Of each column of `n` rows of x (rows, width), those that `which` (n) numbers or the first ones if it is NULL: the
        sum by weights (n), the mean, the maximum; with `weighted` NULL the maximum alone. */
     void (*pool)(
-        size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted, float *mean, float *highest);
+        size_t n, size_t width, const float *x, const uint32_t *which, const float *weights, float *weighted,
+        float *mean, float *highest);
     /* sum of x y, of n values, a multiple of LANES */
     float (*dot)(size_t n, const float *x, const float *y);
     /* next[j] = the greatest of best[i] + scores[i][j], and places[j] the first i that has it, of n values each, of which
@@ -120,8 +122,8 @@ typedef struct {
     void (*pair_values)(size_t k, const float *x, uint32_t *to);
     /* C (m, n) += A B, or bias + A B with a bias for each row, of pairs A (m, pairs) and B (pairs, n). */
     void (*multiply)(
-        size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
-        float *c, size_t ldc);
+        size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb,
+        const float *bias, float *c, size_t ldc);
 } bf16_kernels;
 
 /* Those that this processor has; NULL: none. */

@@ -40,8 +40,8 @@ BF16 static void pair_values_bf16(size_t k, const float *x, uint32_t *to) {
 
 /* `rows` rows of C, of 32 columns. */
 INLINE void tile_bf16(
-    const int rows, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias, float *c,
-    size_t ldc) {
+    const int rows, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
+    float *c, size_t ldc) {
     __m512 sums[ROWS_BF16][2];
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 2; j++)
@@ -60,23 +60,23 @@ INLINE void tile_bf16(
 
 /* All columns of a few rows. */
 INLINE void band_bf16(
-    const int rows, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
-    float *c, size_t ldc) {
+    const int rows, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb,
+    const float *bias, float *c, size_t ldc) {
     for (size_t j = 0; j < n; j += LANES) tile_bf16(rows, pairs, a, lda, b + j, ldb, bias, c + j, ldc);
 }
 
 BF16 static void multiply_bf16(
-    size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias, float *c,
-    size_t ldc) {
+    size_t m, size_t n, size_t pairs, const uint32_t *a, size_t lda, const uint32_t *b, size_t ldb, const float *bias,
+    float *c, size_t ldc) {
     while (m) {
         size_t rows = m >= 2 * ROWS_BF16 || m == ROWS_BF16 ? ROWS_BF16 : m > ROWS_BF16 ? (m + 1) / 2 : m;
         switch (rows) {
-            case 6: band_bf16(6, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 5: band_bf16(5, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 4: band_bf16(4, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 3: band_bf16(3, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            case 2: band_bf16(2, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
-            default: band_bf16(1, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        case 6: band_bf16(6, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        case 5: band_bf16(5, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        case 4: band_bf16(4, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        case 3: band_bf16(3, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        case 2: band_bf16(2, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
+        default: band_bf16(1, n, pairs, a, lda, b, ldb, bias, c, ldc); break;
         }
         a += rows * lda;
         c += rows * ldc;

@@ -94,7 +94,8 @@ INLINE void NAME(tile)(
 #ifdef __clang__
 __attribute__((no_sanitize("pointer-overflow")))
 #endif
-INLINE void NAME(band)(
+INLINE void
+NAME(band)(
     const int rows, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
     NAME(edge) edge) {
     const int columns = rows == 1 && WIDTH > 4 ? 8 : rows <= 3 ? 4 : 2; /* the code for browsers is small */
@@ -113,12 +114,16 @@ TARGET static void NAME(product)(
         size_t rows = m >= 12 || m == 6 ? 6 : m > 6 ? (m + 1) / 2 : m;
         if (WIDTH == 4 && rows % 2 && rows > 1) rows--; /* the code for browsers is small */
         switch (rows) {
-            case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 5: if (WIDTH > 4) NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 3: if (WIDTH > 4) NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc, edge); break;
-            default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc, edge); break;
+        case 6: NAME(band)(6, n, k, a, lda, b, ldb, c, ldc, edge); break;
+        case 5:
+            if (WIDTH > 4) NAME(band)(5, n, k, a, lda, b, ldb, c, ldc, edge);
+            break;
+        case 4: NAME(band)(4, n, k, a, lda, b, ldb, c, ldc, edge); break;
+        case 3:
+            if (WIDTH > 4) NAME(band)(3, n, k, a, lda, b, ldb, c, ldc, edge);
+            break;
+        case 2: NAME(band)(2, n, k, a, lda, b, ldb, c, ldc, edge); break;
+        default: NAME(band)(1, n, k, a, lda, b, ldb, c, ldc, edge); break;
         }
         a += rows * lda;
         c += rows * ldc;
@@ -189,13 +194,13 @@ INLINE float NAME(deviation)(size_t dim, size_t stride, const float *x, float me
     return 1.0f / sqrtf((square > 0 ? square : 0) * (1.0f / (float)dim) + 1e-5f);
 }
 
-TARGET static void NAME(norm)(
-    size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y) {
+TARGET static void
+NAME(norm)(size_t rows, size_t dim, size_t stride, const float *x, const float *w, const float *b, float *y) {
     for (size_t r = 0; r < rows; r++, x += stride, y += stride) {
         float mean = NAME(mean)(dim, stride, x), factor = NAME(deviation)(dim, stride, x, mean);
         for (size_t i = 0; i < stride; i += WIDTH) /* weights and biases of the padding are zero */
-            *(VECTOR *)(y + i) = (*(const VECTOR *)(x + i) - mean) * factor * *(const VECTOR *)(w + i) +
-                                 *(const VECTOR *)(b + i);
+            *(VECTOR *)(y + i) =
+                (*(const VECTOR *)(x + i) - mean) * factor * *(const VECTOR *)(w + i) + *(const VECTOR *)(b + i);
     }
 }
 
@@ -212,8 +217,8 @@ TARGET static void NAME(combine)(size_t n, const float *first, size_t number, co
 }
 
 /* A token, as the sum of rows; returns 1 / its deviation. `number` is a constant, so that sums stay in registers. */
-INLINE float NAME(token)(
-    const size_t number, size_t dim, size_t width, const float *const *rows, const float *bias, float *token) {
+INLINE float
+NAME(token)(const size_t number, size_t dim, size_t width, const float *const *rows, const float *bias, float *token) {
     const float *from[3];
     for (size_t r = 0; r < number && number <= 3; r++) from[r] = rows[r];
     for (size_t i = 0; i < width; i += WIDTH) {
@@ -366,8 +371,8 @@ enum { NAME(WAYS) = 4 };
 #endif
 enum { NAME(DOUBLES) = WIDTH / 2, NAME(STEP) = NAME(WAYS) * NAME(DOUBLES) };
 
-TARGET static void NAME(best_before)(
-    size_t n, size_t used, const double *best, const float *scores, double *next, double *places) {
+TARGET static void
+NAME(best_before)(size_t n, size_t used, const double *best, const float *scores, double *next, double *places) {
     for (size_t at = 0; at < used; at += NAME(STEP)) {
         NAME(doubles) top[NAME(WAYS)], place[NAME(WAYS)];
         for (int j = 0; j < NAME(WAYS); j++) {
@@ -378,7 +383,8 @@ TARGET static void NAME(best_before)(
         for (size_t i = 0; i < used; i++, from += n) {
             NAME(doubles) before = (NAME(doubles)){0} + best[i], number = (NAME(doubles)){0} + (double)i;
             for (int j = 0; j < NAME(WAYS); j++) {
-                NAME(doubles) value =
+                NAME(doubles)
+                value =
                     before + __builtin_convertvector(*(const NAME(narrow) *)(from + j * NAME(DOUBLES)), NAME(doubles));
                 NAME(longs) greater = value > top[j];
                 top[j] = (NAME(doubles))(((NAME(longs))value & greater) | ((NAME(longs))top[j] & ~greater));
@@ -427,8 +433,10 @@ TARGET static void NAME(minhash)(size_t n, uint32_t base, const uint32_t *keys, 
 }
 
 static const kernels NAME(kernels) = {
-    TEXT,          NAME(multiply), NAME(transform), NAME(expand), NAME(gelu), GELU8(), NAME(norm), NAME(hidden),   OF_HALVES,
-    NAME(combine), NAME(add),      NAME(pool),   NAME(dot), NAME(best_before), NAME(transform_doubles), NAME(sum_int8), NAME(minhash),
+    TEXT,           NAME(multiply), NAME(transform), NAME(expand),      NAME(gelu),
+    GELU8(),        NAME(norm),     NAME(hidden),    OF_HALVES,         NAME(combine),
+    NAME(add),      NAME(pool),     NAME(dot),       NAME(best_before), NAME(transform_doubles),
+    NAME(sum_int8), NAME(minhash),
 };
 
 #undef VECTOR

@@ -41,11 +41,13 @@ static float round_dot(size_t k, const float *x, float highest, const int8_matri
 
 /* `rows` rows of y, 16 columns of it from `at` on. */
 DOT static inline __attribute__((always_inline)) void tile_dot(
-    const int rows, size_t n, size_t k, const int8_t *x, const float *steps, const int8_matrix *w, size_t at, float *y) {
+    const int rows, size_t n, size_t k, const int8_t *x, const float *steps, const int8_matrix *w, size_t at,
+    float *y) {
     const int8_t *values = w->values;
     int32x4_t sums[ROWS][COLUMNS];
     for (int r = 0; r < rows; r++)
-        for (int j = 0; j < COLUMNS; j++) sums[r][j] = vld1q_s32((const int32_t *)(const void *)(values + k * n) + at + 4 * j);
+        for (int j = 0; j < COLUMNS; j++)
+            sums[r][j] = vld1q_s32((const int32_t *)(const void *)(values + k * n) + at + 4 * j);
     for (size_t i = 0; i < k; i += 4) {
         int8x16_t b[COLUMNS];
         for (int j = 0; j < COLUMNS; j++) b[j] = vld1q_s8(values + i * n + 4 * (at + 4 * (size_t)j));
@@ -64,8 +66,8 @@ DOT static inline __attribute__((always_inline)) void tile_dot(
         }
 }
 
-DOT static void multiply_dot(
-    size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
+DOT static void
+multiply_dot(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
     const int8_t *integers = x;
     for (size_t at = 0; at < n; at += 4 * COLUMNS) {
         size_t row = 0;

@@ -38,7 +38,8 @@ VNNI static float round_vnni(size_t k, const float *x, float highest, const int8
     __m512 factor = _mm512_set1_ps(1.0f / step), shift = _mm512_set1_ps(offset / step + 0.5f);
     for (size_t i = 0; i < k; i += 16) {
         __m512i u = _mm512_cvttps_epi32(_mm512_fmadd_ps(_mm512_loadu_ps(x + i), factor, shift));
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm512_cvtusepi32_epi8(_mm512_max_epi32(u, _mm512_setzero_si512())));
+        _mm_storeu_si128(
+            (__m128i *)(void *)(out + i), _mm512_cvtusepi32_epi8(_mm512_max_epi32(u, _mm512_setzero_si512())));
     }
     return step;
 }
@@ -46,24 +47,24 @@ VNNI static float round_vnni(size_t k, const float *x, float highest, const int8
 /* `rows` rows of y, `columns` registers wide. The sums have names, since GCC 12 keeps an array of them in memory. */
 #define ROWS_OF(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define START(r) __m512i s##r##0 = zero, s##r##1 = zero, s##r##2 = zero, s##r##3 = zero;
-#define STEP(r)                                             \
-    if (rows > r) {                                         \
-        __m512i four = broadcast_four(x + r * k + i);       \
-        s##r##0 = dot_four(s##r##0, four, b0);   \
-        s##r##1 = dot_four(s##r##1, four, b1);   \
-        if (columns > 2) {                                  \
-            s##r##2 = dot_four(s##r##2, four, b2); \
-            s##r##3 = dot_four(s##r##3, four, b3); \
-        }                                                   \
+#define STEP(r)                                       \
+    if (rows > r) {                                   \
+        __m512i four = broadcast_four(x + r * k + i); \
+        s##r##0 = dot_four(s##r##0, four, b0);        \
+        s##r##1 = dot_four(s##r##1, four, b1);        \
+        if (columns > 2) {                            \
+            s##r##2 = dot_four(s##r##2, four, b2);    \
+            s##r##3 = dot_four(s##r##3, four, b3);    \
+        }                                             \
     }
-#define FINISH(r)                                                 \
-    if (rows > r) {                                               \
-        add_sums(s##r##0, steps[r], base, y + r * n + at);        \
-        add_sums(s##r##1, steps[r], base + 16, y + r * n + at + 16); \
-        if (columns > 2) {                                        \
+#define FINISH(r)                                                        \
+    if (rows > r) {                                                      \
+        add_sums(s##r##0, steps[r], base, y + r * n + at);               \
+        add_sums(s##r##1, steps[r], base + 16, y + r * n + at + 16);     \
+        if (columns > 2) {                                               \
             add_sums(s##r##2, steps[r], base + 32, y + r * n + at + 32); \
             add_sums(s##r##3, steps[r], base + 48, y + r * n + at + 48); \
-        }                                                         \
+        }                                                                \
     }
 
 /* Of the intrinsic, GCC 12 makes two more copies of registers for each product. */
@@ -84,8 +85,8 @@ INLINE VNNI void add_sums(__m512i sums, float step, const float *base, float *y)
 }
 
 INLINE VNNI void tile_vnni(
-    const size_t rows, const int columns, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w,
-    size_t at, float *y) {
+    const size_t rows, const int columns, size_t n, size_t k, const uint8_t *x, const float *steps,
+    const int8_matrix *w, size_t at, float *y) {
     const __m512i zero = _mm512_setzero_si512();
     const float *base = w->base + at;
     const int8_t *values = (const int8_t *)w->values + 4 * at;
@@ -107,17 +108,17 @@ INLINE VNNI void tile_vnni(
 
 /* Some columns of all rows at a time: that part of the matrix stays in the first cache. */
 INLINE VNNI void panel_vnni(
-    const int columns, size_t m, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w, size_t at,
-    float *y) {
+    const int columns, size_t m, size_t n, size_t k, const uint8_t *x, const float *steps, const int8_matrix *w,
+    size_t at, float *y) {
     while (m) {
         size_t rows = m >= 2 * ROWS_VNNI || m == ROWS_VNNI ? ROWS_VNNI : m > ROWS_VNNI ? (m + 1) / 2 : m;
         switch (rows) {
-            case 6: tile_vnni(6, columns, n, k, x, steps, w, at, y); break;
-            case 5: tile_vnni(5, columns, n, k, x, steps, w, at, y); break;
-            case 4: tile_vnni(4, columns, n, k, x, steps, w, at, y); break;
-            case 3: tile_vnni(3, columns, n, k, x, steps, w, at, y); break;
-            case 2: tile_vnni(2, columns, n, k, x, steps, w, at, y); break;
-            default: tile_vnni(1, columns, n, k, x, steps, w, at, y); break;
+        case 6: tile_vnni(6, columns, n, k, x, steps, w, at, y); break;
+        case 5: tile_vnni(5, columns, n, k, x, steps, w, at, y); break;
+        case 4: tile_vnni(4, columns, n, k, x, steps, w, at, y); break;
+        case 3: tile_vnni(3, columns, n, k, x, steps, w, at, y); break;
+        case 2: tile_vnni(2, columns, n, k, x, steps, w, at, y); break;
+        default: tile_vnni(1, columns, n, k, x, steps, w, at, y); break;
         }
         x += rows * k;
         y += rows * n;
@@ -126,8 +127,8 @@ INLINE VNNI void panel_vnni(
     }
 }
 
-VNNI static void multiply_vnni(
-    size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
+VNNI static void
+multiply_vnni(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
     size_t at = 0;
     for (; at + 64 <= n; at += 64) panel_vnni(4, m, n, k, x, steps, w, at, y);
     for (; at < n; at += 32) panel_vnni(2, m, n, k, x, steps, w, at, y);
@@ -170,7 +171,8 @@ AVX2 static float round_avx2(size_t k, const float *x, float highest, const int8
 }
 
 INLINE AVX2 void tile_avx2(
-    const int rows, size_t n, size_t k, const int16_t *x, const float *steps, const int8_matrix *w, size_t at, float *y) {
+    const int rows, size_t n, size_t k, const int16_t *x, const float *steps, const int8_matrix *w, size_t at,
+    float *y) {
     __m256i sums[ROWS_AVX2][4], b[4];
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 4; j++) sums[r][j] = _mm256_setzero_si256();
@@ -192,8 +194,8 @@ INLINE AVX2 void tile_avx2(
         }
 }
 
-AVX2 static void multiply_avx2(
-    size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
+AVX2 static void
+multiply_avx2(size_t m, size_t n, size_t k, const void *x, const float *steps, const int8_matrix *w, float *y) {
     const int16_t *integers = x;
     for (size_t at = 0; at < n; at += 32) {
         size_t row = 0;

@@ -6,7 +6,7 @@
 #include "model.h"
 
 enum { MAX_CHARS = 1 << 20 }; /* of a text that is read to its end */
-enum { OVERLAP = 4 };         /* where words have tags, windows overlap by at least this fraction of their tokens: one in ... */
+enum { OVERLAP = 4 }; /* where words have tags, windows overlap by at least this fraction of their tokens: one in ... */
 
 /* The words from `first` up to `end`, of `n`. */
 typedef struct {
@@ -49,7 +49,8 @@ static size_t sum_tokens(const spot *spots, size_t n) {
 }
 
 /* The words of a text, or of both of a pair, if it may have more tokens than are read at a time; their tokens, or 0. */
-static int find_words(mixling_worker *worker, const mixling_text *text, size_t words[2], size_t tokens[2], uint8_t *flags) {
+static int
+find_words(mixling_worker *worker, const mixling_text *text, size_t words[2], size_t tokens[2], uint8_t *flags) {
     const char *texts[] = {text->first, text->second};
     size_t sizes[] = {text->first_size, text->second ? text->second_size : 0}, n = 0;
     words[0] = words[1] = tokens[0] = tokens[1] = 0;
@@ -72,7 +73,8 @@ static size_t space_of(const mixling_model *model, const mixling_text *text, con
 }
 
 /* Whether a text, or pair, is divided into windows. */
-static int is_divided(const mixling_model *model, const mixling_text *text, const size_t words[2], const size_t tokens[2]) {
+static int
+is_divided(const mixling_model *model, const mixling_text *text, const size_t words[2], const size_t tokens[2]) {
     int longer = tokens[1] > tokens[0];
     if (tokens[0] + tokens[1] + (text->second != NULL) <= model->max_len) return 0;
     return words[longer] > 1 && tokens[longer] > space_of(model, text, tokens);
@@ -132,7 +134,8 @@ static int reserve(mixling_worker *worker, size_t n) {
     if (n <= worker->num_tagged) return 0;
     mixling_word *words = realloc(worker->tagged, room * sizeof *words);
     if (words) worker->tagged = words;
-    float *logits = words && room < SIZE_MAX / 4 / labels ? realloc(worker->tag_logits, room * labels * sizeof *logits) : NULL;
+    float *logits =
+        words && room < SIZE_MAX / 4 / labels ? realloc(worker->tag_logits, room * labels * sizeof *logits) : NULL;
     if (logits) worker->tag_logits = logits;
     uint32_t *tags = logits ? realloc(worker->tags, room * sizeof *tags) : NULL;
     if (tags) worker->tags = tags;
@@ -146,7 +149,8 @@ static int reserve(mixling_worker *worker, size_t n) {
 /* Tag a text after the `*n` words that are known, of which it begins `shift` characters after their text does; those from
    character `first` up to `end` of that are kept. */
 static int tag_part(
-    mixling_worker *worker, const mixling_text *text, size_t shift, size_t first, size_t end, size_t *n, uint8_t *flags) {
+    mixling_worker *worker, const mixling_text *text, size_t shift, size_t first, size_t end, size_t *n,
+    uint8_t *flags) {
     size_t labels = worker->model->num_labels, found;
     if (reserve(worker, *n + worker->model->max_len + 1)) return MIXLING_MEMORY;
     const mixling_word *words = worker->tagged + *n;
@@ -184,7 +188,8 @@ int mixling_tag(
             uint8_t found;
             mixling_text part = part_of(text, spots, at);
             status = tag_part(
-                worker, &part, spots[at.first].start, spots[before].start, last ? SIZE_MAX : spots[middle].start, n, &found);
+                worker, &part, spots[at.first].start, spots[before].start, last ? SIZE_MAX : spots[middle].start, n,
+                &found);
             cut |= found & MIXLING_TRUNCATED;
             before = middle;
             if (last) break;

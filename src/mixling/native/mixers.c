@@ -21,21 +21,23 @@ static uint64_t attention_floats(const attention_part *part, uint64_t n) {
 uint64_t mixer_floats(const mixling_model *model, const struct mixer *mixer, uint64_t n) {
     uint64_t row = padded((size_t)n), width = model->width, e = mixer->head_width, u = mixer->units_width;
     switch (mixer->kind) {
-        case MIX_MEAN:
-        case MIX_MAX: return n + 3 * width;
-        case MIX_FOURIER: return 2 * n * (width + row) + 2 * n;
-        case MIX_GATING: return 4 * n * mixer->inner_width + attention_floats(&mixer->attention, n);
-        case MIX_HYPER: return n * (2 * width + 4 * e + 2 * u) + mixer->units * (row + e);
-        case MIX_ATTENTION: return attention_floats(&mixer->attention, n);
-        case MIX_LINEAR: return attention_floats(&mixer->attention, n) + (mixer->attention.dim + 1) * mixer->attention.value.padded;
-        case MIX_RECURRENT: return recurrent_floats(mixer, n);
-        default: return 0;
+    case MIX_MEAN:
+    case MIX_MAX: return n + 3 * width;
+    case MIX_FOURIER: return 2 * n * (width + row) + 2 * n;
+    case MIX_GATING: return 4 * n * mixer->inner_width + attention_floats(&mixer->attention, n);
+    case MIX_HYPER: return n * (2 * width + 4 * e + 2 * u) + mixer->units * (row + e);
+    case MIX_ATTENTION: return attention_floats(&mixer->attention, n);
+    case MIX_LINEAR:
+        return attention_floats(&mixer->attention, n) + (mixer->attention.dim + 1) * mixer->attention.value.padded;
+    case MIX_RECURRENT: return recurrent_floats(mixer, n);
+    default: return 0;
     }
 }
 
 /* out (n, columns) = x W + b for one part of a layer. */
 static void linear(
-    const mixling_model *model, const split_linear *layer, size_t part, size_t n, const float *x, size_t ldx, float *out) {
+    const mixling_model *model, const split_linear *layer, size_t part, size_t n, const float *x, size_t ldx,
+    float *out) {
     size_t row = layer->parts * layer->padded, columns = layer->padded;
     for (size_t i = 0; i < n; i++) memcpy(out + i * columns, layer->bias + part * columns, columns * sizeof *out);
     model->kernels->multiply(n, columns, layer->inputs, x, ldx, layer->weight + part * columns, row, out, columns);
@@ -58,11 +60,13 @@ static void softmax(float *x, size_t n) {
 
 /* y (n, ldy) += the attention over x (n, width), without the bias of its output. */
 static void attend(
-    const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy, float *scratch) {
+    const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy,
+    float *scratch) {
     const kernels *kernels = model->kernels;
     size_t wide = part->value.padded, row = padded(n), distances = 2 * model->max_len - 1;
     float *query = carve(&scratch, n * wide), *keys = carve(&scratch, n * wide), *values = carve(&scratch, n * wide);
-    float *mixed = carve(&scratch, n * wide), *scores = carve(&scratch, n * row), *by_key = carve(&scratch, part->dim * row);
+    float *mixed = carve(&scratch, n * wide), *scores = carve(&scratch, n * row),
+          *by_key = carve(&scratch, part->dim * row);
     for (size_t head = 0; head < part->heads; head++) {
         linear(model, &part->value, head, n, x, model->width, values);
         memset(scores, 0, n * row * sizeof *scores);
@@ -89,7 +93,8 @@ static void to_features(float *x, size_t n) {
 
 /* `attend` without the softmax: queries are multiplied with the sum of the products of keys and values. */
 static void attend_linearly(
-    const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy, float *scratch) {
+    const mixling_model *model, const attention_part *part, size_t n, const float *x, float *y, size_t ldy,
+    float *scratch) {
     const kernels *kernels = model->kernels;
     size_t wide = part->value.padded, row = padded(n), dim = part->dim;
     float *query = carve(&scratch, n * wide), *keys = carve(&scratch, n * wide), *values = carve(&scratch, n * wide);
@@ -173,7 +178,8 @@ static void apply_gating(
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < inner; j++) gate[i * inner + j] = mixer->spatial_bias[mixer->dense ? i : n - 1 - i];
     kernels->multiply(
-        n, inner, n, mixer->spatial + (mixer->dense ? 0 : length - n), mixer->dense ? length : 1, normed, inner, gate, inner);
+        n, inner, n, mixer->spatial + (mixer->dense ? 0 : length - n), mixer->dense ? length : 1, normed, inner, gate,
+        inner);
     memset(added, 0, floats * sizeof *added);
     if (attention->heads) {
         add_bias(model, n, inner, attention->out_bias, added);
@@ -184,7 +190,9 @@ static void apply_gating(
         float *own = z + i * inner;
         for (size_t j = 0; j < inner; j++) {
             float value = from[j] + more[j];
-            own[j] = mixer->variant == GATE_LINEAR ? value : mixer->variant == GATE_ADDITIVE ? own[j] + value : own[j] * value;
+            own[j] = mixer->variant == GATE_LINEAR     ? value
+                     : mixer->variant == GATE_ADDITIVE ? own[j] + value
+                                                       : own[j] * value;
         }
     }
     add_bias(model, n, model->width, mixer->contract_bias, y);
@@ -192,14 +200,15 @@ static void apply_gating(
 }
 
 /* The channels of a head, padded. */
-static void take_head(const mixling_model *model, const struct mixer *mixer, size_t head, size_t n, const float *x, float *out) {
+static void
+take_head(const mixling_model *model, const struct mixer *mixer, size_t head, size_t n, const float *x, float *out) {
     size_t e = mixer->head_width, dim = mixer->head_dim;
     memset(out, 0, n * e * sizeof *out);
     for (size_t i = 0; i < n; i++) memcpy(out + i * e, x + i * model->width + head * dim, dim * sizeof *out);
 }
 
-static void apply_hyper(
-    const mixling_model *model, const struct mixer *mixer, size_t n, const float *x, float *y, float *scratch) {
+static void
+apply_hyper(const mixling_model *model, const struct mixer *mixer, size_t n, const float *x, float *y, float *scratch) {
     const kernels *kernels = model->kernels;
     size_t width = model->width, e = mixer->head_width, u = mixer->units_width, units = mixer->units, row = padded(n);
     float *read = carve(&scratch, n * width), *out = carve(&scratch, n * width), *values = carve(&scratch, n * e);
@@ -233,20 +242,20 @@ static void apply_hyper(
 void mixer_apply(
     const mixling_model *model, const struct mixer *mixer, size_t n, const float *x, float *y, float *scratch) {
     switch (mixer->kind) {
-        case MIX_MEAN:
-        case MIX_MAX: apply_pooling(model, mixer->kind, n, x, y, scratch); break;
-        case MIX_FOURIER: apply_fourier(model, mixer, n, x, y, scratch); break;
-        case MIX_GATING: apply_gating(model, mixer, n, x, y, scratch); break;
-        case MIX_HYPER: apply_hyper(model, mixer, n, x, y, scratch); break;
-        case MIX_ATTENTION:
-            add_bias(model, n, model->width, mixer->attention.out_bias, y);
-            attend(model, &mixer->attention, n, x, y, model->width, scratch);
-            break;
-        case MIX_LINEAR:
-            add_bias(model, n, model->width, mixer->attention.out_bias, y);
-            attend_linearly(model, &mixer->attention, n, x, y, model->width, scratch);
-            break;
-        case MIX_RECURRENT: recurrent_apply(model, mixer, n, x, y, scratch); break;
-        default: model->kernels->add(n * model->width, 1.0f, x, y);
+    case MIX_MEAN:
+    case MIX_MAX: apply_pooling(model, mixer->kind, n, x, y, scratch); break;
+    case MIX_FOURIER: apply_fourier(model, mixer, n, x, y, scratch); break;
+    case MIX_GATING: apply_gating(model, mixer, n, x, y, scratch); break;
+    case MIX_HYPER: apply_hyper(model, mixer, n, x, y, scratch); break;
+    case MIX_ATTENTION:
+        add_bias(model, n, model->width, mixer->attention.out_bias, y);
+        attend(model, &mixer->attention, n, x, y, model->width, scratch);
+        break;
+    case MIX_LINEAR:
+        add_bias(model, n, model->width, mixer->attention.out_bias, y);
+        attend_linearly(model, &mixer->attention, n, x, y, model->width, scratch);
+        break;
+    case MIX_RECURRENT: recurrent_apply(model, mixer, n, x, y, scratch); break;
+    default: model->kernels->add(n * model->width, 1.0f, x, y);
     }
 }

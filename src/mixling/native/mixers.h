@@ -10,10 +10,10 @@ enum { GATE_SPLIT, GATE_MULTIPLICATIVE, GATE_ADDITIVE, GATE_LINEAR };
 
 /* Q, K and V of `heads` heads of `dim` values, and what joins their outputs. */
 typedef struct {
-    size_t heads, dim; /* 0 heads: there is no attention */
-    float scale;       /* of the scores; of linear attention: added to the normalizer */
+    size_t heads, dim;              /* 0 heads: there is no attention */
+    float scale;                    /* of the scores; of linear attention: added to the normalizer */
     split_linear query, key, value; /* a query and a key without weights: scores are the biases alone */
-    float *out; /* (heads, dim, columns of the output, padded) */
+    float *out;                     /* (heads, dim, columns of the output, padded) */
     float *out_bias;
     float *biases; /* (heads, 2 max_len - 1) by distance; NULL: none */
 } attention_part;
@@ -32,8 +32,8 @@ struct mixer {
     size_t inner, inner_width;
     int variant, dense;
     split_linear expand;
-    float *gate_weight, *gate_bias; /* of its norm */
-    float *spatial, *spatial_bias;  /* (2 max_len - 1), or (max_len, max_len); (max_len) */
+    float *gate_weight, *gate_bias;  /* of its norm */
+    float *spatial, *spatial_bias;   /* (2 max_len - 1), or (max_len, max_len); (max_len) */
     float *contract, *contract_bias; /* (E, width), (width) */
     /* Spatial gating's tiny attention, or attention. */
     attention_part attention;

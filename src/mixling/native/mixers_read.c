@@ -68,7 +68,8 @@ static void read_attention(plan_reader *from, uint32_t at, size_t columns, const
     size_t heads = plan_size(from, "heads", at, 1, MAX_DIM), dim = plan_size(from, "hidden", at, 1, MAX_DIM);
     double scale = json_number(from->plan, json_get(from->plan, at, key));
     uint32_t query = json_get(from->plan, at, "query");
-    if (scale < 0 || (uint64_t)heads * dim > MAX_DIM) plan_fail(from, MIXLING_UNSUPPORTED, "its attention is not built here");
+    if (scale < 0 || (uint64_t)heads * dim > MAX_DIM)
+        plan_fail(from, MIXLING_UNSUPPORTED, "its attention is not built here");
     out->heads = heads;
     out->dim = dim;
     out->scale = (float)scale;
@@ -112,7 +113,8 @@ static void read_gating(plan_reader *from, uint32_t at, struct mixer *out) {
     out->gate_weight = plan_vector(from, plan_item(from, at, "gate_norm", 0), out->inner);
     out->gate_bias = plan_vector(from, plan_item(from, at, "gate_norm", 1), out->inner);
     uint32_t spatial = plan_item(from, at, "spatial", 0);
-    out->spatial = out->dense ? plan_values(from, spatial, length, length, length) : plan_vector(from, spatial, 2 * length - 1);
+    out->spatial =
+        out->dense ? plan_values(from, spatial, length, length, length) : plan_vector(from, spatial, 2 * length - 1);
     out->spatial_bias = plan_vector(from, plan_item(from, at, "spatial", 1), length);
     out->contract = plan_values(from, plan_item(from, at, "contract", 0), out->inner, model->dim, model->width);
     out->contract_bias = plan_optional(from, plan_item(from, at, "contract", 1), model->dim);
@@ -142,8 +144,8 @@ static void read_hyper(plan_reader *from, uint32_t at, struct mixer *out) {
 }
 
 struct mixer *mixer_read(plan_reader *from, uint32_t at) {
-    static const char *const KINDS[] = {"identity", "mean",      "max",              "fourier",  "gating",
-                                        "hyper",    "attention", "linear attention", "recurrent"};
+    static const char *const KINDS[] = {
+        "identity", "mean", "max", "fourier", "gating", "hyper", "attention", "linear attention", "recurrent"};
     uint32_t mixes = json_get(from->plan, at, "mixes");
     int kind = MIX_IDENTITY;
     while (kind <= MIX_RECURRENT && !json_is(from->plan, mixes, KINDS[kind])) kind++;

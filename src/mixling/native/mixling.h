@@ -25,7 +25,7 @@ enum {
     MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
     MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
     MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
-    MIXLING_ARGUMENT = 4     /* a pair for a model of single texts, or the other way round; a function of another task */
+    MIXLING_ARGUMENT = 4 /* a pair for a model of single texts, or the other way round; a function of another task */
 };
 
 /* A text, or the two of a pair; `second` is NULL where there is no second text. */

@@ -35,8 +35,8 @@ typedef struct {
 /* WordPiece: a set of byte strings. */
 typedef struct {
     uint8_t *text;
-    uint32_t *starts; /* of each unit, and the end of the last */
-    uint32_t *slots;  /* 1 + the number of a unit; 0 where there is none */
+    uint32_t *starts; /* of each subword, and the end of the last */
+    uint32_t *slots;  /* 1 + the number of a subword; 0 where there is none */
     uint32_t mask, number, longest, unknown; /* longest: in bytes; unknown: the number of [UNK] */
 } vocabulary;
 
@@ -135,8 +135,8 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason);
 int model_read_tags(mixling_model *model, const onnx_file *file, const char **reason);
 int vocabulary_open(mixling_model *model, bytes content, const char **reason);
-enum { NO_UNIT = 0xFFFFFFFF };
-/* The number of the unit of `prefix` ("" or "##") and text, whose FNV-1a hash is given; NO_UNIT: there is none. */
+enum { NO_SUBWORD = 0xFFFFFFFF };
+/* The number of the subword of `prefix` ("" or "##") and text, whose FNV-1a hash is given; NO_SUBWORD: there is none. */
 uint32_t vocabulary_find(const vocabulary *from, int continues, const uint8_t *text, size_t size, uint32_t hash);
 
 #define FNV_START 2166136261u
@@ -181,7 +181,7 @@ typedef struct {
     uint8_t *text;          /* the normalized word */
     uint32_t *ends;         /* of its characters, in bytes */
     size_t length;          /* characters */
-    uint32_t *hashes;       /* of the beginnings of a unit */
+    uint32_t *hashes;       /* of the beginnings of a subword */
     uint32_t *lowest;       /* MinHash */
     int32_t *sums;
 } word_scratch;
@@ -191,7 +191,7 @@ int scratch_open(const mixling_model *model, word_scratch *scratch);
 void scratch_close(word_scratch *scratch);
 
 /* Whether a key stands for [SEP] or [EMPTY], which are hashed whole, or a subword: no word has a NUL. */
-enum { UNIT_KEY = 6 }; /* of a subword: two NULs and its number */
+enum { SUBWORD_KEY = 6 }; /* of a subword: two NULs and its number */
 static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
 
 #define FEWER (UINT32_C(1) << 31) /* marks a feature that counts -1 */
@@ -201,8 +201,8 @@ static inline int is_special(const uint8_t *key, size_t size) { return size && k
 size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
                    uint32_t *out);
 
-/* Spell a word as the numbers of its units, writing as many as `capacity` allows; returns how many there are. */
-size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *units,
+/* Spell a word as the numbers of its subwords, writing as many as `capacity` allows; returns how many there are. */
+size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *subwords,
              size_t capacity);
 
 /* A word for the linear model. */
@@ -261,8 +261,8 @@ struct mixling_worker {
     found_word *words; /* of both texts of a pair, and a separator */
     uint32_t *rows;    /* of the table, one a token */
     uint32_t *starts;  /* the first token of each word, where tokens are subwords */
-    uint32_t *units[2]; /* of both texts, and the marks of each; where tokens are subwords */
-    uint8_t *unit_marks[2];
+    uint32_t *subwords[2]; /* of both texts, and the marks of each; where tokens are subwords */
+    uint8_t *subword_marks[2];
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
@@ -335,8 +335,8 @@ void table_layout(mixling_model *model);
 /* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* Leave tokens in worker->tokens after all sublayers, which must not mix them. Token i is the sum of parts of the words at
-   places (tokens, parts) among `n` words with rows of the table; n or more stands for no word. A status. */
-int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *places, size_t tokens);
+   window_words (tokens, parts) among `n` words with rows of the table; n or more stands for no word. A status. */
+int body_tokens(mixling_worker *worker, const uint32_t *rows, size_t n, const uint32_t *window_words, size_t tokens);
 /* Free what grows with the tokens of a text. */
 void body_free(mixling_worker *worker);
 /* Weight the logits of `n` tokens, and add the linear model's. */

@@ -61,9 +61,7 @@ float *plan_values(plan_reader *from, uint32_t at, size_t rows, size_t columns, 
     return out;
 }
 
-float *plan_vector(plan_reader *from, uint32_t at, size_t size) {
-    return plan_values(from, at, 1, size, padded(size));
-}
+float *plan_vector(plan_reader *from, uint32_t at, size_t size) { return plan_values(from, at, 1, size, padded(size)); }
 
 float *plan_optional(plan_reader *from, uint32_t at, size_t size) {
     if (at == JSON_NONE || !json_null(from->plan, at)) return plan_vector(from, at, size);

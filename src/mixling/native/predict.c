@@ -6,7 +6,8 @@
 #include "block.h"
 #include "model.h"
 
-#define SPECIAL_WORD(name) {(const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0}
+#define SPECIAL_WORD(name) \
+    { (const uint8_t *)"\0" name, NULL, sizeof name, 0, 0, 0, 0 }
 const found_word SEPARATOR_WORD = SPECIAL_WORD("[SEP]"), EMPTY_WORD = SPECIAL_WORD("[EMPTY]");
 
 const char *mixling_version(void) { return MIXLING_VERSION; }
@@ -27,8 +28,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->rows = take(words, sizeof *worker->rows);
     if (model->subwords)
         for (int i = 0; i < 2; i++) {
-            worker->units[i] = take(model->max_len + 1, sizeof *worker->units[i]);
-            worker->unit_marks[i] = take(model->max_len + 1, 1);
+            worker->subwords[i] = take(model->max_len + 1, sizeof *worker->subwords[i]);
+            worker->subword_marks[i] = take(model->max_len + 1, 1);
         }
     worker->starts = take(model->max_len, sizeof *worker->starts);
     worker->features = take(model->max_features, sizeof *worker->features);
@@ -36,7 +37,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     worker->logits = block_take(model->output.stride, sizeof *worker->logits);
     worker->word_sums = block_take(TOGETHER * model->row_size, sizeof *worker->word_sums);
     worker->word_rows = block_take(TOGETHER * model->parts * model->width, sizeof *worker->word_rows);
-    worker->word_products = block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
+    worker->word_products =
+        block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
     worker->best = take(padded(model->num_labels), 4 * sizeof *worker->best);
@@ -49,9 +51,11 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
     if (table->capacity < words) table->capacity = words;
     if (table->capacity > UINT32_MAX / 2) table->capacity = UINT32_MAX / 2;
     if (scratch_open(model, &worker->scratch) || !worker->words || !worker->rows || !worker->features ||
-        (model->subwords && (!worker->units[0] || !worker->units[1] || !worker->unit_marks[0] || !worker->unit_marks[1])) ||
+        (model->subwords &&
+         (!worker->subwords[0] || !worker->subwords[1] || !worker->subword_marks[0] || !worker->subword_marks[1])) ||
         !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
-        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits || !worker->window || !worker->open || !table->slots) {
+        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits ||
+        !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }
@@ -61,13 +65,35 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
 
 void mixling_stop(mixling_worker *worker) {
     if (!worker) return;
-    void *parts[] = {worker->words,         worker->rows,          worker->features,      worker->shared_hashes,
-                     worker->table.slots,   worker->table.keys,    worker->shared[0],     worker->shared[1],     worker->seen,
-                     worker->branch_sums,   worker->sources,       worker->best,          worker->both[0].words,
-                     worker->both[1].words, worker->window,        worker->open,          worker->starts,
-                     worker->units[0],      worker->units[1],      worker->unit_marks[0], worker->unit_marks[1],
-                     worker->window_logits, worker->spots,         worker->tagged,        worker->tag_logits,
-                     worker->tags,          worker->probabilities, worker->forward};
+    void *parts[] = {
+        worker->words,
+        worker->rows,
+        worker->features,
+        worker->shared_hashes,
+        worker->table.slots,
+        worker->table.keys,
+        worker->shared[0],
+        worker->shared[1],
+        worker->seen,
+        worker->branch_sums,
+        worker->sources,
+        worker->best,
+        worker->both[0].words,
+        worker->both[1].words,
+        worker->window,
+        worker->open,
+        worker->starts,
+        worker->subwords[0],
+        worker->subwords[1],
+        worker->subword_marks[0],
+        worker->subword_marks[1],
+        worker->window_logits,
+        worker->spots,
+        worker->tagged,
+        worker->tag_logits,
+        worker->tags,
+        worker->probabilities,
+        worker->forward};
     void *blocks[] = {worker->pools,     worker->logits,        worker->word_sums,
                       worker->word_rows, worker->word_products, worker->table.records};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
@@ -90,8 +116,7 @@ static int hash_lower(mixling_worker *worker, const found_word *word, uint64_t o
         if (!worker->shared_size) return -1;
     }
     size_t n = 0;
-    for (size_t at = 0; at < word->size; n++)
-        at += utf8_read(word->text + at, word->size - at, worker->shared[0] + n);
+    for (size_t at = 0; at < word->size; n++) at += utf8_read(word->text + at, word->size - at, worker->shared[0] + n);
     n = unicode_lower(unicode, worker->shared[0], n, worker->shared[1]);
     out[0] = worker->seed ^ n;
     out[1] = ~worker->seed;
@@ -104,9 +129,7 @@ static int hash_lower(mixling_worker *worker, const found_word *word, uint64_t o
     return 0;
 }
 
-static int by_hash(const void *a, const void *b) {
-    return memcmp(a, b, 2 * sizeof(uint64_t)); /* any order does */
-}
+static int by_hash(const void *a, const void *b) { return memcmp(a, b, 2 * sizeof(uint64_t)); /* any order does */ }
 
 int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b) {
     const mixling_model *model = worker->model;
@@ -151,28 +174,29 @@ static size_t spell_words(mixling_worker *worker, const found_word *words, size_
     const mixling_model *model = worker->model;
     size_t out = 0, room = model->max_len + 1;
     for (size_t i = 0; i < number; i++) {
-        uint32_t *units = worker->units[side] + out;
+        uint32_t *subwords = worker->subwords[side] + out;
         if (starts) starts[i] = (uint32_t)out;
-        size_t size = spell(model, &worker->scratch, words[i].key, words[i].key_size, units, room - out);
+        size_t size = spell(model, &worker->scratch, words[i].key, words[i].key_size, subwords, room - out);
         if (size > room - out) size = room - out;
-        memset(worker->unit_marks[side] + out, (int)words[i].marks, size);
+        memset(worker->subword_marks[side] + out, (int)words[i].marks, size);
         out += size;
     }
     return out;
 }
 
-static int unit_rows(mixling_worker *worker, int side, size_t number, size_t *out) {
+static int subword_rows(mixling_worker *worker, int side, size_t number, size_t *out) {
     int status = MIXLING_OK;
     for (size_t i = 0; i < number && status == MIXLING_OK; i++) {
-        uint8_t key[UNIT_KEY] = {0};
-        memcpy(key + 2, worker->units[side] + i, sizeof(uint32_t));
-        status = table_row(worker, key, UNIT_KEY, worker->unit_marks[side][i], worker->rows + (*out)++);
+        uint8_t key[SUBWORD_KEY] = {0};
+        memcpy(key + 2, worker->subwords[side] + i, sizeof(uint32_t));
+        status = table_row(worker, key, SUBWORD_KEY, worker->subword_marks[side][i], worker->rows + (*out)++);
     }
     return status;
 }
 
 /* `encode` where tokens are subwords, of `a` and `b` words. */
-static int encode_subwords(mixling_worker *worker, int pair, size_t a, size_t b, size_t *n, size_t *words, uint8_t *flags) {
+static int
+encode_subwords(mixling_worker *worker, int pair, size_t a, size_t b, size_t *n, size_t *words, uint8_t *flags) {
     size_t max_len = worker->model->max_len, first, second = 0, out = 0;
     first = spell_words(worker, worker->words, a, 0, worker->starts);
     if (pair) {
@@ -184,10 +208,10 @@ static int encode_subwords(mixling_worker *worker, int pair, size_t a, size_t b,
     }
     if (!first && !second) *flags |= MIXLING_EMPTY;
     for (*words = a; *words && worker->starts[*words - 1] >= max_len;) --*words;
-    int status = unit_rows(worker, 0, first, &out);
+    int status = subword_rows(worker, 0, first, &out);
     if (pair && status == MIXLING_OK)
         status = table_row(worker, SEPARATOR_WORD.key, SEPARATOR_WORD.key_size, 0, worker->rows + out++);
-    if (status == MIXLING_OK) status = unit_rows(worker, 1, second, &out);
+    if (status == MIXLING_OK) status = subword_rows(worker, 1, second, &out);
     if (!out) status = table_row(worker, EMPTY_WORD.key, EMPTY_WORD.key_size, 0, worker->rows + out++);
     *n = out;
     return status;

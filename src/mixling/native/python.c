@@ -17,8 +17,7 @@
 enum { MAX_IDLE = 64 };
 
 typedef struct {
-    PyObject_HEAD
-    mixling_model *model;
+    PyObject_HEAD mixling_model *model;
     mixling_worker *idle[MAX_IDLE];
     int num_idle;
     size_t cache_bytes;
@@ -191,8 +190,7 @@ static int append(buffer *to, const void *data, size_t size) {
 
 /* The logits of texts that were predicted at a time, from which probabilities are made when they are first asked for. */
 typedef struct {
-    PyObject_HEAD
-    PyObject *labels;
+    PyObject_HEAD PyObject *labels;
     Py_ssize_t number;
     float *logits; /* (number, labels) */
 } Rows;
@@ -240,11 +238,11 @@ static void free_rows(Rows *self) {
    probabilities for `_row`; `truncated` and `empty`; and two that are None, as Python needs far longer to find that a slot
    has no value than to set it. */
 enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, NUM_SLOTS };
-static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make", "_row", "truncated", "empty", "abstained", "label_set"};
+static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row",     "truncated",
+                                                  "empty", "abstained", "label_set"};
 
 typedef struct {
-    PyObject_HEAD
-    Model *model;
+    PyObject_HEAD Model *model;
     PyTypeObject *kind, *rows;
     PyObject *labels;
     PyObject *slots[NUM_SLOTS]; /* as the class has them */
@@ -289,8 +287,13 @@ static void free_decider(Decider *self) {
 static PyObject *new_prediction(Decider *self, Rows *rows, Py_ssize_t number, size_t best, int flags) {
     PyObject *out = PyType_GenericAlloc(self->kind, 0), *row = PyLong_FromSsize_t(number);
     PyObject *values[NUM_SLOTS] = {
-        PyTuple_GetItem(self->labels, (Py_ssize_t)best), (PyObject *)rows, row,
-        flags & MIXLING_TRUNCATED ? Py_True : Py_False, flags & MIXLING_EMPTY ? Py_True : Py_False, Py_None, Py_None};
+        PyTuple_GetItem(self->labels, (Py_ssize_t)best),
+        (PyObject *)rows,
+        row,
+        flags & MIXLING_TRUNCATED ? Py_True : Py_False,
+        flags & MIXLING_EMPTY ? Py_True : Py_False,
+        Py_None,
+        Py_None};
     if (!row) Py_CLEAR(out);
     for (int i = 0; out && i < NUM_SLOTS; i++)
         if (values[i] && self->set[i](self->slots[i], out, values[i])) Py_CLEAR(out);
@@ -298,7 +301,10 @@ static PyObject *new_prediction(Decider *self, Rows *rows, Py_ssize_t number, si
     return out;
 }
 
-enum { MOST_TEXTS = 4096, SHORT = 512 }; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
+enum {
+    MOST_TEXTS = 4096,
+    SHORT = 512
+}; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
 
 /* decider(texts) -> the prediction for a string, or a list of predictions for a list of up to MOST_TEXTS strings; None for
    anything else, and where a logit is not finite: the caller knows more about the error. */
@@ -426,7 +432,8 @@ static PyObject *lines(Model *self, PyObject *arguments) {
     buffer line = {0};
     size_t count = mixling_num_labels(self->model);
     if (!PyArg_ParseTuple(
-            arguments, "OpO!O!O!", &texts, &to_end, &PyTuple_Type, &starts, &PyTuple_Type, &names, &PyTuple_Type, &ends))
+            arguments, "OpO!O!O!", &texts, &to_end, &PyTuple_Type, &starts, &PyTuple_Type, &names, &PyTuple_Type,
+            &ends))
         return NULL;
     if (run(self, texts, to_end, &logits, &flags)) return NULL;
     Py_ssize_t n = PyBytes_Size(flags);
@@ -448,9 +455,9 @@ static PyObject *lines(Model *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-/* What `tag` returns, but for the flags: numbers of words, their places, logits, tags and probabilities, of all texts. */
+/* What `tag` returns, but for the flags: numbers of words, their offsets, logits, tags and probabilities, of all texts. */
 typedef struct {
-    buffer counts, places, logits, tags, probabilities;
+    buffer counts, offsets, logits, tags, probabilities;
 } tagged;
 
 static int tag_all(
@@ -465,19 +472,20 @@ static int tag_all(
         status = mixling_tag(worker, items + i, to_end, &words, &logits, &tags, &probabilities, &found, bits + i);
         if (status != MIXLING_OK) break;
         uint32_t count = (uint32_t)found;
-        int failed = append(&out->counts, &count, sizeof count) | append(&out->logits, logits, found * labels * sizeof *logits) |
+        int failed = append(&out->counts, &count, sizeof count) |
+                     append(&out->logits, logits, found * labels * sizeof *logits) |
                      append(&out->tags, tags, found * sizeof *tags) |
                      append(&out->probabilities, probabilities, found * sizeof *probabilities);
         for (size_t j = 0; j < found; j++) {
             uint32_t place[2] = {words[j].start, words[j].end};
-            failed |= append(&out->places, place, sizeof place);
+            failed |= append(&out->offsets, place, sizeof place);
         }
         if (failed) status = MIXLING_MEMORY;
     }
     return status;
 }
 
-/* tag(texts, to_end) -> (flags, numbers of words, places, logits, tags, their probabilities), all as bytes: uint8, uint32,
+/* tag(texts, to_end) -> (flags, numbers of words, offsets, logits, tags, their probabilities), all as bytes: uint8, uint32,
    uint32 (words, 2), float32 (words, labels), uint32 (words), float32 (words) */
 static PyObject *tag(Model *self, PyObject *arguments) {
     PyObject *given, *flags = NULL, *out = NULL;
@@ -487,7 +495,8 @@ static PyObject *tag(Model *self, PyObject *arguments) {
     mixling_text *items = texts ? read_texts(texts, &kept) : NULL;
     mixling_worker *worker = NULL;
     tagged found = {0};
-    if (!items || !(flags = PyBytes_FromStringAndSize(NULL, PyTuple_Size(texts))) || !(worker = borrow(self))) goto done;
+    if (!items || !(flags = PyBytes_FromStringAndSize(NULL, PyTuple_Size(texts))) || !(worker = borrow(self)))
+        goto done;
     int status;
     size_t n = (size_t)PyTuple_Size(texts);
     uint8_t *bits = (uint8_t *)PyBytes_AsString(flags);
@@ -498,7 +507,7 @@ static PyObject *tag(Model *self, PyObject *arguments) {
     if (status == MIXLING_OK)
         out = Py_BuildValue(
             "(Oy#y#y#y#y#)", flags, found.counts.data ? found.counts.data : "", (Py_ssize_t)found.counts.size,
-            found.places.data ? found.places.data : "", (Py_ssize_t)found.places.size,
+            found.offsets.data ? found.offsets.data : "", (Py_ssize_t)found.offsets.size,
             found.logits.data ? found.logits.data : "", (Py_ssize_t)found.logits.size,
             found.tags.data ? found.tags.data : "", (Py_ssize_t)found.tags.size,
             found.probabilities.data ? found.probabilities.data : "", (Py_ssize_t)found.probabilities.size);
@@ -506,7 +515,7 @@ static PyObject *tag(Model *self, PyObject *arguments) {
         raise_status(status, "a pair of texts, or a model that does not tag words");
 done:
     free(found.counts.data);
-    free(found.places.data);
+    free(found.offsets.data);
     free(found.logits.data);
     free(found.tags.data);
     free(found.probabilities.data);
@@ -532,8 +541,8 @@ static PyObject *answer(Model *self, PyObject *pair) {
         give_back(self, worker);
         if (status == MIXLING_OK)
             out = Py_BuildValue(
-                "(ILLddd)", (unsigned)flags, span.found ? (long long)span.start : -1, span.found ? (long long)span.end : -1,
-                span.margin, span.probability, span.no_answer);
+                "(ILLddd)", (unsigned)flags, span.found ? (long long)span.start : -1,
+                span.found ? (long long)span.end : -1, span.margin, span.probability, span.no_answer);
         else
             raise_status(status, "a single text, or a model that does not answer questions");
     }
@@ -576,7 +585,8 @@ static PyObject *features(Model *self, PyObject *word) {
     PyObject *kept = NULL, *out = NULL;
     mixling_worker *worker = found ? borrow(self) : NULL;
     if (worker) {
-        if (!read_string(word, &kept, &data, &size) && mixling_features(worker, data, size, found, MOST, &n) == MIXLING_OK)
+        if (!read_string(word, &kept, &data, &size) &&
+            mixling_features(worker, data, size, found, MOST, &n) == MIXLING_OK)
             out = PyBytes_FromStringAndSize((const char *)found, (Py_ssize_t)(n * sizeof *found));
         give_back(self, worker);
     }
@@ -736,12 +746,11 @@ static int clear_module(PyObject *module) {
 }
 
 static PyMethodDef FUNCTIONS[] = {
-    {"misspell", misspell, METH_VARARGS, "Return words with typos."},
-    {NULL, NULL, 0, NULL}};
+    {"misspell", misspell, METH_VARARGS, "Return words with typos."}, {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};
 static PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_core", NULL, NUM_TYPES * sizeof(PyObject *), FUNCTIONS, MODULE_SLOTS, visit_module, clear_module,
-    NULL};
+    PyModuleDef_HEAD_INIT, "_core",      NULL, NUM_TYPES * sizeof(PyObject *), FUNCTIONS, MODULE_SLOTS,
+    visit_module,          clear_module, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&MODULE); }

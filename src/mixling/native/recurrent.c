@@ -9,7 +9,8 @@ enum { MAX_LAYERS = 1000, MAX_GATE_WINDOW = 1000, LSTM_GATES = 4, QRNN_GATES = 3
 static size_t gates_of(const struct mixer *mixer) { return mixer->is_lstm ? LSTM_GATES : QRNN_GATES; }
 
 /* One direction of a layer that reads tokens of `inputs` values. */
-static void read_direction(plan_reader *from, uint32_t at, const struct mixer *mixer, size_t inputs, recurrent_layer *out, size_t i) {
+static void read_direction(
+    plan_reader *from, uint32_t at, const struct mixer *mixer, size_t inputs, recurrent_layer *out, size_t i) {
     size_t hidden = mixer->hidden, gates = gates_of(mixer);
     out->input[i] = split_read(from, at, "input", mixer->window * inputs, gates, hidden);
     if (!mixer->is_lstm) return;
@@ -21,7 +22,8 @@ static void read_direction(plan_reader *from, uint32_t at, const struct mixer *m
 void recurrent_read(plan_reader *from, uint32_t at, struct mixer *out) {
     const json *plan = from->plan;
     size_t dim = from->model->dim, inputs = dim;
-    uint32_t cell = json_get(plan, at, "cell"), layers = json_get(plan, at, "layers"), project = json_get(plan, at, "project");
+    uint32_t cell = json_get(plan, at, "cell"), layers = json_get(plan, at, "layers"),
+             project = json_get(plan, at, "project");
     out->is_lstm = json_is(plan, cell, "lstm");
     out->hidden = plan_size(from, "hidden", at, 1, MAX_DIM);
     out->window = out->is_lstm ? 1 : plan_size(from, "window", at, 1, MAX_GATE_WINDOW);
@@ -39,7 +41,8 @@ void recurrent_read(plan_reader *from, uint32_t at, struct mixer *out) {
     }
     uint32_t layer = layers + 1;
     for (size_t i = 0; i < out->num_layers; i++, layer = plan->values[layer].next) {
-        if (json_count(plan, layer) != out->directions) plan_fail(from, MIXLING_DAMAGED, "its recurrent layers do not fit");
+        if (json_count(plan, layer) != out->directions)
+            plan_fail(from, MIXLING_DAMAGED, "its recurrent layers do not fit");
         for (size_t j = 0; j < out->directions && from->status == MIXLING_OK; j++)
             read_direction(from, json_item(plan, layer, (uint32_t)j), out, inputs, out->layers + i, j);
         inputs = out->directions * out->hidden;
@@ -57,8 +60,8 @@ uint64_t recurrent_floats(const struct mixer *mixer, uint64_t n) {
 
 /* The gates of all tokens, before their activations; backwards, a window is of the tokens after one. */
 static void make_gates(
-    const mixling_model *model, const split_linear *layer, size_t window, int backwards, size_t n, const float *x, size_t ldx,
-    float *gates) {
+    const mixling_model *model, const split_linear *layer, size_t window, int backwards, size_t n, const float *x,
+    size_t ldx, float *gates) {
     size_t row = layer->parts * layer->padded, inputs = layer->inputs / window;
     for (size_t i = 0; i < n; i++) memcpy(gates + i * row, layer->bias, row * sizeof *gates);
     for (size_t k = 0; k < window; k++) {
@@ -76,7 +79,8 @@ static inline float exponential(float x) {
     const float ROUNDS = 12582912; /* 1.5 * 2^23: numbers so large are whole */
     x = x < -87 ? -87 : x;
     x = x > 87 ? 87 : x;
-    float shifted = x * 1.44269504f + ROUNDS, n = shifted - ROUNDS, r = x - n * 0.693359375f + n * 2.12194440e-4f, power;
+    float shifted = x * 1.44269504f + ROUNDS, n = shifted - ROUNDS, r = x - n * 0.693359375f + n * 2.12194440e-4f,
+          power;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 127) << 23;
@@ -113,8 +117,8 @@ static void step_qrnn(size_t n, const float *restrict gates, size_t part, float 
 
 /* The states of H units, from one token to the next; out (n, ld). */
 static void recur(
-    const mixling_model *model, const struct mixer *mixer, const split_linear *state, int backwards, size_t n, float *gates,
-    float *cells, float *out, size_t ld) {
+    const mixling_model *model, const struct mixer *mixer, const split_linear *state, int backwards, size_t n,
+    float *gates, float *cells, float *out, size_t ld) {
     size_t hidden = mixer->hidden, part = padded(hidden), row = gates_of(mixer) * part;
     const float *before = NULL;
     memset(cells, 0, hidden * sizeof *cells);

@@ -22,12 +22,14 @@ static const uint32_t ROUNDS[64] = {
 #include <immintrin.h>
 
 /* By the processor's own instructions, which are several times as fast; 0: it has none. */
-__attribute__((target("sha,sse4.1"))) static int blocks_by_processor(uint32_t state[8], const uint8_t *data, size_t number) {
+__attribute__((target("sha,sse4.1"))) static int
+blocks_by_processor(uint32_t state[8], const uint8_t *data, size_t number) {
     unsigned a, b = 0, c, d;
     if (!__builtin_cpu_supports("sse4.1") || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_SHA)) return 0;
     __m128i *place = (__m128i *)(void *)state, w[4];
     __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(place), 0xB1), efgh = _mm_shuffle_epi32(_mm_loadu_si128(place + 1), 0x1B);
+    __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(place), 0xB1),
+            efgh = _mm_shuffle_epi32(_mm_loadu_si128(place + 1), 0x1B);
     __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xF0);
     for (; number--; data += 64) {
         __m128i first = abef, second = cdgh;
@@ -37,7 +39,8 @@ __attribute__((target("sha,sse4.1"))) static int blocks_by_processor(uint32_t st
             __m128i last = w[(i + 3) & 3];
             if (i > 3)
                 w[i & 3] = _mm_sha256msg2_epu32(
-                    _mm_add_epi32(_mm_sha256msg1_epu32(w[i & 3], w[(i + 1) & 3]), _mm_alignr_epi8(last, w[(i + 2) & 3], 4)),
+                    _mm_add_epi32(
+                        _mm_sha256msg1_epu32(w[i & 3], w[(i + 1) & 3]), _mm_alignr_epi8(last, w[(i + 2) & 3], 4)),
                     last);
             __m128i sum = _mm_add_epi32(w[i & 3], _mm_loadu_si128((const __m128i *)(const void *)(ROUNDS + 4 * i)));
             cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
@@ -86,7 +89,8 @@ static void block(uint32_t state[8], const uint8_t *data) {
 }
 
 void sha256(const uint8_t *data, size_t size, uint8_t digest[32]) {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     uint8_t last[128] = {0};
     size_t full = size / 64 * 64, rest = size - full, padded = rest < 56 ? 64 : 128;
     if (!blocks_by_processor(state, data, full / 64))

@@ -226,8 +226,8 @@ int table_row(mixling_worker *worker, const uint8_t *key, size_t size, uint32_t 
             model, &worker->scratch, is_special(key, size), marks,
             (void *)(table->records + table->used * model->record + model->branch_at));
     memcpy(table->keys + table->keys_used, key, size);
-    table->slots[free_slot(table->slots, table->mask, hash)] = (slot){
-        hash, (uint32_t)table->keys_used, (uint32_t)size, (uint32_t)table->used, (uint16_t)marks, 0};
+    table->slots[free_slot(table->slots, table->mask, hash)] =
+        (slot){hash, (uint32_t)table->keys_used, (uint32_t)size, (uint32_t)table->used, (uint16_t)marks, 0};
     table->keys_used += size;
     *row = (uint32_t)table->used++;
     return MIXLING_OK;

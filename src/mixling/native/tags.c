@@ -42,7 +42,8 @@ static int read_transitions(mixling_model *model, const onnx_file *file, const c
     }
     for (size_t from = 0; from < labels; from++)
         for (size_t to = 0; to < labels; to++)
-            reversed[to * stride + from] = factors[from * stride + to] = exp((double)scores[from * stride + to] - highest);
+            reversed[to * stride + from] = factors[from * stride + to] =
+                exp((double)scores[from * stride + to] - highest);
     return MIXLING_OK;
 }
 
@@ -159,8 +160,8 @@ static void scale_to_one(double *values, size_t labels) {
 }
 
 /* The probabilities of tags, by forward and backward sums that are scaled to a sum of 1. */
-static void find_probabilities(
-    mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities) {
+static void
+find_probabilities(mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities) {
     const mixling_model *model = worker->model;
     void (*transform)(size_t, size_t, const double *, const double *, double *) = model->kernels->transform_doubles;
     size_t labels = model->num_labels, stride = padded(labels);

@@ -71,8 +71,7 @@ static inline size_t utf8_read(const uint8_t *text, size_t n, uint32_t *code) {
         return 3;
     }
     if (n < 4 || (text[3] & 0xC0) != 0x80) return 1;
-    uint32_t value =
-        (uint32_t)(a & 0x07) << 18 | (text[1] & 0x3Fu) << 12 | (text[2] & 0x3Fu) << 6 | (text[3] & 0x3Fu);
+    uint32_t value = (uint32_t)(a & 0x07) << 18 | (text[1] & 0x3Fu) << 12 | (text[2] & 0x3Fu) << 6 | (text[3] & 0x3Fu);
     if (value < 0x10000 || value > MAX_CODE) return 1;
     *code = value;
     return 4;

@@ -12,7 +12,8 @@ static void read_table(plan_reader *from) {
     uint32_t table = json_get(from->plan, 0, "table"), scale = json_get(from->plan, 0, "scale");
     bytes name = json_plain(from->plan, table);
     const tensor *item = name.data ? plan_find(from, name, "") : NULL;
-    if (!item || item->type == TENSOR_UINT8 || item->rank != 2 || item->dims[0] != model->num_rows || item->dims[1] != model->row_size) {
+    if (!item || item->type == TENSOR_UINT8 || item->rank != 2 || item->dims[0] != model->num_rows ||
+        item->dims[1] != model->row_size) {
         plan_fail(from, MIXLING_DAMAGED, "the table of features is missing, or of another shape");
         return;
     }
@@ -140,14 +141,17 @@ static float unit_of(float most) {
 static void halve(plan_reader *from) {
     mixling_model *model = from->model;
     const matrix *spread = &model->spread;
-    if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers || !model->scale) return;
+    if (!HAS_INTEGERS || !model->sublayers[0].integers.values || !model->kernels->halve || !model->integers ||
+        !model->scale)
+        return;
     if (from->status != MIXLING_OK || !spread->values) return;
     float features = (float)model->max_features, most = 0;
     for (size_t part = 0; part < model->parts; part++)
         for (size_t d = 0; d < model->dim; d++) {
             float value = 0; /* the greatest sum of any features */
             for (size_t j = 0; j < model->row_size; j++)
-                value += 128 * features * fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
+                value += 128 * features *
+                         fabsf(model->scale[j] * spread->values[j * spread->stride + part * model->width + d]);
             most = fmaxf(most, value);
         }
     if (!(most < 1e30f && most > 1e-20f)) return; /* not trained */
@@ -242,8 +246,9 @@ static void read_head(plan_reader *from) {
         return;
     }
     for (size_t pool = 0; pool < pools; pool++)
-        memcpy(model->output.values + pool * width * padded(labels), values + pool * dim * padded(labels),
-               dim * padded(labels) * sizeof *values);
+        memcpy(
+            model->output.values + pool * width * padded(labels), values + pool * dim * padded(labels),
+            dim * padded(labels) * sizeof *values);
 }
 
 int model_read_body(mixling_model *model, const json *plan, const onnx_file *file, const char **reason) {
@@ -286,7 +291,8 @@ int model_read_body(mixling_model *model, const json *plan, const onnx_file *fil
     }
     if (from.status == MIXLING_OK) read_head(&from);
     uint64_t tokens = model->max_len + 16, token = 3 * model->width + model->widest;
-    uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride), inner = (uint64_t)model->hidden * model->width, mixing = 0;
+    uint64_t words = tokens * 2 * model->parts * (model->width + model->folded.stride),
+             inner = (uint64_t)model->hidden * model->width, mixing = 0;
     for (size_t i = 0; i < model->num_sublayers && from.status == MIXLING_OK; i++) {
         const struct mixer *mixer = model->sublayers[i].mixer;
         uint64_t floats = mixer ? mixer_floats(model, mixer, tokens) : 0;

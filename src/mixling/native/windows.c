@@ -11,10 +11,10 @@ enum { MAX_CHARS = 1 << 20 }; /* of a context, and of a question */
 
 /* The best span so far; only scores of spans that a later window may contain as well are kept. */
 typedef struct {
-    double *open;           /* (tokens, width) scores of spans from token `begin` on */
+    double *open;             /* (tokens, width) scores of spans from token `begin` on */
     size_t width, begin, end; /* `end`: the token after the last one with scores */
-    double score, sum;      /* of the best span; sum of exp(score of a span - `score`) */
-    size_t first, last;     /* its tokens */
+    double score, sum;        /* of the best span; sum of exp(score of a span - `score`) */
+    size_t first, last;       /* its tokens */
 } best_span;
 
 /* Finish the spans that start before token `end`, which no later window contains. */
@@ -73,7 +73,7 @@ static int split_both(mixling_worker *worker, const mixling_text *text, uint8_t 
         return MIXLING_MEMORY;
     if (!model->segments && !model->overlap) return MIXLING_OK;
     return mark_pair(worker, question->words, question->number, context->words, context->number) ? MIXLING_MEMORY
-                                                                                               : MIXLING_OK;
+                                                                                                 : MIXLING_OK;
 }
 
 int mixling_answer(mixling_worker *worker, const mixling_text *text, mixling_span *answer, uint8_t *flags) {

@@ -19,7 +19,7 @@
 #include "../arrays.h"
 #include "own_terms.h"
 
-enum { MOST_LABELS = 16 }; /* together: the weights of a feature are then a line of the cache */
+enum { MOST_LABELS = 16 };    /* together: the weights of a feature are then a line of the cache */
 enum { MOST_PASSES = 10000 }; /* MAX_PASSES of native/margins.py; a fit cannot be interrupted */
 
 typedef struct {
@@ -88,8 +88,8 @@ INLINE void measure(const Problem *p, size_t row, double *norms, const size_t la
     }
 }
 
-INLINE void descend(
-    const Problem *p, const Memory *memory, const size_t labels, const size_t chains, const int scaled) {
+INLINE void
+descend(const Problem *p, const Memory *memory, const size_t labels, const size_t chains, const int scaled) {
     double *norms = memory->norms;
     const size_t width = scaled ? labels : 1;
     int32_t *order = memory->order;
@@ -158,10 +158,14 @@ INLINE void descend(
 }
 
 INLINE void descend_all(const Problem *p, const Memory *memory, const int scaled) {
-    if (p->labels == 1) descend(p, memory, 1, 4, scaled);
-    else if (p->labels == 4) descend(p, memory, 4, 2, scaled);
-    else if (p->labels == 8) descend(p, memory, 8, 2, scaled);
-    else descend(p, memory, 16, 1, scaled);
+    if (p->labels == 1)
+        descend(p, memory, 1, 4, scaled);
+    else if (p->labels == 4)
+        descend(p, memory, 4, 2, scaled);
+    else if (p->labels == 8)
+        descend(p, memory, 8, 2, scaled);
+    else
+        descend(p, memory, 16, 1, scaled);
 }
 
 /* Whether there was memory. */
@@ -169,15 +173,18 @@ static int fit(const Problem *p) {
     size_t width = p->scale ? p->labels : 1;
     Memory memory = {malloc((p->rows + 1) * width * sizeof(double)), malloc((p->rows + 1) * sizeof(int32_t))};
     int done = memory.norms && memory.order;
-    if (done && p->scale) descend_all(p, &memory, 1);
-    else if (done) descend_all(p, &memory, 0);
+    if (done && p->scale)
+        descend_all(p, &memory, 1);
+    else if (done)
+        descend_all(p, &memory, 0);
     free(memory.norms), free(memory.order);
     return done;
 }
 
 /* Whether arrays, of this many bytes, are the compressed rows of a sparse matrix. */
-static int is_matrix(size_t rows, size_t features, const int32_t *starts, size_t starts_bytes, const int32_t *columns,
-                     size_t columns_bytes) {
+static int is_matrix(
+    size_t rows, size_t features, const int32_t *starts, size_t starts_bytes, const int32_t *columns,
+    size_t columns_bytes) {
     if (rows > INT32_MAX - 1 || starts_bytes != (rows + 1) * sizeof(int32_t) || starts[0] != 0) return 0;
     for (size_t row = 0; row < rows; row++)
         if (starts[row] > starts[row + 1]) return 0;

@@ -17,22 +17,22 @@
 #include "own_terms.h"
 
 typedef struct {
-    const int32_t *starts, *columns;         /* (rows + 1,), (nonzeros,) */
-    const float *values;                     /* (nonzeros,) */
-    const float *costs;                      /* (rows,) */
-    const int32_t *text_starts, *texts;      /* of each feature: (features + 1,), (nonzeros,) the texts that have it */
-    const int32_t *member_starts, *members;  /* of each label: (labels + 1,), (members,) its texts */
-    const int32_t *term_starts, *terms;      /* of each label: (labels + 1,), (weights,) its features, the rarest first */
-    float *weights;                          /* (weights,) */
+    const int32_t *starts, *columns;        /* (rows + 1,), (nonzeros,) */
+    const float *values;                    /* (nonzeros,) */
+    const float *costs;                     /* (rows,) */
+    const int32_t *text_starts, *texts;     /* of each feature: (features + 1,), (nonzeros,) the texts that have it */
+    const int32_t *member_starts, *members; /* of each label: (labels + 1,), (members,) its texts */
+    const int32_t *term_starts, *terms; /* of each label: (labels + 1,), (weights,) its features, the rarest first */
+    float *weights;                     /* (weights,) */
     size_t rows, features, number, most_texts;
     double tolerance;
     long most_passes;
 } problem;
 
 typedef struct {
-    int32_t *place;   /* (features,) 1 + the number of a term among the label's; 0 */
-    int32_t *round;   /* (rows,) the last label that has taken the row, and 1 */
-    int32_t *chosen;  /* (rows,) */
+    int32_t *index;            /* (features,) 1 + the number of a term among the label's; 0 */
+    int32_t *round;            /* (rows,) the last label that has taken the row, and 1 */
+    int32_t *chosen;           /* (rows,) */
     int32_t *starts, *columns; /* of the chosen rows' terms among the label's */
     float *values;
     size_t size; /* of columns and values */
@@ -59,9 +59,9 @@ static int take_row(const problem *p, memory *m, int32_t label, int32_t row, siz
     if (grow(m, at + (size_t)(p->starts[row + 1] - p->starts[row]))) return -1;
     double norm = 0;
     for (int32_t i = p->starts[row]; i < p->starts[row + 1]; i++) {
-        int32_t place = m->place[p->columns[i]];
-        if (!place) continue;
-        m->columns[at] = place - 1;
+        int32_t index = m->index[p->columns[i]];
+        if (!index) continue;
+        m->columns[at] = index - 1;
         m->values[at++] = p->values[i];
         norm += (double)p->values[i] * p->values[i];
     }
@@ -78,14 +78,16 @@ static void descend(const problem *p, const memory *m, size_t members, size_t nu
         for (size_t i = 0; i < number; i++) {
             double cost = p->costs[m->chosen[i]], sign = i < members ? 1 : -1, score = -1;
             if (!(cost > 0) || !(m->norms[i] > 0)) continue;
-            for (int32_t at = m->starts[i]; at < m->starts[i + 1]; at++) score += weights[m->columns[at]] * m->values[at];
+            for (int32_t at = m->starts[i]; at < m->starts[i + 1]; at++)
+                score += weights[m->columns[at]] * m->values[at];
             double diagonal = 0.5 / cost, dual = m->duals[i], gradient = sign * score - 1 + dual * diagonal;
             if (dual == 0 && gradient >= 0) continue;
             highest = fmax(highest, gradient), lowest = fmin(lowest, gradient);
             double after = fmax(dual - gradient / (diagonal + m->norms[i]), 0);
             float change = (float)(sign * (after - dual));
             m->duals[i] = after;
-            for (int32_t at = m->starts[i]; at < m->starts[i + 1]; at++) weights[m->columns[at]] += change * m->values[at];
+            for (int32_t at = m->starts[i]; at < m->starts[i + 1]; at++)
+                weights[m->columns[at]] += change * m->values[at];
         }
         if (highest - lowest <= p->tolerance) break;
     }
@@ -95,7 +97,7 @@ static int fit_label(const problem *p, memory *m, int32_t label) {
     const int32_t *terms = p->terms + p->term_starts[label];
     size_t own = (size_t)(p->term_starts[label + 1] - p->term_starts[label]), number = 0;
     int failed = 0;
-    for (size_t i = 0; i < own; i++) m->place[terms[i]] = (int32_t)i + 1;
+    for (size_t i = 0; i < own; i++) m->index[terms[i]] = (int32_t)i + 1;
     m->starts[0] = 0;
     for (int32_t i = p->member_starts[label]; i < p->member_starts[label + 1] && !failed; i++)
         failed = take_row(p, m, label, p->members[i], &number);
@@ -104,22 +106,22 @@ static int fit_label(const problem *p, memory *m, int32_t label) {
         for (int32_t at = p->text_starts[terms[i]]; at < p->text_starts[terms[i] + 1] && number < most && !failed; at++)
             failed = take_row(p, m, label, p->texts[at], &number);
     if (!failed) descend(p, m, members, number, p->weights + p->term_starts[label]);
-    for (size_t i = 0; i < own; i++) m->place[terms[i]] = 0;
+    for (size_t i = 0; i < own; i++) m->index[terms[i]] = 0;
     return failed;
 }
 
 /* Whether there was memory. */
 static int fit_all(const problem *p) {
     memory m = {0};
-    m.place = calloc(p->features + 1, sizeof *m.place);
+    m.index = calloc(p->features + 1, sizeof *m.index);
     m.round = calloc(p->rows + 1, sizeof *m.round);
     m.chosen = malloc((p->rows + 1) * sizeof *m.chosen);
     m.starts = malloc((p->rows + 2) * sizeof *m.starts);
     m.duals = malloc((p->rows + 1) * sizeof *m.duals);
     m.norms = malloc((p->rows + 1) * sizeof *m.norms);
-    int failed = !m.place || !m.round || !m.chosen || !m.starts || !m.duals || !m.norms;
+    int failed = !m.index || !m.round || !m.chosen || !m.starts || !m.duals || !m.norms;
     for (size_t label = 0; label < p->number && !failed; label++) failed = fit_label(p, &m, (int32_t)label);
-    free(m.place), free(m.round), free(m.chosen), free(m.starts), free(m.columns), free(m.values), free(m.duals);
+    free(m.index), free(m.round), free(m.chosen), free(m.starts), free(m.columns), free(m.values), free(m.duals);
     free(m.norms);
     return !failed;
 }

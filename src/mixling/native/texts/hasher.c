@@ -14,8 +14,7 @@
 enum { MAX_FEATURES = 1 << 24, MAX_HASHES = 1 << 16, MAX_CHARS = 1 << 20, VOCABULARY_COPIES = 32 };
 
 typedef struct {
-    PyObject_HEAD
-    mixling_model *model; /* only its vocabulary and projection are set */
+    PyObject_HEAD mixling_model *model; /* only its vocabulary and projection are set */
     word_scratch scratch;
 } Hasher;
 
@@ -102,7 +101,8 @@ static PyObject *new_hasher(PyTypeObject *type, PyObject *arguments, PyObject *n
     const char *vocabulary;
     unsigned seed;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, named, "s#nnnnI", names, &vocabulary, &size, &num_features, hashes, hashes + 1, hashes + 2, &seed))
+            arguments, named, "s#nnnnI", names, &vocabulary, &size, &num_features, hashes, hashes + 1, hashes + 2,
+            &seed))
         return NULL;
     int sound = num_features >= 1 && num_features <= MAX_FEATURES && hashes[0] >= 1 && size <= INT32_MAX;
     for (int i = 0; i < 3; i++) sound = sound && hashes[i] >= 0 && hashes[i] <= MAX_HASHES;

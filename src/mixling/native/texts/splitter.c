@@ -14,8 +14,7 @@
 enum { MOST_WORDS = INT32_MAX, MOST_READ = 1 << 20 };
 
 typedef struct {
-    PyObject_HEAD
-    mixling_model *rules; /* only its rules for words are set */
+    PyObject_HEAD mixling_model *rules; /* only its rules for words are set */
     size_t max_chars, max_words, max_word_chars;
 } Splitter;
 
@@ -107,7 +106,8 @@ static PyObject *encoded(PyObject *text, size_t max_chars, uint8_t *flags) {
 }
 
 /* Add the words of a text; 0, or -1 with an exception. */
-static int read_words(const Splitter *self, PyObject *text, word_list *list, collection *to, int32_t *length, char *cut) {
+static int
+read_words(const Splitter *self, PyObject *text, word_list *list, collection *to, int32_t *length, char *cut) {
     uint8_t flags = 0;
     char *bytes;
     Py_ssize_t size;
@@ -117,7 +117,8 @@ static int read_words(const Splitter *self, PyObject *text, word_list *list, col
     if (!failed && self->rules->max_len) /* those beyond are not looked at */
         list->number = words_split(self->rules, (const uint8_t *)bytes, (size_t)size, list->words, &flags);
     else
-        failed = failed || words_split_all(self->rules, (const uint8_t *)bytes, (size_t)size, self->max_chars, list, &flags);
+        failed =
+            failed || words_split_all(self->rules, (const uint8_t *)bytes, (size_t)size, self->max_chars, list, &flags);
     size_t number = failed ? 0 : list->number < self->max_words ? list->number : self->max_words;
     int longer = !failed && number < list->number;
     for (size_t i = 0; i < number && !failed; i++) {
@@ -207,7 +208,8 @@ static PyObject *new_splitter(PyTypeObject *type, PyObject *arguments, PyObject 
     }
     rules->contractions = contractions;
     /* As a model reads texts, or else all words, which are not divided. */
-    int as_model = max_words && max_words <= MOST_READ && self->max_chars == self->max_words * (self->max_word_chars + 1);
+    int as_model =
+        max_words && max_words <= MOST_READ && self->max_chars == self->max_words * (self->max_word_chars + 1);
     rules->max_len = as_model ? self->max_words : 0;
     rules->max_word_chars = as_model ? self->max_word_chars : SIZE_MAX;
     for (uint32_t code = 0; code < 128; code++)

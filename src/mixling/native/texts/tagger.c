@@ -16,8 +16,7 @@
 enum { MAX_LABELS = 1 << 14, COPIES = 32 };
 
 typedef struct {
-    PyObject_HEAD
-    mixling_model *model; /* only its tags are set */
+    PyObject_HEAD mixling_model *model; /* only its tags are set */
     mixling_worker *worker;
 } Tagger;
 
@@ -95,7 +94,8 @@ static PyObject *new_tagger(PyTypeObject *type, PyObject *arguments, PyObject *n
     PyObject *names;
     const char *transitions;
     Py_ssize_t size;
-    if (!PyArg_ParseTupleAndKeywords(arguments, named, "O!z#", keys, &PyTuple_Type, &names, &transitions, &size)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, named, "O!z#", keys, &PyTuple_Type, &names, &transitions, &size))
+        return NULL;
     size_t labels = (size_t)PyTuple_Size(names);
     if (!labels || labels > MAX_LABELS || (transitions && (size_t)size != labels * labels * sizeof(float))) {
         PyErr_SetString(PyExc_ValueError, "there are no tags, too many, or no score for each pair of them");
@@ -109,7 +109,8 @@ static PyObject *new_tagger(PyTypeObject *type, PyObject *arguments, PyObject *n
 }
 
 static PyMethodDef METHODS[] = {
-    {"best", (PyCFunction)best, METH_VARARGS, "Return the best tags of the words of texts and their probabilities, as bytes."},
+    {"best", (PyCFunction)best, METH_VARARGS,
+     "Return the best tags of the words of texts and their probabilities, as bytes."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot SLOTS[] = {

@@ -9,7 +9,18 @@
 
 #include "texts.h"
 
-enum { SWAP, DELETE, INSERT, KEYBOARD, OCR, MIN_CHARS = 3, MAX_CHARS = 1000, MAX_PART = 2, MAX_PARTS = 256, LETTERS = 26 };
+enum {
+    SWAP,
+    DELETE,
+    INSERT,
+    KEYBOARD,
+    OCR,
+    MIN_CHARS = 3,
+    MAX_CHARS = 1000,
+    MAX_PART = 2,
+    MAX_PARTS = 256,
+    LETTERS = 26
+};
 
 typedef struct {
     const char *text;
@@ -155,7 +166,8 @@ static int read_tables(PyObject *neighbors, PyObject *lookalikes, tables *out) {
     for (size_t i = 0; i < out->number; i++) {
         PyObject *part, *others;
         string other;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(lookalikes, (Py_ssize_t)i), "SO!", &part, &PyTuple_Type, &others)) return -1;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(lookalikes, (Py_ssize_t)i), "SO!", &part, &PyTuple_Type, &others))
+            return -1;
         if (read_bytes(part, MAX_PART, out->parts + i)) return -1;
         for (Py_ssize_t j = 0; j < PyTuple_Size(others); j++)
             if (read_bytes(PyTuple_GetItem(others, j), MAX_PART, &other)) return -1;
@@ -195,8 +207,8 @@ PyObject *misspell(PyObject *module, PyObject *arguments) {
     tables from = {0};
     (void)module;
     if (!PyArg_ParseTuple(
-            arguments, "O!y#y#O!O!", &PyList_Type, &words, &numbers, &numbers_size, &kinds, &n, &PyTuple_Type, &neighbors,
-            &PyTuple_Type, &lookalikes))
+            arguments, "O!y#y#O!O!", &PyList_Type, &words, &numbers, &numbers_size, &kinds, &n, &PyTuple_Type,
+            &neighbors, &PyTuple_Type, &lookalikes))
         return NULL;
     if (PyList_Size(words) != n || numbers_size != n * (Py_ssize_t)sizeof(uint32_t)) {
         PyErr_SetString(PyExc_ValueError, "each word has a number and a kind");

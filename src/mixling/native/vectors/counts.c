@@ -99,8 +99,9 @@ static int take(const tally *from, size_t contexts, sparse *out) {
 static int count_all(const text *t, int32_t *ends, sparse *out) {
     size_t *starts = calloc(t->words + 2, sizeof *starts);
     uint32_t *places = malloc((t->size + 1) * sizeof *places);
-    tally found = {calloc(t->contexts + 1, sizeof *found.counts), calloc((t->contexts >> 6) + 1, sizeof *found.met),
-                   calloc((t->contexts >> 12) + 1, sizeof *found.parts)};
+    tally found = {
+        calloc(t->contexts + 1, sizeof *found.counts), calloc((t->contexts >> 6) + 1, sizeof *found.met),
+        calloc((t->contexts >> 12) + 1, sizeof *found.parts)};
     int done = starts && places && found.counts && found.met && found.parts;
     if (done) index_words(t, starts, places);
     for (size_t word = 0; word < t->words && done; word++) {
@@ -119,10 +120,12 @@ static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
     PyObject *out = NULL;
     (void)module;
     PyObject *any;
-    if (!PyArg_ParseTuple(arguments, "Onnn", &any, &window, &words, &contexts) || take_arrays(arguments, 0, " i", &tokens))
+    if (!PyArg_ParseTuple(arguments, "Onnn", &any, &window, &words, &contexts) ||
+        take_arrays(arguments, 0, " i", &tokens))
         return NULL;
     text t = {tokens.buf, (size_t)tokens.len / sizeof(int32_t), (size_t)window, (size_t)words, (size_t)contexts};
-    int sound = window > 0 && words >= 0 && words < INT32_MAX && contexts >= 0 && contexts <= words && t.size < UINT32_MAX;
+    int sound =
+        window > 0 && words >= 0 && words < INT32_MAX && contexts >= 0 && contexts <= words && t.size < UINT32_MAX;
     for (size_t i = 0; i < t.size && sound; i++) sound = t.tokens[i] >= -1 && t.tokens[i] < words;
     PyObject *ends = sound ? PyBytes_FromStringAndSize(NULL, words * (Py_ssize_t)sizeof(int32_t)) : NULL;
     if (!sound) PyErr_SetString(PyExc_ValueError, "a token is no word, or a number is out of range");
