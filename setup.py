@@ -1,5 +1,7 @@
-"""The extension modules. Without a compiler they are left out, and ONNX Runtime and scikit-learn compute; a wheel for others
-is built with MIXLING_NATIVE=required, so that its build fails instead."""
+"""The extension modules. Without a compiler they are left out, and ONNX Runtime and scikit-learn compute.
+
+With MIXLING_NATIVE=required, as wheels are built, the build fails instead.
+"""
 
 import os
 from pathlib import Path

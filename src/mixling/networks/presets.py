@@ -1,4 +1,4 @@
-"""Models by name: mixling's own, the pNLP-Mixers and, with PyTorch, those of `mixling.research.presets`."""
+"""Models by name: mixling's own, the pNLP-Mixers and, with PyTorch, the papers' of `mixling.research.presets`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mixling.errors import ConfigError
 from mixling.tables import terminal_width
 
 _BATCH = 1  # text in one pass
-_REPEATS = 7  # passes, of which the median is reported
+_REPEATS = 7  # passes; their median is reported
 _MOST_SECONDS = 20.0  # of a pass; longer texts are skipped beyond
 
 
