@@ -9,7 +9,10 @@ trap 'rm -rf "$build"' EXIT
 wraps=(malloc calloc realloc free PyMem_Malloc PyMem_Free PyBytes_FromStringAndSize PyList_New PyUnicode_FromStringAndSize PySequence_Tuple)
 sources=$(ls $native/*.c $native/{texts,vectors,linear,training}/*.c | grep -v /example.c)
 flags="-std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -I$native"
-(cd "$build" && for source in $sources; do $CC $flags $(python3-config --includes) -I"$OLDPWD/$native" -c "$OLDPWD/$source"; done)
+for source in $sources; do # files of several folders have one name
+    name=${source#"$native/"}
+    $CC $flags $(python3-config --includes) -c "$source" -o "$build/${name//\//-}.o"
+done
 $CC $flags $(python3-config --includes) failing_memory.c "$build"/*.o "${wraps[@]/#/-Wl,--wrap=}" \
     $(python3-config --embed --ldflags) -lm -o "$build/failing_memory"
 ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=. "$build/failing_memory" failing_memory.py \
