@@ -10,6 +10,10 @@ not be used), and a worker other than the first is killed with -9: its connectio
 an answer, no other request may be lost, and the worker must be replaced. In the end SIGTERM comes under load: no
 request may be lost then, and the exit code must be 0.
 
+HTTP lets a server close an idle connection while a client begins to use it. The request is then sent again, as clients
+do, and counted; it may only happen where the connection had been idle for as long as the server allows, or while the
+server stops, and only by an orderly close: Linux resets the connection instead if a request had arrived before.
+
 The last line is the verdict; exit code 1 where it is "unsound". Written to benchmarks/results/soak.json.
 """
 
@@ -35,6 +39,7 @@ from typing import Any
 
 from mixling import Predictor
 from mixling.provenance import provenance
+from mixling.serving import ServerSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = ["play some jazz", "wake me at six", "", "ümlaut 東京 🫨", "a " * 300, "what a film", "book a table for two"]
@@ -46,6 +51,7 @@ MISTAKES = {
     b'{"texts": ["a"], "top_k": 0}': 422,
 }
 GROWTH_MB, MORE_THREADS, MORE_FILES = 20.0, 2, 4  # of the first worker, over its values after a tenth of the time
+KEEP_ALIVE = ServerSettings(models=()).keep_alive - 0.1  # seconds; clocks differ a little
 HEALTHZ, RETURN = 2.0, 30.0  # seconds for a probe and for a new worker; the machine may do other work
 
 
@@ -109,6 +115,8 @@ class Soak:
         finally:
             self.process.kill()
         self.log = await logged
+        if (ended := self.log.count("ended with exit code")) > self.counts["killed"]:
+            self.fault("ended", f"{ended} workers")
         if "Traceback" in self.log:
             self.fault("traceback", self.log[self.log.index("Traceback") :])
 
@@ -117,7 +125,8 @@ class Soak:
         chance = random.Random(number)
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         pause = self.options.connections / self.options.rate
-        again: bytes | None = None  # a request that a killed worker did not answer
+        again: bytes | None = None  # a request that is sent once more
+        answered = time.monotonic()
         while True:
             try:
                 if connection is None:
@@ -145,6 +154,9 @@ class Soak:
                 connection = None
                 if isinstance(error, TimeoutError):
                     self.fault("no answer", body[:80])
+                elif not partial and self.may_close(error, answered):
+                    self.counts["closed while idle"] += 1
+                    again = body
                 elif partial or not sent - 3 < self.killed_at < time.monotonic() or self.ending:
                     self.fault("lost", f"{error!r} after {time.monotonic() - self.killed_at:.2f} s of a kill")
                 else:
@@ -152,11 +164,17 @@ class Soak:
                     again = body
                 continue
             again = None
+            answered = time.monotonic()
             self.check(body, int(head[9:12]), content)
             if b"connection: close" in head.lower() or chance.random() < 0.02:
                 connection[1].close()
                 connection = None
             await asyncio.sleep(pause * chance.uniform(0.5, 1.5))
+
+    def may_close(self, error: Exception, answered: float) -> bool:
+        """Return whether the server has closed an idle connection in order, when it may."""
+        idle = time.monotonic() - answered
+        return not isinstance(error, ConnectionResetError) and (self.ending or idle > KEEP_ALIVE)
 
     def draw(self, chance: random.Random) -> bytes:
         """Return the body of a request."""
@@ -308,6 +326,7 @@ def main() -> int:
     print(
         f"{'unsound: ' + soak.faults[0] if soak.faults else 'sound'}: {counts['requests']:,} requests in "
         f"{soak.minutes:.1f} minutes, {counts['wrong']} wrong, {counts['lost']} lost, "
+        f"{counts['closed while idle']} sent again as the connection had been closed while idle, "
         f"{counts['reset by a kill']} reset by {counts['killed']} kills, {counts['replaced']} files replaced, "
         f"memory {counts['memory_mb at first']} -> {counts['memory_mb at last']} MB, "
         f"longest /healthz {found['longest_healthz_s']} s"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -299,3 +300,41 @@ def test_a_connection_without_a_request_is_closed() -> None:
         return time.perf_counter() - begin
 
     run(scenario)
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_a_request_that_has_arrived_is_answered_though_its_connection_was_idle_for_too_long(stopping: bool) -> None:
+    """uvloop looks at timers after it has read, so that one may be due behind a stall in which a request arrived."""
+    uvloop = pytest.importorskip("uvloop")
+
+    class Stalling(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            client.send(GET + b"\r\n")
+            time.sleep(0.3)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving() as (port, protocols):
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, GET + b"\r\n")
+            assert statuses(await loop.sock_recv(client, 1 << 16)) == [200]
+            protocols[0].timeout_keep_alive = 0.1
+            if stopping:
+                protocols[0].shutdown()
+            else:
+                protocols[0]._unset_keepalive_if_required()
+                protocols[0].timeout_keep_alive_handler()
+            stalling = await loop.create_server(Stalling, "127.0.0.1", 0)
+            _, other = await asyncio.open_connection(*stalling.sockets[0].getsockname())
+            try:
+                other.write(b" ")
+                assert statuses(await asyncio.wait_for(loop.sock_recv(client, 1 << 16), 5)) == [200]
+                assert await asyncio.wait_for(loop.sock_recv(client, 1), 5) == b""
+            finally:  # or the loop would not end
+                other.close()
+                stalling.close()
+                await stalling.wait_closed()
+
+    with socket.socket() as client:
+        client.setblocking(False)
+        uvloop.run(scenario())

@@ -16,6 +16,7 @@ from mixling.serving.whole_answers import WholeAnswers
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
+_AGAIN = 0.005  # seconds between two looks at a connection that seems to be idle
 _GRACE = 0.1  # seconds for a request that is under way when the server stops
 
 
@@ -118,8 +119,8 @@ class LimitedProtocol(SteppedProtocol):
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0.001:
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
-        elif not self.transport.is_closing():
-            self.transport.close()
+        else:
+            self._close_if_idle()
 
     def _is_answering(self) -> bool:
         return self._running is not None and not self._running.response_complete
@@ -206,6 +207,15 @@ class LimitedProtocol(SteppedProtocol):
         else:
             self.loop.call_later(_GRACE, self._close_if_idle)
 
-    def _close_if_idle(self) -> None:
-        if not (self._is_answering() or self._begun or self.transport.is_closing()):
+    def _close_if_idle(self, since: float | None = None) -> None:
+        """Close the connection if it is idle now, and still is when what has arrived by now was read.
+
+        Args:
+            since: when its last answer ended, at the first look; None: this is the first one.
+        """
+        if self._is_answering() or self._begun or self.transport.is_closing():
+            return
+        if since is None:  # timers may run before what arrived in a stall is read
+            self.loop.call_later(_AGAIN, self._close_if_idle, self._idle_since)
+        elif since == self._idle_since:
             self.transport.close()
