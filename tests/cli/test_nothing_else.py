@@ -198,15 +198,63 @@ def test_what_is_missing_is_named(arguments: list[str], message: str, call: Call
     assert not (tmp_path / "x").exists()
 
 
-def test_a_file_is_trained_on_without_the_name_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text,label\n")
-    seen = []
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[tuple[tuple[str, ...], list[str]]]]:
+    """Run the entry point in a folder without any command, and return which would have been built, with what."""
+    seen: list[tuple[tuple[str, ...], list[str]]] = []
     monkeypatch.setattr(
-        main, "build_app", lambda names, completion: lambda prog_name: seen.append((names, [*sys.argv]))
+        main, "build_app", lambda names, completion: lambda prog_name: seen.append((names, sys.argv[1:]))
     )
-    monkeypatch.setattr(sys, "argv", ["mixling", str(tmp_path / "a.csv"), "--epochs", "1"])
-    main.run()
-    assert seen == [(("train",), ["mixling", "train", str(tmp_path / "a.csv"), "--epochs", "1"])]
+    monkeypatch.chdir(tmp_path)
+
+    def start(*words: str) -> list[tuple[tuple[str, ...], list[str]]]:
+        monkeypatch.setattr(sys, "argv", ["mixling", *words])
+        main.run()
+        return seen
+
+    return start
+
+
+@pytest.mark.parametrize("name", ["a.csv", "./a", "texts/", "data.d", ".", "not there.csv", "texts/x"])
+def test_a_path_is_trained_on_without_the_name_of_the_command(
+    name: str, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    for file in ("a.csv", "a"):
+        (tmp_path / file).write_text("text,label\n")
+    for folder in ("texts/x", "data.d"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert started(name, "--epochs", "1") == [(("train",), ["train", name, "--epochs", "1"])]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "message"),
+    [
+        ("predcit", None, "did you mean `mixling predict`, or the folder of that name, `mixling train predcit`?"),
+        ("reviews", None, "no such command: reviews; did you mean the folder of that name, `mixling train reviews`?"),
+        ("model", "model.onnx", "`mixling show model`?"),
+        ("m", "run.json", "`mixling show m`?"),
+        ("two words", None, "`mixling train 'two words'`?"),
+        ("esc\x1b[31m", None, "no such command: esc\ufffd"),
+    ],
+)
+def test_a_word_that_is_no_command_starts_nothing_though_a_folder_has_its_name(
+    name: str, file: str | None, message: str, started: Callable[..., Any], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / name).mkdir()
+    if file:
+        (tmp_path / name / file).touch()
+    with pytest.raises(SystemExit) as end:
+        started(name)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_command_is_one_though_a_folder_has_its_name(started: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "predict").mkdir()
+    assert started("predict", "m", "a text") == [(("predict",), ["predict", "m", "a text"])]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")

@@ -92,8 +92,11 @@ def run() -> None:
     # Threads that wait by spinning take the cores from whatever else runs: beside eight other processes on two cores,
     # 150 steps of training took 114 s instead of 7.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if sys.argv[1:2] and sys.argv[1] not in COMMANDS and _is_data(sys.argv[1]):
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    if _is_path(first):
         sys.argv.insert(1, "train")  # mixling FILE
+    elif first not in COMMANDS and os.path.exists(first):
+        _leave(f"error: {_no_command(first)}", 2)
     named = tuple(name for name in sys.argv[1:2] if name in COMMANDS)  # building all takes as long as a prediction
     try:
         try:
@@ -124,9 +127,26 @@ def run() -> None:
         _leave(f"error: {reason}", 2)
 
 
-def _is_data(name: str) -> bool:
-    """Whether an argument is a file or folder, or has the name of a file of rows."""
-    return os.path.exists(name) or name.endswith((".csv", ".tsv", ".jsonl", ".json", ".parquet", ".conll"))
+def _is_path(name: str) -> bool:
+    """Return whether an argument is a path with a suffix or a separator, or has the name of a file of rows.
+
+    A word is none, though a folder may have that name: it may be a command that is misspelled.
+    """
+    if name.endswith((".csv", ".tsv", ".jsonl", ".json", ".parquet", ".conll")):
+        return True
+    return any(sign in name for sign in (".", "/", os.sep)) and os.path.exists(name)
+
+
+def _no_command(name: str) -> str:
+    """Return why a word that is a file's or folder's name is no command, and what was meant."""
+    import difflib
+    import shlex
+
+    is_run = any(os.path.exists(os.path.join(name, file)) for file in ("run.json", "model.onnx"))
+    paste = f"mixling show {shlex.quote(name)}" if is_run else f"mixling train {shlex.quote(name)}"
+    near = "".join(f"`mixling {command}`, or " for command in difflib.get_close_matches(name, COMMANDS, 1))
+    kind = "the folder" if os.path.isdir(name) else "the file"
+    return f"no such command: {printable(name)}; did you mean {near}{kind} of that name, `{printable(paste)}`?"
 
 
 def _possible(message: str, named: Sequence[str]) -> str:
