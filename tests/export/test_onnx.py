@@ -24,14 +24,13 @@ from mixling.models import Model
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.runtime.onnx import read_metadata
-from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Tsp, train_vocabulary
+from mixling.text import AveragedEmbedding, Binary, MinHash, SimHash, Ternary, Tsp, train_vocabulary
 
 TEXTS = ["play some music by the beatles", "what is the weather in paris tomorrow?", "book a table", "", "naïve größe"]
 VOCABULARY = train_vocabulary(TEXTS, TextConfig(vocabulary_size=100))
 CASES = {
     "minhash": (MinHash(num_features=90, num_hashes=7), 0, "text", "attention"),
     "factorized": (MinHash(num_features=90, num_hashes=7, word_hashes=2), 1, "text", "all"),
-    "char_ngrams": (CharNgrams(num_features=64), 1, "text", "mean"),
     "simhash": (SimHash(num_features=64), 1, "tokens", "attention"),
     "binary": (Binary(num_features=90, num_hashes=7), 2, "text", "mean"),
     "class_token": (MinHash(num_features=90, num_hashes=7), 1, "text", "class"),

@@ -20,7 +20,7 @@ from mixling.mixers import IdentityConfig, TokenMLPConfig
 from mixling.models import Block, FeedForward, Model, PoolingHead, ProjectionEmbedding, TokenHead
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
-from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, SimHash, Ternary, Text, Tsp
+from mixling.text import AveragedEmbedding, Binary, MinHash, SimHash, Ternary, Text, Tsp
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 VOCABULARY = Vocabulary.train(["a", "film", "that", "the", "cat", "and", "dog", "saw", "was", "good", "bad", "long"])
@@ -34,7 +34,6 @@ TEXTS: list[Text] = [
 PROJECTIONS = [
     MinHash(num_features=32, num_hashes=6),
     Binary(num_features=32, num_hashes=6),
-    CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
     Ternary(num_features=32, num_hashes=6),

@@ -17,7 +17,6 @@ from mixling.text import (
     SEPARATOR,
     AveragedEmbedding,
     Binary,
-    CharNgrams,
     MinHash,
     Projector,
     SimHash,
@@ -35,7 +34,6 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 PROJECTIONS = [
     MinHash(num_hashes=4),
     Binary(num_hashes=4),
-    CharNgrams(num_features=32),
     SimHash(num_features=32),
     Tsp(num_features=32),
     Ternary(num_features=32, num_hashes=6),

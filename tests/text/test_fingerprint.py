@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mixling import ConfigError, TextConfig, Vocabulary
 from mixling.config import parse
-from mixling.text import AveragedEmbedding, Binary, CharNgrams, MinHash, Projector, SimHash, Ternary, Tsp, tsp_features
+from mixling.text import AveragedEmbedding, Binary, MinHash, Projector, SimHash, Ternary, Tsp, tsp_features
 from mixling.text.fingerprint import Bags, ngrams
 from mixling.text.hashes import hash_family, hash_strings
 
@@ -95,17 +95,6 @@ def simhash_features(subwords: Sequence[str], m: int, seed: int) -> list[float]:
 def embedding_features(subwords: Sequence[str], m: int) -> list[float]:
     counts = Counter(VOCABULARY.subword_id(subword) for subword in subwords)
     return [counts[i] / len(subwords) for i in range(m)]
-
-
-def char_ngram_features(word: str, config: CharNgrams) -> list[float]:
-    marked = "<" + word + ">"
-    found = {marked[i : i + n] for n in range(config.min_n, config.max_n + 1) for i in range(len(marked) - n + 1)}
-    hashes = sorted({hashed(gram, 0, config.seed) for gram in found - {marked, "<", ">"}})[: config.max_ngrams - 1]
-    hashes.append(hashed(marked, 0, config.seed))
-    features = [0.0] * config.num_features
-    for value in hashes:
-        features[value % config.num_features] += 1 / len(hashes)
-    return features
 
 
 def dense(bags: Bags, m: int) -> np.ndarray:
@@ -230,32 +219,6 @@ def test_simhash(m: int, seed: int) -> None:
     np.testing.assert_array_equal(dense(bags, m), [simhash_features(subwords, m, seed) for subwords in SPELLINGS])
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        CharNgrams(num_features=512),
-        CharNgrams(num_features=512, min_n=2, max_n=5, seed=7),
-        CharNgrams(num_features=7, max_ngrams=4),
-        CharNgrams(num_features=50, max_ngrams=1),
-    ],
-)
-def test_char_ngrams(config: CharNgrams) -> None:
-    words = [*WORDS, "x" * 100, "supercalifragilistic"]
-    bags = Projector(config, VOCABULARY).bags(words, [[word] for word in words])
-    assert bags.features.shape[1] <= config.max_ngrams
-    expected = [char_ngram_features(word, config) for word in words]
-    np.testing.assert_allclose(dense(bags, config.num_features), expected, rtol=1e-6)
-    alone = [Projector(config, VOCABULARY).bags([word], [[word]]) for word in words]
-    np.testing.assert_array_equal(
-        [dense(bag, config.num_features)[0] for bag in alone], dense(bags, config.num_features)
-    )
-
-
-def test_char_ngrams_need_a_range_of_lengths() -> None:
-    with pytest.raises(ConfigError, match="min_n = 4 is more than max_n = 3"):
-        parse(TextConfig, {"projection": {"type": "char_ngrams", "min_n": 4}}, where="here")
-
-
 def test_tsp_hashes_the_word_and_not_its_units() -> None:
     bags = Projector(Tsp(num_features=100), VOCABULARY).bags(WORDS, SPELLINGS)
     np.testing.assert_array_equal(dense(bags, 100), tsp_features(WORDS, 100))
@@ -296,12 +259,6 @@ def test_golden_minhash_positions_of_format_version_1(subword: str) -> None:
     bags = project(MinHash(num_features=1024, num_hashes=8), [[subword]])
     assert bags.features[0].tolist() == GOLDEN[subword]
     assert TextConfig().hash_version == 1
-
-
-def test_golden_char_ngrams_of_format_version_1() -> None:
-    config = CharNgrams(num_features=1024)
-    found = {word: project(config, [[word]]).features[0].tolist() for word in ("of", "京")}
-    assert found == {"of": [631, 593, 142, 520, 379, 483, 353, 656], "京": [238, 320, 514, 936]}
 
 
 def test_a_seed_is_another_family() -> None:
@@ -351,7 +308,6 @@ def test_positions_are_spread_evenly() -> None:
     [
         MinHash(num_features=64, num_hashes=16),
         Binary(num_features=64, num_hashes=16),
-        CharNgrams(num_features=64),
         SimHash(num_features=64),
         Tsp(num_features=64),
         Ternary(num_features=64, num_hashes=16),
@@ -359,7 +315,7 @@ def test_positions_are_spread_evenly() -> None:
     ids=lambda config: config.type,
 )
 def test_the_sum_of_a_bags_rows_is_features_times_matrix(
-    config: MinHash | Binary | CharNgrams | SimHash | Tsp | Ternary,
+    config: MinHash | Binary | SimHash | Tsp | Ternary,
 ) -> None:
     bags = project(config, SPELLINGS)
     matrix = np.random.default_rng(0).integers(-1000, 1000, (64, 5)).astype(float)  # so that sums are exact

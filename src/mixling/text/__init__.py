@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from mixling.text.fingerprint import (
         AveragedEmbedding,
         Binary,
-        CharNgrams,
         MinHash,
         Projection,
         Projector,

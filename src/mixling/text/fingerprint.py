@@ -19,11 +19,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mixling.arrays import UInt32
 from mixling.config import Config
-from mixling.text.char_ngrams import char_ngram_features
 from mixling.text.hashes import hash_family, hash_letters, hash_strings
 from mixling.text.tsp import tsp_features
 from mixling.text.vocabulary import CONTINUATION, Vocabulary
@@ -81,29 +80,6 @@ class Binary(ProjectionConfig):
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
-class CharNgrams(ProjectionConfig):
-    """The average of the character n-grams of the word between boundary marks, "<word>", and of "<word>" itself.
-
-    These are fastText's features (Bojanowski et al. 2017, arXiv:1607.04606, section 3.2), with single characters; the
-    vocabulary is not used. Decided beyond the paper: each n-gram counts once in a word; a mark alone is not an n-gram;
-    if there are too many, those with the smallest hashes are kept as a sample, so that a long word does not widen the
-    bags of all words.
-    """
-
-    type: Literal["char_ngrams"] = "char_ngrams"
-    num_features: int = Field(16384, ge=2, le=2**24, description="number of feature indices")
-    min_n: int = Field(1, ge=1, le=8, description="characters of the shortest n-grams, marks included")
-    max_n: int = Field(3, ge=1, le=8, description="characters of the longest n-grams, marks included")
-    max_ngrams: int = Field(32, ge=1, le=1024, description="n-grams of a word, the word itself included")
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
-
-    @model_validator(mode="after")
-    def _lengths_are_a_range(self) -> CharNgrams:
-        if self.min_n > self.max_n:
-            raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most max_n")
-        return self
-
-
 class Tsp(ProjectionConfig):
     """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
 
@@ -147,7 +123,7 @@ class SubwordEmbedding(ProjectionConfig):
 
 
 Projection = Annotated[
-    MinHash | SimHash | Binary | CharNgrams | Tsp | Ternary | AveragedEmbedding | SubwordEmbedding,
+    MinHash | SimHash | Binary | Tsp | Ternary | AveragedEmbedding | SubwordEmbedding,
     Field(discriminator="type"),
 ]
 
@@ -211,13 +187,6 @@ class Projector:
                 return _ragged(*zip(*(_ternary(np.unique(part)) for part in np.split(bits, starts[1:])), strict=True))
             case SimHash():
                 return _from_dense(_simhash(subwords, config))
-            case CharNgrams():
-                return Bags(
-                    *char_ngram_features(
-                        words, num_features=config.num_features, min_n=config.min_n, max_n=config.max_n,
-                        most=config.max_ngrams, seed=config.seed,
-                    )
-                )  # fmt: skip
             case Tsp():
                 return _from_dense(tsp_features(words, config.num_features))
             case AveragedEmbedding() | SubwordEmbedding():

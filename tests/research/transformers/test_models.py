@@ -15,7 +15,7 @@ from mixling.answers import LabelSet
 from mixling.artifacts import write_model
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.tasks import task_type
-from mixling.text import CharNgrams, MinHash, train_vocabulary
+from mixling.text import MinHash, SimHash, train_vocabulary
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'mixling[hf]'")
 
@@ -127,7 +127,7 @@ def test_the_logits_are_those_of_the_model_of_mixling(tokenizer: Any) -> None:
 
 
 def test_no_texts_are_an_empty_batch() -> None:
-    for projection in (MinHash(num_features=64, num_hashes=8), CharNgrams(num_features=64)):
+    for projection in (MinHash(num_features=64, num_hashes=8), SimHash(num_features=64)):
         config = mt.MixlingConfig(model=ModelConfig(text=TextConfig(projection=projection)).to_dict())
         extract = mt.MixlingFeatureExtractor.train(TEXTS, config)
         one, none = extract(TEXTS[:1]), extract([])
@@ -150,7 +150,7 @@ def test_what_a_checkpoint_does_not_have_is_initialized(tokenizer: Any, tmp_path
 
 
 @pytest.mark.parametrize("task", LABELS)
-@pytest.mark.parametrize("projection", [MinHash(num_features=64, num_hashes=8), CharNgrams(num_features=64)])
+@pytest.mark.parametrize("projection", [MinHash(num_features=64, num_hashes=8), SimHash(num_features=64)])
 def test_a_run_becomes_a_model_and_a_model_file(task: str, projection: Any, run_folder: Any, tmp_path: Path) -> None:
     model, features = mt.from_run(run_folder(task, projection))
     labels = LABELS[task]

@@ -12,10 +12,10 @@ from mixling.artifacts.files import CONFIG_FILE, read_config
 from mixling.artifacts.kinds import PRETRAINING
 from mixling.config import Config
 from mixling.errors import ConfigError
-from mixling.export.card import pretraining_card
 from mixling.models.model import Model, build_model, count_parameters
 from mixling.networks.config import ModelConfig
 from mixling.networks.presets import PRESETS, with_changes
+from mixling.research.pretraining.card import pretraining_card
 from mixling.research.pretraining.corpus import MASK_WORD, MaskedText, document_encoder, subword_targets, word_targets
 from mixling.research.pretraining.documents import WordReader
 from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig

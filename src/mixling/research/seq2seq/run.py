@@ -11,10 +11,10 @@ from mixling.artifacts.artifact import read_artifact
 from mixling.artifacts.kinds import TEXT_TO_TEXT
 from mixling.artifacts.weights import load_weights, read_weights
 from mixling.errors import ConfigError
-from mixling.export.card import text_to_text_card
 from mixling.models.model import count_parameters
 from mixling.research.pretraining.documents import SubwordReader
 from mixling.research.pretraining.prepared import Prepared, run_corpus, sample_documents
+from mixling.research.seq2seq.card import text_to_text_card
 from mixling.research.seq2seq.config import SPANS, PairRunConfig
 from mixling.research.seq2seq.evaluation import evaluate_task
 from mixling.research.seq2seq.generator import HINT, TextGenerator, read_coder
