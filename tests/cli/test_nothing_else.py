@@ -153,6 +153,28 @@ def test_the_metric_that_a_model_is_made_for_comes_first(call: Call, folder: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "metric", "first"),
+    [("regression", "pearson", "pearson"), ("regression", "rmse", "mse"), ("multi_label", "micro-f1", "micro F1")],
+)
+def test_other_metrics_come_first_too(task: str, metric: str, first: str, call: Call, tmp_path: Path) -> None:
+    """A correlation with one number for all is undefined: a dash, and null in the file."""
+    labels = {"regression": [f"{n % 7}.5" for n in range(90)], "multi_label": ["a|b", "a", "b"] * 30}[task]
+    rows = "".join(f"{['good', 'fine', 'bad'][n % 3]} film {n},{label}\n" for n, label in enumerate(labels))
+    (tmp_path / "rows.csv").write_text(f"text,label\n{rows}")
+    options = ["--task", task, "--metric", metric, "--epochs", 1, "-o", tmp_path / "model"]
+    done = call("train", tmp_path / "rows.csv", *options)
+    assert done.code == 0, done.err
+    tables = re.findall(r"\n(\w.*) on (?:\d+ test|the same) rows.*\n((?:  .*\n){3})", done.out)
+    assert tables[0][0] == first
+    assert len(tables) == 2
+    systems = json.loads((tmp_path / "model" / "metrics.json").read_text())["test"]["systems"]
+    if metric == "pearson":
+        assert systems["median"]["pearson"] is None
+        assert re.search(r"median +- \[-, -\]", tables[0][1])
+
+
+@pytest.mark.slow
 def test_tags_are_reported_by_spans_and_questions_by_f1(call: Call, tmp_path: Path) -> None:
     for name, metrics in (("tags", ["span F1", "word accuracy"]), ("questions", ["F1", "exact match"])):
         (tmp_path / f"{name}.jsonl").write_bytes(read_sample(f"{name}.jsonl"))

@@ -36,10 +36,14 @@ def not_better(systems: Mapping[str, Mapping[str, Any]], task: Task) -> list[str
     """Return a line if another system is as good as the model, which is the first."""
     from mixling.metrics.base import LESS_IS_BETTER
 
-    (_, ours), *others = systems.items()
     sign = -1 if task.headline in LESS_IS_BETTER else 1
-    name, best = max(others, key=lambda one: sign * one[1][task.headline])
-    if sign * best[task.headline] < sign * ours[task.headline]:
+    known = {
+        name: sign * values[task.headline] for name, values in systems.items() if values[task.headline] is not None
+    }
+    ours = next(iter(systems))
+    others = [name for name in known if name != ours]
+    name = max(others, key=known.__getitem__, default="")
+    if ours not in known or not name or known[name] < known[ours]:
         return []
     return [f"not better than {name} here" + ": `mixling compare` shows whether that is chance" * bool(task.baselines)]
 

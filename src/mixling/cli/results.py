@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -118,23 +119,20 @@ def report_test(
     put(wrapped("\n".join(lines)) + "\n", styled=has_color())
     write_sealed(run.folder / METRICS_FILE, {**read_metrics(run.folder), "test": found})
     card = (run.folder / CARD_FILE).read_text("utf-8")
-    write_atomic(
-        run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, task, about) + _CARD_BEFORE, 1)
-    )
+    write_atomic(run.folder / CARD_FILE, card.replace(_CARD_BEFORE, _card_section(found, about) + _CARD_BEFORE, 1))
 
 
-def _card_section(found: Mapping[str, Any], task: Task, about: str) -> str:
+def _card_section(found: Mapping[str, Any], about: str) -> str:
     """Return the section of a model card with the figures of a test."""
     heading = f"## Test\n\nOn {found['rows']:,} rows{about}"
-    if "systems" not in found:
-        return f"{heading}: {task.metric.replace('_', ' ')} {found[task.metric]:.4f}.\n\n"
     from mixling.metrics.base import metric_title
 
     rows = []
     metrics = [name for name in next(iter(found["systems"].values())) if name != "intervals"]
     for name, values in found["systems"].items():
         shown = (
-            f"{values[metric]:.4f} ({low:.4f} to {high:.4f})" for metric, (low, high) in values["intervals"].items()
+            "-" if values[metric] is None or low is None else f"{values[metric]:.4f} ({low:.4f} to {high:.4f})"
+            for metric, (low, high) in values["intervals"].items()
         )
         rows.append(f"| {name} | {' | '.join(shown)} |")
     titles = " | ".join(f"{metric_title(metric)} (95% interval)" for metric in metrics)
@@ -167,14 +165,20 @@ def score_lines(
             shown += f" [{_number(interval.low)}, {_number(interval.high)}]"
             lines[metric].append(f"  {result.name:<{width}}  {shown}  {result.about}".rstrip())
         values[result.name] = {
-            **{metric: score.numbers[metric] for metric in metrics},
-            "intervals": {metric: [one.low, one.high] for metric, one in intervals.items()},
+            **{metric: _defined(score.numbers[metric]) for metric in metrics},
+            "intervals": {metric: [_defined(one.low), _defined(one.high)] for metric, one in intervals.items()},
         }
     return lines, values
 
 
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def majority_answers(task: Task, train: Sequence[Target], texts: Sequence[Text]) -> SystemAnswers:

@@ -37,7 +37,8 @@ def model_card(
     decisions = calibration_section(report.get("calibration"), validation)
     decisions += abstention_section(*map(report.get, ("abstention", "risk_coverage", "out_of_scope")))
     sets = conformal_section(report.get("conformal"), validation)
-    sets += thresholds_section(report.get("label_thresholds"), config["decisions"]["label_thresholds"])
+    chosen = config["decisions"]["label_thresholds"] or config["decisions"].get("metric")
+    sets += thresholds_section(report.get("label_thresholds"), chosen)
     selects = config["train"]["load_best_at_end"]
     refit = report.get("refit")
     fitted = (report.get("data") or {}).get("fitted_on_validation", False)

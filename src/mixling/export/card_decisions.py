@@ -84,11 +84,11 @@ def thresholds_section(thresholds: Mapping[str, Any] | None, by: float | str | N
 
     Args:
         thresholds: the entry of metrics.json.
-        by: what they were chosen by: "f1", or a wanted precision.
+        by: what they were chosen by: "f1", another metric, or a wanted precision.
     """
     if not thresholds:
         return ""
-    why = "the highest F1" if isinstance(by, str) else f"a precision of {by:g}"
+    why = f"the highest {by.replace('f1', 'F1')}" if isinstance(by, str) else f"a precision of {by:g}"
     lines = []
     for name, item in list(thresholds.items())[:SHOWN_LABELS]:
         if item["threshold"] is None:

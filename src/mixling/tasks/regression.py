@@ -234,7 +234,7 @@ class Regression(Task):
 
         def metrics(rows: npt.NDArray[np.int64]) -> dict[str, float]:
             found = regression_report(truth[rows], given[rows]).numbers()
-            return {name: found.get(name, math.nan) for name in (self.headline, *self.aside)}
+            return {name: found.get(name, math.nan) for name in (type(self).headline, *self.aside)}
 
         return Score(metrics(np.arange(len(truth))), len(truth), metrics)
 
