@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --kills 50 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py train --distributed 2 --kills 20 --out FILE.json
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py --forks --within .2 --kills 300 --epochs 60 --out FILE.json \\
-        -- --set train.backend=native --set model.head.dropout=0
+        -- --set train.backend=native
     OMP_NUM_THREADS=1 python benchmarks/kill_resume.py pretrain CORPUS --out FILE.json -- --set train.steps=200
 
 Everything goes through the command line: `mixling train ROWS -o DIR`, SIGKILL, `mixling train --resume -o DIR`,

@@ -15,9 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_kill_and_a_resume_end_with_the_bytes_of_the_uninterrupted_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kills", "further"), [(1, ()), (3, ("--forks", "--", "--set", "train.backend=native"))])
+def test_a_kill_and_a_resume_end_with_the_bytes_of_the_uninterrupted_run(
+    tmp_path: Path, kills: int, further: tuple[str, ...]
+) -> None:
     out = tmp_path / "result.json"
-    options = ["--kills", "1", "--rows", "200", "--epochs", "6", "--seed", "5", "--out", str(out)]
+    options = ["--kills", str(kills), "--rows", "200", "--epochs", "6", "--seed", "5", "--out", str(out), *further]
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "kill_resume.py"), *options],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")},
@@ -27,7 +30,7 @@ def test_a_kill_and_a_resume_end_with_the_bytes_of_the_uninterrupted_run(tmp_pat
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(out.read_text("utf-8"))
-    assert result["kills"] == 1
+    assert result["kills"] == kills
     assert result["differences"] == []
     wanted = {
         "model.safetensors",

@@ -69,18 +69,18 @@ static inline PyObject *finish(call *c, int done) {
     return done ? Py_NewRef(Py_None) : PyErr_NoMemory();
 }
 
-#define BEGIN(self, arguments)                                                        \
-    call c = {.all = arguments, .sound = 1};                                          \
-    const step_kernels *kernels = choose_kernels(c.widest = count(&c, 256));          \
-    int done = 1;                                                                     \
+#define BEGIN(self, arguments)                                               \
+    call c = {.all = arguments, .sound = 1};                                 \
+    const step_kernels *kernels = choose_kernels(c.widest = count(&c, 256)); \
+    int done = 1;                                                            \
     (void)self
 
 /* Runs without the interpreter's lock. */
-#define RUN(expression)                                   \
-    if (c.sound) {                                        \
-        Py_BEGIN_ALLOW_THREADS done = (expression);       \
-        Py_END_ALLOW_THREADS                              \
-    }                                                     \
+#define RUN(expression)                             \
+    if (c.sound) {                                  \
+        Py_BEGIN_ALLOW_THREADS done = (expression); \
+        Py_END_ALLOW_THREADS                        \
+    }                                               \
     return finish(&c, done)
 
 /* In network_calls.c. */

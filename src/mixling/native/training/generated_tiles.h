@@ -39,15 +39,16 @@ BF16 static int generated_backward_tiles(const generated_task *t) {
     size_t D = t->dim, H = t->hidden, m = t->read, n = t->written, wide = thirty_twos(H);
     size_t deep = thirty_twos(m), far = thirty_twos(n), columns = sixteens(m), others = sixteens(n);
     uint16_t *w1_by_unit = zero_halves(wide, deep), *w2_by_unit = t->w2 ? zero_halves(wide, far) : w1_by_unit;
-    uint16_t *by_token = zero_halves(columns, wide), *active = zero_halves(TILED_UNITS, D), *of_hidden = zero_halves(TILED_UNITS, D);
+    uint16_t *by_token = zero_halves(columns, wide), *active = zero_halves(TILED_UNITS, D),
+             *of_hidden = zero_halves(TILED_UNITS, D);
     uint16_t *spare = zero_halves(larger(m, n), D);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *out_pairs = (uint32_t *)allocate(far / 2 * D);
     uint32_t *x_turned = (uint32_t *)allocate(columns / 2 * D), *out_turned = (uint32_t *)allocate(others / 2 * D);
     uint32_t *of_pairs = (uint32_t *)allocate(TILED_UNITS / 2 * D);
     float *hidden = allocate(TILED_UNITS * D), *of_active = allocate(TILED_UNITS * D), *of_x = allocate(columns * D);
     float *of_w1 = allocate(TILED_UNITS * columns), *of_w2 = t->w2 ? allocate(TILED_UNITS * others) : of_w1;
-    int done = w1_by_unit && w2_by_unit && by_token && active && of_hidden && spare && x_pairs && out_pairs && x_turned &&
-               out_turned && of_pairs && hidden && of_active && of_x && of_w1 && of_w2;
+    int done = w1_by_unit && w2_by_unit && by_token && active && of_hidden && spare && x_pairs && out_pairs &&
+               x_turned && out_turned && of_pairs && hidden && of_active && of_x && of_w1 && of_w2;
     begin_tiles();
     for (size_t text = 0; done && text < t->texts; text++) {
         const float *x = t->x + text * m * D, *of_out = t->of_out + text * n * D, *w1 = t->w1 + text * m * H;

@@ -86,8 +86,10 @@ static void release(sequences *of) { free(of->texts), free(of->words), free(of->
 static sequences arrange(const sequences_task *t) {
     size_t B = t->texts, N = t->length;
     sequences of = {
-        .texts = malloc((B + 1) * sizeof(size_t)), .words = malloc((B * N + 1) * sizeof(size_t)),
-        .reaching = calloc(N + 2, sizeof(size_t)), .losses = calloc(B + 1, sizeof(double)),
+        .texts = malloc((B + 1) * sizeof(size_t)),
+        .words = malloc((B * N + 1) * sizeof(size_t)),
+        .reaching = calloc(N + 2, sizeof(size_t)),
+        .losses = calloc(B + 1, sizeof(double)),
     };
     size_t *lengths = malloc((B + 1) * sizeof(size_t));
     if (!of.texts || !of.words || !of.reaching || !of.losses || !lengths) {
@@ -104,15 +106,16 @@ static sequences arrange(const sequences_task *t) {
     }
     /* A text of n words comes after all that have more. */
     size_t *place = calloc(N + 2, sizeof(size_t));
-    for (size_t text = 0; place && text < B; text++) of.texts[of.reaching[lengths[text]] + place[lengths[text]]++] = text;
+    for (size_t text = 0; place && text < B; text++)
+        of.texts[of.reaching[lengths[text]] + place[lengths[text]]++] = text;
     if (!place) release(&of), of = (sequences){0};
     free(place), free(lengths);
     return of;
 }
 
 /* Products in bfloat16, of a processor with a matrix unit (steps_bf16.h); they return whether there was memory. */
-static int multiply_in_tiles(
-    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c);
+static int
+multiply_in_tiles(size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c);
 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c);
 
 #define NAME(x) x##_plain
@@ -147,8 +150,8 @@ static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_suppor
 #else
 static int has_half(size_t widest) { return (void)widest, 0; }
 static int has_tiles(void) { return 0; }
-static int multiply_in_tiles(
-    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
+static int
+multiply_in_tiles(size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
     return m && n && k && a && b && row && next && c;
 }
 static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, const float *b, float *c) {

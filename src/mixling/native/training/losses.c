@@ -65,8 +65,7 @@ static int sigmoid_losses(
             double positive = y * (by->of_classes ? by->of_classes[i] : 1), negative = 1 - y;
             double p = (x > 0 ? 1 : power) / (1 + power);
             sum += positive * (log_sum + (x > 0 ? 0 : -x)) + negative * (log_sum + (x > 0 ? x : 0));
-            of_logits[text * outputs + i] =
-                (float)(scale * (negative * p - positive * (1 - p)) / (double)outputs);
+            of_logits[text * outputs + i] = (float)(scale * (negative * p - positive * (1 - p)) / (double)outputs);
         }
         *loss += scale * sum / (double)outputs;
         *weight += scale;
@@ -78,7 +77,8 @@ static int square_losses(
     const objective *by, size_t first, size_t texts, const float *logits, float *of_logits, double *loss,
     double *weight) {
     for (size_t text = 0; text < texts; text++) {
-        double scale = by->weights ? by->weights[first + text] : 1, away = (double)logits[text] - by->values[first + text];
+        double scale = by->weights ? by->weights[first + text] : 1,
+               away = (double)logits[text] - by->values[first + text];
         of_logits[text] = (float)(2 * scale * away);
         *loss += scale * away * away;
         *weight += scale;
@@ -89,8 +89,8 @@ static int square_losses(
 /* Of each text the mean of two cross-entropies over its tokens from a separator on: of the start and the end of an answer.
    Its targets are the separator, the number of tokens, the start and the end. */
 static int span_losses(
-    const objective *by, size_t first, size_t texts, size_t length, const float *logits, float *of_logits,
-    double *loss, double *weight) {
+    const objective *by, size_t first, size_t texts, size_t length, const float *logits, float *of_logits, double *loss,
+    double *weight) {
     double *p = malloc(2 * length * sizeof(double));
     float *x = malloc(2 * length * sizeof(float));
     int done = p && x;
@@ -120,9 +120,9 @@ static int sequence_losses(
     int64_t *targets = malloc((words + 1) * sizeof(int64_t));
     float *memory = malloc((words * wide + words + 2 * texts + 1) * sizeof(float));
     float *forward = memory, *sums = memory + words * wide, *losses = sums + words, *scales = losses + texts;
-    sequences_task t = {
-        texts, length, tags, NO_TARGET, logits, by->parameters + by->of->transitions, scales, targets, losses, forward,
-        sums, of_logits, of_transitions};
+    sequences_task t = {texts,         length,  tags,   NO_TARGET, logits, by->parameters + by->of->transitions,
+                        scales,        targets, losses, forward,   sums,   of_logits,
+                        of_transitions};
     int done = targets && memory;
     for (size_t text = 0; done && text < texts; text++) {
         double of_words = 0, scale = to->weights ? to->weights[first + text] : 1;
@@ -148,11 +148,10 @@ int compute_losses(
     float *of_logits, float *of_transitions, double *loss, double *weight) {
     size_t outputs = (size_t)by->of->outputs;
     switch (to->kind) {
-        case SOFTMAX: return softmax_losses(to, first, texts, length, outputs, logits, of_logits, loss, weight);
-        case SIGMOID: return sigmoid_losses(to, first, texts, outputs, logits, of_logits, loss, weight);
-        case SQUARES: return square_losses(to, first, texts, logits, of_logits, loss, weight);
-        case SPANS: return span_losses(to, first, texts, length, logits, of_logits, loss, weight);
-        default:
-            return sequence_losses(by, to, first, texts, length, logits, of_logits, of_transitions, loss, weight);
+    case SOFTMAX: return softmax_losses(to, first, texts, length, outputs, logits, of_logits, loss, weight);
+    case SIGMOID: return sigmoid_losses(to, first, texts, outputs, logits, of_logits, loss, weight);
+    case SQUARES: return square_losses(to, first, texts, logits, of_logits, loss, weight);
+    case SPANS: return span_losses(to, first, texts, length, logits, of_logits, loss, weight);
+    default: return sequence_losses(by, to, first, texts, length, logits, of_logits, of_transitions, loss, weight);
     }
 }

@@ -41,8 +41,10 @@ int is_network(const int64_t *plan, size_t numbers) {
         if (!mlp && (at->kind != FEED_FORWARD || !is_width(at->hidden))) return 0;
         if (at->hidden < 1 || at->hidden >= MOST_WIDE) return 0;
         if (!is_inside(of, at->norm_weight, D, 0) || !is_inside(of, at->norm_bias, D, 0)) return 0;
-        if (!is_inside(of, at->expand, inner * at->hidden, 0) || !is_inside(of, at->contract, inner * at->hidden, 0)) return 0;
-        if (!is_inside(of, at->expand_bias, at->hidden, !mlp) || !is_inside(of, at->contract_bias, inner, !mlp)) return 0;
+        if (!is_inside(of, at->expand, inner * at->hidden, 0) || !is_inside(of, at->contract, inner * at->hidden, 0))
+            return 0;
+        if (!is_inside(of, at->expand_bias, at->hidden, !mlp) || !is_inside(of, at->contract_bias, inner, !mlp))
+            return 0;
     }
     return 1;
 }
@@ -93,37 +95,69 @@ static windows_task windows_of(const computation *by, const part *p, const activ
     const network *of = by->of;
     size_t D = (size_t)of->dim;
     return (windows_task){
-        .words = by->on->words, .width = (2 * (size_t)of->window + 1) * D, .dim = D, .window = (size_t)of->window,
-        .texts = p->texts, .length = p->length, .sums = p->rows, .bias = weights(by, of->bias), .index = a->index,
+        .words = by->on->words,
+        .width = (2 * (size_t)of->window + 1) * D,
+        .dim = D,
+        .window = (size_t)of->window,
+        .texts = p->texts,
+        .length = p->length,
+        .sums = p->rows,
+        .bias = weights(by, of->bias),
+        .index = a->index,
         .out = a->x[0]};
 }
 
 static feed_forward_task feed_forward_of(const computation *by, const part *p, const activations *a, size_t i) {
     const sublayer *at = &by->of->sublayers[i];
     return (feed_forward_task){
-        .tokens = p->texts * p->length, .dim = (size_t)by->of->dim, .hidden = (size_t)at->hidden,
-        .half = !by->half || !can_halve(by->widest) ? 0 : can_tile(by->widest) ? TILED : HALF,
-        .eps = by->eps, .x = a->x[i], .norm_weight = weights(by, at->norm_weight),
-        .norm_bias = weights(by, at->norm_bias), .expand = weights(by, at->expand),
-        .expand_bias = weights(by, at->expand_bias), .contract = weights(by, at->contract),
-        .contract_bias = weights(by, at->contract_bias), .inner = a->inner[i], .out = a->x[i + 1]};
+        .tokens = p->texts * p->length,
+        .dim = (size_t)by->of->dim,
+        .hidden = (size_t)at->hidden,
+        .half = !by->half || !can_halve(by->widest) ? 0
+                : can_tile(by->widest)              ? TILED
+                                                    : HALF,
+        .eps = by->eps,
+        .x = a->x[i],
+        .norm_weight = weights(by, at->norm_weight),
+        .norm_bias = weights(by, at->norm_bias),
+        .expand = weights(by, at->expand),
+        .expand_bias = weights(by, at->expand_bias),
+        .contract = weights(by, at->contract),
+        .contract_bias = weights(by, at->contract_bias),
+        .inner = a->inner[i],
+        .out = a->x[i + 1]};
 }
 
 static token_mlp_task token_mlp_of(const computation *by, const part *p, const activations *a, size_t i) {
     const sublayer *at = &by->of->sublayers[i];
     return (token_mlp_task){
-        .texts = p->texts, .length = p->length, .dim = (size_t)by->of->dim, .hidden = (size_t)at->hidden,
-        .max_len = (size_t)by->of->max_len, .half = by->half && can_tile(by->widest), .x = a->normed, .mask = a->mask,
-        .expand = weights(by, at->expand), .expand_bias = weights(by, at->expand_bias),
-        .contract = weights(by, at->contract), .contract_bias = weights(by, at->contract_bias), .out = a->mixed};
+        .texts = p->texts,
+        .length = p->length,
+        .dim = (size_t)by->of->dim,
+        .hidden = (size_t)at->hidden,
+        .max_len = (size_t)by->of->max_len,
+        .half = by->half && can_tile(by->widest),
+        .x = a->normed,
+        .mask = a->mask,
+        .expand = weights(by, at->expand),
+        .expand_bias = weights(by, at->expand_bias),
+        .contract = weights(by, at->contract),
+        .contract_bias = weights(by, at->contract_bias),
+        .out = a->mixed};
 }
 
 static pools_task pools_of(const computation *by, const part *p, const activations *a) {
     const network *of = by->of;
     const float *score = weights(by, of->score), *bias = weights(by, of->score_bias);
     return (pools_task){
-        .texts = p->texts, .length = p->length, .dim = (size_t)of->dim, .x = a->x[of->num_sublayers],
-        .score = score ? score : a->no_score, .score_bias = bias ? *bias : 0, .mask = a->mask, .weights = a->weights,
+        .texts = p->texts,
+        .length = p->length,
+        .dim = (size_t)of->dim,
+        .x = a->x[of->num_sublayers],
+        .score = score ? score : a->no_score,
+        .score_bias = bias ? *bias : 0,
+        .mask = a->mask,
+        .weights = a->weights,
         .out = a->pooled};
 }
 
@@ -150,8 +184,7 @@ static void drop(const computation *by, const part *p, const float *x, float *to
             z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
             z = (z ^ z >> 27) * 0x94D049BB133111EB;
             z ^= z >> 31;
-            for (int j = 0; j < 4; j++, i++, z >>= 16)
-                to[i] = (int64_t)(z & 0xFFFF) < of->dropped ? 0 : x[i] * scale;
+            for (int j = 0; j < 4; j++, i++, z >>= 16) to[i] = (int64_t)(z & 0xFFFF) < of->dropped ? 0 : x[i] * scale;
         }
     }
 }
@@ -160,8 +193,12 @@ static linear_task output_of(const computation *by, const part *p, const activat
     const network *of = by->of;
     const float *x = !of->pooling ? a->x[of->num_sublayers] : of->pooling == ALL_POOLS ? a->pooled : a->of_pooled;
     return (linear_task){
-        .rows = p->texts * (of->pooling ? 1 : p->length), .width = pooled_width(of), .outputs = (size_t)of->outputs,
-        .x = a->read ? a->read : x, .weight = weights(by, of->output), .bias = weights(by, of->output_bias)};
+        .rows = p->texts * (of->pooling ? 1 : p->length),
+        .width = pooled_width(of),
+        .outputs = (size_t)of->outputs,
+        .x = a->read ? a->read : x,
+        .weight = weights(by, of->output),
+        .bias = weights(by, of->output_bias)};
 }
 
 static int forward(const computation *by, part *p, activations *a, int trains, float *logits) {
@@ -221,8 +258,7 @@ static int backward(const computation *by, const objective *to, part *p, activat
     float *of_x = a->of_x, *other = p->of_tokens;
     size_t rows = of->pooling ? 1 : p->length;
     float *of_transitions = of_weights(by, p, of->transitions);
-    if (!compute_losses(
-            by, to, p->first, p->texts, rows, logits, a->of_logits, of_transitions, &p->loss, &p->weight))
+    if (!compute_losses(by, to, p->first, p->texts, rows, logits, a->of_logits, of_transitions, &p->loss, &p->weight))
         return 0;
     if (of->num_sublayers % 2 == 0) of_x = p->of_tokens, other = a->of_x; /* the last one is in of_tokens */
     if (!head_backward(by, p, a, of_x)) return 0;

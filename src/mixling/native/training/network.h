@@ -31,20 +31,18 @@ typedef struct {
 int is_network(const int64_t *plan, size_t numbers);
 
 static inline size_t table_size(const network *of) { return (size_t)(of->rows * of->width); }
-static inline size_t pooled_width(const network *of) {
-    return (size_t)of->dim * (of->pooling == ALL_POOLS ? 3 : 1);
-}
+static inline size_t pooled_width(const network *of) { return (size_t)of->dim * (of->pooling == ALL_POOLS ? 3 : 1); }
 
 enum { SOFTMAX = 1, SIGMOID, SQUARES, SEQUENCES, SPANS };
 
 typedef struct {
     int kind;
     float smoothing;
-    size_t width;             /* targets of a text: of its words, 4 of an answer, or 1 */
-    const int64_t *ids;       /* (texts, width), or */
-    const float *values;      /* (texts, width, outputs) */
-    const float *weights;     /* (texts), of the examples, or NULL */
-    const float *of_classes;  /* (outputs), or NULL */
+    size_t width;            /* targets of a text: of its words, 4 of an answer, or 1 */
+    const int64_t *ids;      /* (texts, width), or */
+    const float *values;     /* (texts, width, outputs) */
+    const float *weights;    /* (texts), of the examples, or NULL */
+    const float *of_classes; /* (outputs), or NULL */
 } objective;
 
 typedef struct {
@@ -66,13 +64,13 @@ typedef struct {
     size_t threads, widest;
     int half; /* feed-forwards in bfloat16, where the processor has them */
     const float *parameters;
-    float eps; /* of the norms */
+    float eps;     /* of the norms */
     uint64_t seed; /* of what is dropped */
 } computation;
 
 typedef struct {
     float *parameters, *gradients, *first, *second;
-    int updates; /* or leaves the gradients, divided by the weight */
+    int updates;                                 /* or leaves the gradients, divided by the weight */
     double number, clip_norm, beta1, beta2, eps; /* of the step, from 1 on; a clip_norm of 0 is none */
     const parameter_group *groups;
     size_t num_groups;

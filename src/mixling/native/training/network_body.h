@@ -14,8 +14,7 @@ TARGET static void NAME(norms_backward)(const feed_forward_task *t) {
     for (size_t first = 0; first < t->tokens; first += BLOCK) {
         size_t rows = t->tokens - first < BLOCK ? t->tokens - first : BLOCK;
         float means[BLOCK], scales[BLOCK];
-        for (size_t r = 0; r < rows; r++)
-            NAME(statistics)(D, t->eps, t->x + (first + r) * D, means + r, scales + r);
+        for (size_t r = 0; r < rows; r++) NAME(statistics)(D, t->eps, t->x + (first + r) * D, means + r, scales + r);
         NAME(end_backward)(t, first, rows, means, scales, t->inner + first * D);
     }
 }

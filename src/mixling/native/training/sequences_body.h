@@ -106,7 +106,8 @@ TARGET static int NAME(sequence_losses_backward)(const sequences_task *t) {
             NAME(factors)(C, wide, t->logits + at * C, own);
             /* From a word that no sequence reaches, nothing comes back. */
             float scale = sum > FLT_MIN ? 1 / sum : 0;
-            for (size_t i = 0; i < wide; i += WIDTH) AT(next + r * wide + i) = FROM(own + i) * FROM(follows + i) * scale;
+            for (size_t i = 0; i < wide; i += WIDTH)
+                AT(next + r * wide + i) = FROM(own + i) * FROM(follows + i) * scale;
         }
     }
     for (size_t i = 0; done && i < C; i++)

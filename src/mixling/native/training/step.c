@@ -95,12 +95,20 @@ static int embed(void *context, size_t slot, size_t number) {
     size_t S = (size_t)of->width, R = window_rows(of), first = number * s->words_at_once, U = words_in(s, number);
     (void)slot;
     bags_task bags = {
-        .bags = U, .parts = on->parts, .width = S, .features = on->features + first * on->parts,
-        .factors = on->factors ? on->factors + first * on->parts : NULL, .rows = (float *)(uintptr_t)s->by->parameters,
+        .bags = U,
+        .parts = on->parts,
+        .width = S,
+        .features = on->features + first * on->parts,
+        .factors = on->factors ? on->factors + first * on->parts : NULL,
+        .rows = (float *)(uintptr_t)s->by->parameters,
         .sums = s->sums + first * S};
     s->by->kernels->sum_bags(&bags);
     spread_task t = {
-        .rows = U, .width = S, .outputs = R, .x = bags.sums, .weight = s->by->parameters + of->spread,
+        .rows = U,
+        .width = S,
+        .outputs = R,
+        .x = bags.sums,
+        .weight = s->by->parameters + of->spread,
         .out = s->rows + first * R};
     if (of->spread >= 0) s->by->kernels->spread(&t);
     return 1;
@@ -175,8 +183,14 @@ static int embed_backward(void *context, size_t slot, size_t number) {
         }
     if (of->spread < 0) return 1;
     spread_task t = {
-        .rows = U, .width = S, .outputs = R, .x = s->sums + first * S, .weight = s->by->parameters + of->spread,
-        .of_out = s->of_rows + first * R, .out = s->of_sums + first * S, .of_weight = s->of_spread + number * S * R};
+        .rows = U,
+        .width = S,
+        .outputs = R,
+        .x = s->sums + first * S,
+        .weight = s->by->parameters + of->spread,
+        .of_out = s->of_rows + first * R,
+        .out = s->of_sums + first * S,
+        .of_weight = s->of_spread + number * S * R};
     memset(t.of_weight, 0, S * R * sizeof(float));
     return s->by->kernels->spread_backward(&t);
 }
@@ -192,8 +206,8 @@ int evaluate_network(const computation *by, float *logits) {
 int train_network(const computation *by, const objective *to, update *made) {
     step s = {.by = by, .to = to, .made = made};
     size_t threads = by->threads;
-    int done = begin_step(&s) && share(threads, s.num_word_parts, embed, &s) &&
-               share(threads, s.num_parts, compute, &s);
+    int done =
+        begin_step(&s) && share(threads, s.num_word_parts, embed, &s) && share(threads, s.num_parts, compute, &s);
     if (done) find_words(&s), find_rows(&s);
     done = done && share(threads, s.num_word_parts, embed_backward, &s) && finish_step(&s);
     give_back(s.memory);

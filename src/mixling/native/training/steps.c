@@ -79,7 +79,8 @@ static PyObject *token_mlp_backward(PyObject *self, PyObject *arguments) {
 static generated_task read_generated(call *c) {
     generated_task t = {.half = count(c, 1) != 0, .read = 0};
     t.half = t.half && can_tile(c->widest), t.texts = count(c, MOST_LONG);
-    t.read = count(c, MOST_LONG), t.written = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE), t.hidden = count(c, MOST_WIDE);
+    t.read = count(c, MOST_LONG), t.written = count(c, MOST_LONG), t.dim = count(c, MOST_WIDE),
+    t.hidden = count(c, MOST_WIDE);
     require_width(c, t.dim);
     t.x = input(c, t.texts * t.read * t.dim), t.w1 = input(c, t.texts * t.read * t.hidden);
     t.w2 = input(c, t.texts * t.written * t.hidden);
@@ -225,7 +226,8 @@ static PyObject *sequence_losses_backward(PyObject *self, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"train", train, METH_VARARGS, "Make a step of training a network."},
     {"evaluate", evaluate, METH_VARARGS, "Compute the logits of a network."},
-    {"has_matrix_unit", has_matrix_unit, METH_NOARGS, "Return whether products in bfloat16 need no hidden layers kept."},
+    {"has_matrix_unit", has_matrix_unit, METH_NOARGS,
+     "Return whether products in bfloat16 need no hidden layers kept."},
     {"feed_forward", feed_forward, METH_VARARGS, "Compute a feed-forward sublayer."},
     {"feed_forward_backward", feed_forward_backward, METH_VARARGS, "Compute the gradients of a feed-forward sublayer."},
     {"token_mlp", token_mlp, METH_VARARGS, "Compute an MLP over the tokens of each text."},

@@ -65,7 +65,7 @@ typedef struct {
    that no bag has stay as they are. */
 typedef struct {
     size_t first, last, width;
-    const size_t *starts;  /* of each row's bags, and their end */
+    const size_t *starts; /* of each row's bags, and their end */
     const uint32_t *bags;
     const float *factors, *sums; /* of the same places, or NULL; of the bags */
     float *rows;

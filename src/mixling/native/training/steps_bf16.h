@@ -33,8 +33,8 @@ INLINE void tile_bf16(
 }
 
 INLINE void bands_bf16(
-    const int columns, size_t m, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
-    float *c, size_t ldc) {
+    const int columns, size_t m, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
+    size_t ldb, float *c, size_t ldc) {
     for (; m >= 6; m -= 6, a += 6 * row, c += 6 * ldc) tile_bf16(6, columns, pairs, a, row, next, b, ldb, c, ldc);
     for (; m >= 2; m -= 2, a += 2 * row, c += 2 * ldc) tile_bf16(2, columns, pairs, a, row, next, b, ldb, c, ldc);
     if (m) tile_bf16(1, columns, pairs, a, row, next, b, ldb, c, ldc);
@@ -42,8 +42,8 @@ INLINE void bands_bf16(
 
 /* `multiply` of steps_body.h, of pairs; C = A B if it does not add. */
 BF16 static void multiply_bf16(
-    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
-    size_t step, float *c, size_t ldc) {
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
+    size_t ldb, size_t step, float *c, size_t ldc) {
     for (size_t i = 0; !adds && i < m; i++) memset(c + i * ldc, 0, n * sizeof(float));
     for (; n >= PANEL_BF16; n -= PANEL_BF16, b += step, c += PANEL_BF16)
         bands_bf16(4, m, pairs, a, row, next, b, ldb, c, ldc);
@@ -88,15 +88,15 @@ BF16 static void pair_rows(size_t rows, size_t n, const float *x, uint32_t *to) 
 }
 
 /* C (m, n) = A (m, k) B (k, n), or += if it adds, with A in halves and B packed. */
-static void multiply_packed(
-    int tiles, int adds, size_t m, size_t n, size_t k, const uint16_t *a, const uint32_t *b, float *c) {
+static void
+multiply_packed(int tiles, int adds, size_t m, size_t n, size_t k, const uint16_t *a, const uint32_t *b, float *c) {
     const uint32_t *pairs = (const uint32_t *)(const void *)a;
     multiply_pairs(tiles, adds, m, n, k / 2, pairs, k / 2, 1, b, PANEL_BF16, k / 2 * PANEL_BF16, c, n);
 }
 
 /* C (m, n) = A (m, k) B (k, n), with the values of B at b[i row + j next]. */
-BF16 static int multiply_in_tiles(
-    size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
+BF16 static int
+multiply_in_tiles(size_t m, size_t n, size_t k, const float *a, const float *b, size_t row, size_t next, float *c) {
     uint32_t *packed = allocate_packed(k, n);
     uint16_t *halved = (uint16_t *)allocate(BLOCK * k / 2);
     int done = packed && halved;
@@ -171,7 +171,8 @@ BF16 static int feed_forward_backward_bf16(const feed_forward_task *t) {
     uint16_t *inputs = (uint16_t *)allocate(BLOCK * D / 2), *gradients = (uint16_t *)allocate(BLOCK * D / 2);
     uint16_t *of_hidden = (uint16_t *)allocate(BLOCK * F / 2);
     uint32_t *normed_pairs = (uint32_t *)allocate(BLOCK / 2 * D), *gradient_pairs = (uint32_t *)allocate(BLOCK / 2 * D);
-    uint32_t *active_pairs = (uint32_t *)allocate(BLOCK / 2 * wide), *hidden_pairs = (uint32_t *)allocate(BLOCK / 2 * wide);
+    uint32_t *active_pairs = (uint32_t *)allocate(BLOCK / 2 * wide),
+             *hidden_pairs = (uint32_t *)allocate(BLOCK / 2 * wide);
     int done = expand && contract && outward && of_contract && normed && of_normed && again && of_active && inputs &&
                gradients && of_hidden && normed_pairs && gradient_pairs && active_pairs && hidden_pairs;
     if (done) {

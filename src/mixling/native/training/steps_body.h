@@ -82,12 +82,12 @@ INLINE void NAME(bands)(
     float *c, size_t ldc) {
     for (; m >= 6; m -= 6, a += 6 * row, c += 6 * ldc) NAME(tile)(6, columns, k, a, row, next, b, ldb, c, ldc);
     switch (m) {
-        case 5: NAME(tile)(5, columns, k, a, row, next, b, ldb, c, ldc); break;
-        case 4: NAME(tile)(4, columns, k, a, row, next, b, ldb, c, ldc); break;
-        case 3: NAME(tile)(3, columns, k, a, row, next, b, ldb, c, ldc); break;
-        case 2: NAME(tile)(2, columns, k, a, row, next, b, ldb, c, ldc); break;
-        case 1: NAME(tile)(1, columns, k, a, row, next, b, ldb, c, ldc); break;
-        default: break;
+    case 5: NAME(tile)(5, columns, k, a, row, next, b, ldb, c, ldc); break;
+    case 4: NAME(tile)(4, columns, k, a, row, next, b, ldb, c, ldc); break;
+    case 3: NAME(tile)(3, columns, k, a, row, next, b, ldb, c, ldc); break;
+    case 2: NAME(tile)(2, columns, k, a, row, next, b, ldb, c, ldc); break;
+    case 1: NAME(tile)(1, columns, k, a, row, next, b, ldb, c, ldc); break;
+    default: break;
     }
 }
 
@@ -156,8 +156,8 @@ INLINE void NAME(statistics)(size_t dim, float eps, const float *x, float *mean,
     *scale = 1.0f / sqrtf(NAME(total)(squares) / (float)dim + eps);
 }
 
-INLINE void NAME(norm)(
-    size_t dim, const float *x, float mean, float scale, const float *weight, const float *bias, float *y) {
+INLINE void
+NAME(norm)(size_t dim, const float *x, float mean, float scale, const float *weight, const float *bias, float *y) {
     for (size_t i = 0; i < dim; i += WIDTH)
         AT(y + i) = (FROM(x + i) - mean) * scale * FROM(weight + i) + FROM(bias + i);
 }
@@ -325,7 +325,8 @@ TARGET static int NAME(token_mlp)(const token_mlp_task *t) {
 TARGET static int NAME(token_mlp_backward)(const token_mlp_task *t) {
     size_t D = t->dim, H = t->hidden, L = t->length, most = sixteens(L), far = most + 16;
     size_t block = larger(CHANNELS, L / 2), wide = sixteens(H), apart = wide + 16; /* `spaced`: no powers of two */
-    float *expand = spaced(H, L, t->max_len, t->expand, far), *x = allocate(L * D), *of_columns = allocate(block * most);
+    float *expand = spaced(H, L, t->max_len, t->expand, far), *x = allocate(L * D),
+          *of_columns = allocate(block * most);
     float *by_token = zeros(NAME(packed)(L, wide)), *contract = zeros(NAME(packed)(L, wide)), *bias = zeros(wide);
     float *hidden = allocate(block * apart), *of_hidden = allocate(block * apart);
     float *of_expand = zeros(L * wide), *of_contract = zeros(L * wide), *of_bias = zeros(wide);
@@ -413,8 +414,7 @@ TARGET static int NAME(windows)(const windows_task *t) {
                 memset(out, 0, D * sizeof(float));
             for (size_t part = 0; part < parts; part++) {
                 size_t at = i + part - t->window; /* wraps below 0, above the length */
-                if (at < t->length && index[at])
-                    NAME(add)(D, 1, rows + ((size_t)index[at] - 1) * R + part * D, out);
+                if (at < t->length && index[at]) NAME(add)(D, 1, rows + ((size_t)index[at] - 1) * R + part * D, out);
             }
         }
     free(made), free(spread);
@@ -492,7 +492,8 @@ TARGET static int NAME(pools_backward)(const pools_task *t) {
     float *tied = allocate(D);
     if (!tied) return 0;
     for (size_t text = 0; text < t->texts; text++) {
-        const float *x = t->x + text * t->length * D, *out = t->pooled + text * 3 * D, *of_out = t->of_out + text * 3 * D;
+        const float *x = t->x + text * t->length * D, *out = t->pooled + text * 3 * D,
+                    *of_out = t->of_out + text * 3 * D;
         const uint8_t *mask = t->mask + text * t->length;
         const float *weights = t->weights + text * t->length;
         float *of_x = t->out + text * t->length * D, number = 0;
@@ -591,10 +592,30 @@ TARGET static void NAME(collect_bags)(const collect_task *t) {
 #include "sequences_body.h"
 
 static const step_kernels NAME(steps) = {
-    NAME(feed_forward), NAME(feed_forward_backward), NAME(token_mlp), NAME(token_mlp_backward), NAME(generated),
-    NAME(generated_backward), NAME(windows), NAME(windows_backward), NAME(pools), NAME(pools_backward), NAME(sum_bags),
-    NAME(add_bags), NAME(collect_bags), NAME(sequence_losses), NAME(sequence_losses_backward), NAME(norms), NAME(norms_backward),
-    NAME(linear), NAME(linear_backward), NAME(spread), NAME(spread_backward), NAME(add_rows), NAME(squares), NAME(adamw),
+    NAME(feed_forward),
+    NAME(feed_forward_backward),
+    NAME(token_mlp),
+    NAME(token_mlp_backward),
+    NAME(generated),
+    NAME(generated_backward),
+    NAME(windows),
+    NAME(windows_backward),
+    NAME(pools),
+    NAME(pools_backward),
+    NAME(sum_bags),
+    NAME(add_bags),
+    NAME(collect_bags),
+    NAME(sequence_losses),
+    NAME(sequence_losses_backward),
+    NAME(norms),
+    NAME(norms_backward),
+    NAME(linear),
+    NAME(linear_backward),
+    NAME(spread),
+    NAME(spread_backward),
+    NAME(add_rows),
+    NAME(squares),
+    NAME(adamw),
 };
 
 #undef VECTOR

@@ -21,7 +21,7 @@ enum { SIDE = 16, TILE = SIDE * SIDE }; /* rows of a tile, and pairs or sums of 
 
 /* Whether the processor has the unit, and the system lets this process use it. */
 static int has_tiles(void) {
-    enum { PERMIT = 0x1023, TILE_DATA = 18 }; /* arch_prctl's ARCH_REQ_XCOMP_PERM, and the state asked for */
+    enum { PERMIT = 0x1023, TILE_DATA = 18 };          /* arch_prctl's ARCH_REQ_XCOMP_PERM, and the state asked for */
     unsigned a, b, c, d, needed = 1u << 22 | 1u << 24; /* AMX-BF16 and AMX-TILE */
     static int found = -1;
     if (found < 0)
@@ -59,8 +59,8 @@ TILES static void turn(size_t tiles, const uint32_t *a, size_t next, uint32_t *t
 /* A part of C, of 16 `rows` by 16 `columns` (1 or 2), = A B, or += if it `adds`. The rows of A are `row` pairs apart, its
    sixteens of rows `apart`, and pairs `along`. */
 static inline __attribute__((always_inline)) TILES void product(
-    const int rows, const int columns, int adds, size_t tiles, const uint32_t *a, size_t row, size_t apart, size_t along,
-    const uint32_t *b, size_t ldb, float *c, size_t ldc) {
+    const int rows, const int columns, int adds, size_t tiles, const uint32_t *a, size_t row, size_t apart,
+    size_t along, const uint32_t *b, size_t ldb, float *c, size_t ldc) {
     long of_a = 4 * (long)row, of_b = 4 * (long)ldb, of_c = 4 * (long)ldc; /* in bytes */
     if (adds) {
         _tile_loadd(0, c, of_c);
@@ -103,8 +103,8 @@ TILES static void end_tiles(void) { _tile_release(); }
 
 /* multiply_bf16, in tiles, except for the remaining rows and pairs; A is in rows (next = 1), or in columns (row = 1). */
 TILES static void multiply_tiles(
-    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
-    size_t step, float *c, size_t ldc) {
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
+    size_t ldb, size_t step, float *c, size_t ldc) {
     uint32_t turned[2 * SIDE * BLOCK / 2];
     size_t tiles = pairs / SIDE, whole = m / SIDE;
     WRITE_DOWN(a);
@@ -145,15 +145,15 @@ static int has_tiles(void) { return 0; }
 static void begin_tiles(void) {}
 static void end_tiles(void) {}
 static void multiply_tiles(
-    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b, size_t ldb,
-    size_t step, float *c, size_t ldc) {
+    int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
+    size_t ldb, size_t step, float *c, size_t ldc) {
     multiply_bf16(adds, m, n, pairs, a, row, next, b, ldb, step, c, ldc);
 }
 #endif
 
 /* The product of pairs that a task is for. */
 static void multiply_pairs(
-    int tiles, int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next, const uint32_t *b,
-    size_t ldb, size_t step, float *c, size_t ldc) {
+    int tiles, int adds, size_t m, size_t n, size_t pairs, const uint32_t *a, size_t row, size_t next,
+    const uint32_t *b, size_t ldb, size_t step, float *c, size_t ldc) {
     (tiles ? multiply_tiles : multiply_bf16)(adds, m, n, pairs, a, row, next, b, ldb, step, c, ldc);
 }

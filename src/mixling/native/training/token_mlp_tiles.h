@@ -76,7 +76,7 @@ BF16 static int token_mlp_tiles(const token_mlp_task *t) {
                     __m512 active[2];
                     for (size_t k = 0; k < 2; k++)
                         active[k] = h + k < units ? coarse_gelu(load(hidden + (h + k) * D + i) + bias[h + k], NULL)
-                                              : _mm512_setzero_ps();
+                                                  : _mm512_setzero_ps();
                     _mm512_storeu_si512(pairs + h / 2 * D + i, paired(active[0], active[1]));
                 }
             multiply_halves(1, sixteens(n), D, thirty_twos(units), contract + first, wide, pairs, outs, D);
@@ -94,14 +94,16 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
     uint16_t *by_unit = padded_halves(H, L, t->contract, 1, H, H);
     uint16_t *by_token = padded_halves(L, H, t->expand, 1, t->max_len, rows);
     float *x = allocate(L * D), *of_x = allocate(rows * D), *hidden = allocate(TILED_UNITS * D);
-    float *of_active = allocate(TILED_UNITS * D), *of_expand = zeros(H * rows), *of_contract = zeros(H * rows), *of_bias = zeros(H * 16);
+    float *of_active = allocate(TILED_UNITS * D), *of_expand = zeros(H * rows), *of_contract = zeros(H * rows),
+          *of_bias = zeros(H * 16);
     uint32_t *x_pairs = (uint32_t *)allocate(deep / 2 * D), *of_out_pairs = (uint32_t *)allocate(deep / 2 * D);
     uint32_t *x_turned = (uint32_t *)allocate(rows / 2 * D), *of_out_turned = (uint32_t *)allocate(rows / 2 * D);
     uint32_t *of_pairs = (uint32_t *)allocate(TILED_UNITS / 2 * D);
     uint16_t *halved = (uint16_t *)allocate(L * D / 2), *active = (uint16_t *)allocate(TILED_UNITS * D / 2);
     uint16_t *of_hidden = (uint16_t *)allocate(TILED_UNITS * D / 2);
-    int done = expand && by_unit && by_token && x && of_x && hidden && of_active && of_expand && of_contract && of_bias &&
-               x_pairs && of_out_pairs && x_turned && of_out_turned && of_pairs && halved && active && of_hidden;
+    int done = expand && by_unit && by_token && x && of_x && hidden && of_active && of_expand && of_contract &&
+               of_bias && x_pairs && of_out_pairs && x_turned && of_out_turned && of_pairs && halved && active &&
+               of_hidden;
     begin_tiles();
     for (size_t text = 0; done && text < t->texts; text++) {
         size_t n = real_length(t, text), start = text * L;
@@ -154,7 +156,8 @@ BF16 static int token_mlp_backward_tiles(const token_mlp_task *t) {
         }
     }
     free(expand), free(by_unit), free(by_token), free(x), free(of_x), free(hidden), free(of_active), free(of_expand);
-    free(of_contract), free(of_bias), free(x_pairs), free(of_out_pairs), free(x_turned), free(of_out_turned), free(of_pairs);
+    free(of_contract), free(of_bias), free(x_pairs), free(of_out_pairs), free(x_turned), free(of_out_turned),
+        free(of_pairs);
     free(halved), free(active), free(of_hidden);
     return done;
 }

@@ -16,8 +16,14 @@ static int add_up(void *context, size_t slot, size_t number) {
     if (number >= s->num_blocks) {
         size_t range = number - s->num_blocks;
         collect_task t = {
-            .first = rows * range / RANGES, .last = rows * (range + 1) / RANGES, .width = S, .starts = s->row_starts,
-            .bags = s->row_words, .factors = s->row_factors, .sums = s->of_sums, .rows = s->made->gradients};
+            .first = rows * range / RANGES,
+            .last = rows * (range + 1) / RANGES,
+            .width = S,
+            .starts = s->row_starts,
+            .bags = s->row_words,
+            .factors = s->row_factors,
+            .sums = s->of_sums,
+            .rows = s->made->gradients};
         k->collect_bags(&t);
         for (size_t row = t.first; row < t.last; row++) {
             float *of_row = s->made->gradients + row * S;
@@ -52,8 +58,12 @@ static double power(double x, double n) {
 static void update_weights(const step *s, const parameter_group *by, size_t first, size_t n, int is_zero) {
     const update *made = s->made;
     adamw_rates rates = {
-        .beta1 = (float)made->beta1, .beta2 = (float)made->beta2, .eps = (float)made->eps, .scale = (float)s->scale,
-        .keep = (float)(1 - by->rate * by->decay), .rate = (float)(by->rate / (1 - power(made->beta1, made->number))),
+        .beta1 = (float)made->beta1,
+        .beta2 = (float)made->beta2,
+        .eps = (float)made->eps,
+        .scale = (float)s->scale,
+        .keep = (float)(1 - by->rate * by->decay),
+        .rate = (float)(by->rate / (1 - power(made->beta1, made->number))),
         .correction = (float)(1 / sqrt(1 - power(made->beta2, made->number)))};
     const float *of = is_zero ? NULL : made->gradients + first;
     s->by->kernels->adamw(n, &rates, of, made->parameters + first, made->first + first, made->second + first);
