@@ -71,14 +71,14 @@ fuzz: setup  ## the fuzz targets (fuzz/README.md), each for so many seconds: mak
 	PYTHON=$(PYTHON) fuzz/run.sh $(or $(SECONDS),60) $(TARGETS)
 
 picture: setup  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
-	$(PYTHON) docs/architecture.py
-	$(PYTHON) docs/api.py
-	$(PYTHON) docs/gallery.py
-	$(PYTHON) docs/sample.py
-	$(PYTHON) docs/reference.py
+	$(PYTHON) tools/docs/architecture.py
+	$(PYTHON) tools/docs/api.py
+	$(PYTHON) tools/docs/gallery.py
+	$(PYTHON) tools/docs/sample.py
+	$(PYTHON) tools/docs/reference.py
 
 docs: setup  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and train
-	$(PYTHON) docs/site.py
+	$(PYTHON) tools/docs/site.py
 
 pages: setup  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py

@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("docs/api.py")
+    return load_script("tools/docs/api.py")
 
 
 def test_the_committed_page_is_what_the_script_makes(script: ModuleType) -> None:
-    assert (ROOT / "docs" / "api.md").read_text("utf-8") == script.page(), "run python docs/api.py"
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == script.page(), "run python tools/docs/api.py"
 
 
 def test_a_name_that_no_group_has_is_an_error(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("docs/architecture.py")
+    return load_script("tools/docs/architecture.py")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ SOUND = {
 @pytest.mark.parametrize("name", ["architecture.svg", "architecture.md"])
 def test_the_committed_file_is_what_the_script_makes(made: dict[str, str], name: str) -> None:
     assert (ROOT / "docs" / name).read_text("utf-8") == made[name], (
-        f"docs/{name} is not that of the imports: run python docs/architecture.py"
+        f"docs/{name} is not that of the imports: run python tools/docs/architecture.py"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("docs/checklist.py")
+    return load_script("tools/docs/checklist.py")
 
 
 def test_all_that_is_named_exists(script: ModuleType) -> None:
@@ -19,7 +19,7 @@ def test_all_that_is_named_exists(script: ModuleType) -> None:
 
 
 def test_the_committed_page_is_what_the_script_makes(script: ModuleType) -> None:
-    assert (script.ROOT / "docs" / "checklist.md").read_text("utf-8") == script.page(), "run python docs/checklist.py"
+    assert (script.ROOT / "docs" / "checklist.md").read_text("utf-8") == script.page(), "run its script"
 
 
 @pytest.mark.parametrize(

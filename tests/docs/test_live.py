@@ -24,7 +24,7 @@ FORM = re.search(r"(?s)<form id=\"live\">.*?</form>", (ROOT / "docs" / "live.md"
 def folder(load_script: Callable[[str], ModuleType], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the site has of the page, around its form."""
     folder = tmp_path_factory.mktemp("site")
-    site = load_script("docs/site.py")
+    site = load_script("tools/docs/site.py")
     site.copy_pages(folder)
     site.add_model(MODEL.read_bytes(), folder)
     assert FORM is not None

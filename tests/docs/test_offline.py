@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_pages_load_the_script_of_the_site(load_script: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    script = load_script("docs/site.py")
+    script = load_script("tools/docs/site.py")
     (tmp_path / "how-to").mkdir()
     pages = [tmp_path / "index.html", tmp_path / "how-to" / "tune.html"]
     for page in pages:

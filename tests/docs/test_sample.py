@@ -13,11 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("docs/sample.py")
+    return load_script("tools/docs/sample.py")
 
 
 def test_the_committed_page_is_what_the_script_makes(script: ModuleType) -> None:
-    assert script.PAGE.read_text("utf-8") == script.render(), "run python docs/sample.py"
+    assert script.PAGE.read_text("utf-8") == script.render(), "run python tools/docs/sample.py"
 
 
 def test_near_duplicates_are_counted(script: ModuleType) -> None:

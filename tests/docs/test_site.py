@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def site(load_script: Callable[[str], ModuleType]) -> ModuleType:
-    return load_script("docs/site.py")
+    return load_script("tools/docs/site.py")
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +32,14 @@ def pages(site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["commands", "configuration"])
 def test_the_reference_is_that_of_the_code(load_script: Callable[[str], ModuleType], name: str) -> None:
-    made = getattr(load_script("docs/reference.py"), name)()
+    made = getattr(load_script("tools/docs/reference.py"), name)()
     committed = (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
-    assert committed == made, "run python docs/reference.py"
+    assert committed == made, "run python tools/docs/reference.py"
 
 
 def test_the_gallery_is_that_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
-    script = load_script("docs/gallery.py")
-    assert script.PAGE.read_text("utf-8") == script.page(), "run python docs/gallery.py"
+    script = load_script("tools/docs/gallery.py")
+    assert script.PAGE.read_text("utf-8") == script.page(), "run python tools/docs/gallery.py"
 
 
 @pytest.mark.parametrize("name", ["overview", "bars"])

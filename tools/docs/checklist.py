@@ -1,6 +1,6 @@
 """Write docs/checklist.md from docs/checklist.toml: what four papers state, where it is here, tested and measured.
 
-python docs/checklist.py
+python tools/docs/checklist.py
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MARKS = ("tested", "works", "partly", "missing", "impossible")
 KEYS = {"item", "mark", "code", "test", "results", "command", "note"}
 _INTRODUCTION = """# Checklist of the four papers
 
-<!-- Written by `python docs/checklist.py` from docs/checklist.toml; a test compares it and checks every name in it. -->
+<!-- Written by tools/docs/checklist.py from docs/checklist.toml; a test compares it and checks every name in it. -->
 
 *tested*: works, and a test compares it with something independent. *works*: without a test or an experiment of its own.
 *partly*, *missing*: the note says what is not there. *impossible*: data, weights or hardware are not available.

@@ -1,6 +1,6 @@
 """Build the documentation site from the Markdown of the repository.
 
-    python docs/site.py    # with the extras docs and train; writes build/site
+    python tools/docs/site.py    # with the extras docs and train; writes build/site
 
 Pages under docs/ link to files outside of it, as hosts of repositories show them. Here pages and the documents of the
 root and of experiments/ are copied into one folder, and links are turned: to copied documents they stay links, to
@@ -22,7 +22,7 @@ from typing import Any
 
 from mixling.browser.site import write_site
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
 MODEL = ROOT / "build" / "live-model" / "model"
