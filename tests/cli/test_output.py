@@ -122,3 +122,13 @@ def test_lines_for_a_terminal_break_between_words(monkeypatch: pytest.MonkeyPatc
     assert wrapped(text, io.StringIO()) == text
     lines = wrapped(text, Terminal()).split("\n")
     assert lines == ["accuracy 0.8313, macro F1", "  0.8323, log-loss 0.5012", "  short", "x" * 40]
+    assert wrapped("labels      a (3), b (4), c (5), d (6)", Terminal(), column=12).split("\n") == [
+        "labels      a (3), b (4), c",
+        "            (5), d (6)",
+    ]
+    colored = "    the \033[31mparcel\033[0m was left with a \033[34mneighbor\033[0m of mine"
+    assert wrapped(colored, Terminal()).split("\n") == [
+        "    the \033[31mparcel\033[0m was left with a",
+        "    \033[34mneighbor\033[0m of mine",
+    ]
+    assert wrapped(colored[:30], Terminal()) == colored[:30]

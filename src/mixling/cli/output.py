@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -51,6 +52,9 @@ def put(text: str, *, styled: bool = False) -> None:
         sys.stdout.buffer.flush()
 
 
+_COLORS = re.compile(r"\033\[[0-9;]*m")
+
+
 def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
     """Return text with long lines broken between words if it is for a terminal; other text as it is.
 
@@ -65,13 +69,32 @@ def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
     lines = []
     for line in text.split("\n"):
         is_cells = "   " in line.strip() and not column
-        if len(line) <= width or "\033" in line or is_cells:  # fits, is colored, or of a table
+        if len(_COLORS.sub("", line)) <= width or is_cells:  # fits, or is of a table
             lines.append(line)
+            continue
+        if "\033" in line:
+            lines += _wrapped_colors(line, width)
             continue
         begin = len(line) - len(line[column:].lstrip()) if column else len(line) - len(line.lstrip()) + 2
         indent = " " * begin
         lines += textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
+
+
+def _wrapped_colors(line: str, width: int) -> list[str]:
+    """Return the lines of a long one with colored words, each with the indent of the first."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    lines: list[str] = []
+    room = 0
+    for word in line.split():
+        size = len(_COLORS.sub("", word))
+        if size + 1 > room:
+            lines.append(indent + word)
+            room = width - len(indent) - size
+        else:
+            lines[-1] += f" {word}"
+            room -= size + 1
+    return lines
 
 
 def open_closed_streams() -> None:
