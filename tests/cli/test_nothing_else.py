@@ -113,7 +113,12 @@ def test_a_named_folder_and_named_columns_change_nothing(
     assert done.out == trained.out
     kept = [(path / "test.jsonl").read_bytes() for path in (tmp_path / "model", folder / "messages-model")]
     assert kept[0] == kept[1]
-    assert "--test-fraction 0.2" in done.err.splitlines()[0]
+    assert "--test-fraction 0.2" not in done.err
+    assert re.search(
+        r"^\d+ training, \d+ validation and \d+ test examples \(--test-fraction 0: none\)$", done.err, re.M
+    )
+    start = next(number for number, line in enumerate(done.err.splitlines()) if re.match(r" +step|epoch", line))
+    assert start <= 5  # loading, task, rows, model, and a remark on the rows
 
 
 @pytest.mark.slow

@@ -148,7 +148,8 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
         value = getattr(options, name)
         if value is not None and value != getattr(given, name):
             added += ["-o" if name == "out" else f"--{name.replace('_', '-')}", str(value)]
-    if added and os.environ.get("RANK", "0") == "0":
+    is_all_named = options == replace(given, test_fraction=options.test_fraction)  # how many are held out is said later
+    if added and not is_all_named and os.environ.get("RANK", "0") == "0":
         words = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *(options.files or ())]
         end = words.index("--") if "--" in words else len(words)
         for line in lines:

@@ -96,7 +96,8 @@ def check_split(
     if test is None:
         log(f"{len(train):,} training and {len(validation):,} validation examples")
     else:
-        log(f"{len(train):,} training, {len(validation):,} validation and {len(test):,} test examples")
+        held_out = " (--test-fraction 0: none)" if config.data.test_fraction else ""
+        log(f"{len(train):,} training, {len(validation):,} validation and {len(test):,} test examples{held_out}")
         for rows, name in ((train, "training"), (validation, "validation")):
             if repeated := report_duplicates(rows, test):
                 number = f"{repeated:,} of {len(test):,}"
