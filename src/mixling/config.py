@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 import types
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ _C = TypeVar("_C", bound="Config")
 
 _LIMIT = 1 << 40
 _MAX_TOML = 1 << 20  # bytes of a file
+_MAX_PARTS = 100  # of a key
+_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_MAX_PARTS}}}""")
 
 
 class Config(BaseModel):
@@ -99,12 +102,16 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        ConfigError: the file is missing or not TOML; with the parser's line and column.
+        ConfigError: the file is missing, has a key of very many parts, or is not TOML, with the
+            parser's line and column.
     """
     from mixling.storage import read_limited
 
     try:
-        return tomllib.loads(read_limited(path, _MAX_TOML).decode("utf-8"))
+        text = read_limited(path, _MAX_TOML).decode("utf-8")
+        if _LONG_KEY.search(text):  # the parser takes hours for one of a million
+            raise ConfigError(f"{path}: has a key of more than {_MAX_PARTS} parts with dots between them")
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # ValueError: not TOML or UTF-8, or a number with thousands of digits

@@ -82,6 +82,18 @@ FILES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "a field of CSV": ("b.csv.gz", packed('text,label\n"', "a" * 99 + "\n"), "a quoted field is longer than 16 MiB"),
     "a row of CSV": ("c.csv.gz", packed("text,label\n", '"\n",'), "csv.gz:2: a row is longer than 32 MiB"),
     "a line of JSON": ("a.jsonl.gz", packed('{"text": "', "a"), "the line is longer than 16 MiB"),
+    "lists in a line": (
+        "b.jsonl.gz",
+        packed("", '{"label": [' + "[]," * 2_500_000 + "[]]}\n"),
+        "gz:1: 'label': has lists",
+    ),
+    "objects in a line": ("c.jsonl.gz", packed("", '{"a": 1, "b": [' + "{}," * 2_500_000 + "{}]}\n"), "'b': has lists"),
+    "lists of a line": (
+        "d.jsonl.gz",
+        packed("", '{"a": [[' + "1," * 10**6 + "1],[" + "1," * 10**6 + "1]]}\n"),
+        "'a': has",
+    ),
+    "commas of a line": ("e.jsonl.gz", packed("", '{"a": "' + "," * 2_500_000 + '"}\n', 3 * MIB), " rows"),
     "a document of JSON": ("a.json.gz", packed("[", " ", 520 * MIB), "longer than 512 MiB"),
     "SQuAD": ("b.json.gz", packed('{"data": [{"title": "a",', " ", 520 * MIB), "is larger than 512 MiB"),
     "a sentence": ("a.conll.gz", packed("", "a O\n"), "a sentence of more than 100,000 tokens"),
@@ -94,6 +106,11 @@ FILES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     ),
     "a text of brat": ("brat", brat, "more than 16 MiB"),
     "a configuration": ("a.toml", sparse("a = 1\n", 3 << 30), "more than 1,048,576 bytes"),
+    "dots of a configuration": (
+        "b.toml",
+        lambda path: path.write_text("a" + ".a" * 500_000 + " = 1") and None,
+        "a key of",
+    ),
     "keys": ("a.keys", sparse("key", 3 << 30), "more than 1,048,576 bytes"),
     "a vocabulary": ("vocab.txt", sparse("[UNK]\n", 3 << 30), "more than 67,108,864 bytes"),
 }

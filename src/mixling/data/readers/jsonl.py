@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from mixling.data.readers.lines import Texts
-from mixling.data.readers.rows import OnBadRow, Row, RowBlock, nul_error
-from mixling.errors import DataError
+from mixling.data.readers.rows import MAX_VALUES, OnBadRow, Row, RowBlock, nul_error
+from mixling.errors import DataError, shown
 
 _BLANK_BEFORE_COLON = re.compile(r'"\s+:')
 _decode_lines = msgspec.json.Decoder(dict[str, Any]).decode_lines
@@ -24,12 +24,14 @@ def read_jsonl(texts: Texts, path: str, on_bad_row: OnBadRow, *, is_part: bool =
         is_part: the lines are a part of the file, which may be empty.
 
     Raises:
-        DataError: the file is empty; or a line is not an object, unless `on_bad_row` skips it.
+        DataError: the file is empty; lists have too many values; or a line is not an object, unless `on_bad_row` skips
+            it.
     """
     empty = not is_part
     for first, text in texts:
         if (objects := _objects(text, path, first)) is not None:
             empty = False
+            _check_lists(objects, text, path, first)
             yield RowBlock(objects, path, first)
             continue
         for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
@@ -37,6 +39,7 @@ def read_jsonl(texts: Texts, path: str, on_bad_row: OnBadRow, *, is_part: bool =
                 continue
             empty = False
             if (objects := _objects(line, path, number)) is not None:
+                _check_lists(objects, line, path, number)
                 yield Row(objects[0], path, number, own_columns=True)
                 continue
             try:
@@ -65,6 +68,22 @@ def _objects(text: str, path: str, first: int) -> list[dict[str, Any]] | None:
             except DataError:
                 return None
     return objects
+
+
+def _check_lists(objects: list[dict[str, Any]], text: str, path: str, first: int) -> None:
+    """Refuse a cell whose lists and objects have very many values: small in a file, large in memory."""
+    if text.count(",") < MAX_VALUES:
+        return
+    for number, values in enumerate(objects, first):
+        for name, cell in values.items():
+            rest, size = [cell], 0
+            while rest and size <= MAX_VALUES:
+                inner = rest.pop()
+                size += len(inner) if isinstance(inner, list | dict) else 0
+                rest += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+            if size > MAX_VALUES:
+                message = f"{shown(name)}: has lists of more than {MAX_VALUES:,} values; allowed: up to {MAX_VALUES:,}"
+                raise DataError(message, path=path, line=number)
 
 
 def _keys(text: str) -> int | None:
