@@ -135,7 +135,7 @@ CALLS: list[Any] = []
 class Decided:
     """A prediction that the C core makes."""
 
-    __slots__ = ("_make", "_row", "empty", "label", "truncated")
+    __slots__ = ("_make", "_row", "abstained", "empty", "label", "label_set", "truncated")
 
 
 def names(number: int) -> list[str]:
