@@ -127,7 +127,9 @@ def _branch(content: bytes, density: float) -> NgramBranch:
     rng = np.random.default_rng(0)
     weights = rng.integers(-127, 128, (len(terms), 3)).astype(np.int8)
     weights[rng.random(weights.shape) > density] = 0
-    return NgramBranch(terms, weights, np.full(3, 0.01, np.float32), np.zeros(3, np.float32))
+    return NgramBranch(
+        terms, np.ones(len(terms), np.uint8), weights, np.full(3, 0.01, np.float32), np.zeros(3, np.float32)
+    )
 
 
 def read_by_core(content: bytes) -> bytes:

@@ -47,8 +47,9 @@ def branch_of(
     terms = terms[rng.random(len(terms)) < 2 / 3]
     weights = rng.integers(-127, 128, (len(terms), outputs)).astype(np.int8)
     weights[rng.random(weights.shape) > density] = 0
-    scale, bias = rng.uniform(0.005, 0.01, outputs), rng.normal(size=outputs)
-    return NgramBranch(terms, weights, scale.astype(np.float32), bias.astype(np.float32))
+    scale, bias = rng.uniform(0.04, 0.08, outputs), rng.normal(size=outputs)
+    squares = rng.integers(1, 128, len(terms)).astype(np.uint8)
+    return NgramBranch(terms, squares, weights, scale.astype(np.float32), bias.astype(np.float32))
 
 
 def with_branch(content: bytes, texts: list, outputs: int, *, density: float = 1.0) -> bytes:
@@ -97,7 +98,8 @@ def test_logits_of_very_many_labels(export: Callable[..., bytes], monkeypatch: p
     weights = SparseWeights(starts, columns, rng.integers(-127, 128, len(columns)).astype(np.int8), outputs)
     assert len(terms) * outputs > 1 << 25
     ones = np.ones(outputs, np.float32)
-    content = amend(content, branch=(NgramBranch(terms, weights, 0.01 * ones, ones), METADATA))
+    squares = rng.integers(1, 128, len(terms)).astype(np.uint8)
+    content = amend(content, branch=(NgramBranch(terms, squares, weights, 0.01 * ones, ones), METADATA))
     check(content, PLAIN, monkeypatch)
     assert np.ptp(Predictor(content).predict_proba(PLAIN[:1])) > 0
 
@@ -106,7 +108,7 @@ def test_a_single_term(export: Callable[..., bytes], monkeypatch: pytest.MonkeyP
     content = export("mixling-tiny")
     known = branch_of(content, PLAIN, 3)
     for number in (1, 2, 3, 4, 5):
-        few = NgramBranch(known.terms[:number], known.weights[:number], known.scale, known.bias)
+        few = NgramBranch(known.terms[:number], known.squares[:number], known.weights[:number], known.scale, known.bias)
         check(amend(content, branch=(few, METADATA)), PLAIN, monkeypatch)
 
 
@@ -119,7 +121,7 @@ def test_terms_with_many_neighbors(export: Callable[..., bytes], monkeypatch: py
     weights = np.zeros((len(terms), 3), np.int8)
     weights[:] = np.random.default_rng(1).integers(-127, 128, (1, 3))  # a neighbor would count as well
     weights[np.isin(terms, known.terms)] = known.weights
-    crowded = NgramBranch(terms, weights, known.scale, known.bias)
+    crowded = NgramBranch(terms, np.ones(len(terms), np.uint8), weights, known.scale, known.bias)
     check(amend(content, branch=(crowded, METADATA)), PLAIN, monkeypatch)
 
 
@@ -219,6 +221,10 @@ FIT = "do not fit its terms"
         ("of another size", False, replace("low", np.zeros(3, np.uint8))),
         ("of another size", True, replace("counts", np.zeros(9, np.uint8))),
         ("more than 33,554,432 weights", True, replace("counts", np.zeros((1 << 25) + 1, np.uint8))),
+        ("from 1 to 127", False, put("squares", 0, 0)),
+        ("from 1 to 127", False, put("squares", 3, 128)),
+        ("from 1 to 127", True, replace("squares", np.ones(3, np.uint8))),
+        (SHAPE, True, lambda model: model.graph.initializer.remove(array_of(model, "squares"))),
         (TERMS, False, put("high", 0, 0)),
         (TERMS, False, put("high", 0, 255)),
         (TERMS, False, put("high", -1, 255)),
@@ -247,7 +253,7 @@ def test_terms_that_do_not_ascend_are_refused(export: Callable[..., bytes], monk
     base = export("mixling-tiny")
     known = branch_of(base, PLAIN, 3)
     twice = np.sort(np.concatenate([known.terms[:-1], known.terms[:1]]))
-    content = amend(base, branch=(NgramBranch(twice, known.weights, known.scale, known.bias), METADATA))
+    content = amend(base, branch=(NgramBranch(twice, known.squares, known.weights, known.scale, known.bias), METADATA))
     assert load_native(content) == (None, f"the {TERMS}")
     assert python_refuses(content, monkeypatch)
 
@@ -255,7 +261,10 @@ def test_terms_that_do_not_ascend_are_refused(export: Callable[..., bytes], monk
 def test_a_term_beyond_32_bits_is_refused(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     base = export("mixling-tiny")
     known = branch_of(base, PLAIN, 3)
-    content = amend(base, branch=(NgramBranch(known.terms[:1], known.weights[:1], known.scale, known.bias), METADATA))
+    content = amend(
+        base,
+        branch=(NgramBranch(known.terms[:1], known.squares[:1], known.weights[:1], known.scale, known.bias), METADATA),
+    )
     content = changed(content, put("high", 0, 0b100))
     assert load_native(content) == (None, f"the {TERMS}")
     assert python_refuses(content, monkeypatch)

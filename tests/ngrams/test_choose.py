@@ -26,6 +26,7 @@ from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
+from mixling.training.plan import Deadline
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 
@@ -404,7 +405,7 @@ def test_a_branch_that_would_take_longer_than_the_time_budget_is_left_out() -> N
     lines: list[str] = []
     for seconds, fitted in ((None, True), (60.0, True), (1e-6, False)):
         found = fit_ngrams(
-            NgramConfig(use="always"), replace(data, time_budget=seconds), max_bytes=50_000, log=lines.append
+            NgramConfig(use="always"), replace(data, deadline=Deadline(seconds)), max_bytes=50_000, log=lines.append
         )
         assert (found is not None) is fitted
     assert lines[-1].startswith("n-gram branch: left out, 2 labels times ")

@@ -89,7 +89,7 @@ def test_the_better_of_both_parts_counts() -> None:
 
 def test_validation_examples_with_unknown_labels_choose_nothing() -> None:
     silent = np.zeros((60, 2), np.float32)
-    found = branch(rows(50, 0), rows(10, 1, label="odd"), silent, strength=1.0)
+    found = branch(rows(50, 0), rows(10, 1, label="odd"), silent, strength=10.0)
     assert found.held_out.shape == (10, 2)
     assert found.report["mixture_loss"] < 0.1
 

@@ -56,7 +56,13 @@ def make_branch(content: bytes, outputs: int) -> NgramBranch:
     texts = Distinct.of_texts([np.arange(3, 7)], Words.of_table(encoder, 0, 2, 3).hashes)
     terms = np.unique(np.concatenate([words.hashes, words.grams, texts.pairs]))
     weights = np.random.default_rng(0).integers(1, 128, (len(terms), outputs)).astype(np.int8)
-    return NgramBranch(terms, weights, np.full(outputs, 0.01, np.float32), np.full(outputs, 0.5, np.float32))
+    return NgramBranch(
+        terms,
+        np.full(len(terms), 3, np.uint8),
+        weights,
+        np.full(outputs, 0.01, np.float32),
+        np.full(outputs, 0.5, np.float32),
+    )
 
 
 @pytest.fixture(scope="module")

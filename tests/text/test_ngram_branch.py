@@ -29,7 +29,8 @@ def make_branch(terms: np.ndarray, outputs: int, *, full: float = 1.0, seed: int
     weights = rng.integers(-127, 128, (len(terms), outputs)).astype(np.int8)
     weights[rng.random(weights.shape) >= full] = 0
     scale = rng.random(outputs).astype(np.float32) + np.float32(0.01)
-    return NgramBranch(terms, weights, scale, rng.standard_normal(outputs).astype(np.float32))
+    squares = rng.integers(1, 128, len(terms)).astype(np.uint8)
+    return NgramBranch(terms, squares, weights, scale, rng.standard_normal(outputs).astype(np.float32))
 
 
 def make_texts() -> tuple[Words, Distinct]:
@@ -47,6 +48,7 @@ def test_logits_are_the_sums_over_distinct_words_and_pairs(outputs, gathered, mo
     everything = np.unique(np.concatenate([words.hashes, words.grams, texts.pairs]))
     branch = make_branch(everything[::2], outputs)
     known = dict(zip(branch.terms.tolist(), branch.weights.astype(np.int64), strict=True))
+    squares = dict(zip(branch.terms.tolist(), branch.squares.tolist(), strict=True))
     zero = np.zeros(outputs, np.int64)
     got = branch.logits(texts, branch.row_sums(words))
     assert got.dtype == np.float32
@@ -56,7 +58,7 @@ def test_logits_are_the_sums_over_distinct_words_and_pairs(outputs, gathered, mo
         terms = words.hashes[rows].tolist() + texts.pairs[texts.pair_texts == number].tolist()
         terms += [gram for row in rows for gram in words.grams[words.starts[row] : words.starts[row + 1]].tolist()]
         total = sum((known.get(term, zero) for term in terms), zero)
-        expected = branch.bias + branch.scale * total / math.sqrt(max(len(rows), 1))
+        expected = branch.bias + branch.scale * total / math.sqrt(max(sum(squares.get(term, 0) for term in terms), 1))
         np.testing.assert_allclose(got[number], expected, rtol=1e-5, atol=1e-5)
 
 
@@ -95,9 +97,9 @@ def test_packed_hashes_come_back_in_the_bytes_that_were_counted(number):
     values = values.astype(np.uint32)[:number]
     high, low = pack_sorted(values)
     np.testing.assert_array_equal(unpack_sorted(high, low, len(values)), values)
-    assert len(high) + len(low) == term_bytes(len(values))
+    assert len(high) + len(low) + len(values) == term_bytes(len(values))  # and a square for each
     if number == 70_000:
-        assert term_bytes(number) < 2.4 * number
+        assert term_bytes(number) < 3.4 * number
 
 
 @pytest.mark.parametrize(("outputs", "full"), [(1, 1.0), (2, 1.0), (150, 0.05), (256, 0.02), (300, 0.01), (300, 1.0)])

@@ -153,7 +153,7 @@ def bad_rows_line(number: int) -> str:
 
 def time_budget_line(seconds: float) -> str:
     """Return a line that states what a time budget covers."""
-    return f"time budget: {format_seconds(seconds)} for training, not including reading the data and the export"
+    return f"time budget: {format_seconds(seconds)} from reading the data to the saved model"
 
 
 def format_seconds(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mixling.training.progress import TrainingProgress
 
 _OF_BASELINE = 100_000  # training rows, up to which a baseline is fitted unasked
+_SCORES_OF_BASELINE = 20_000_000  # of labels for training rows: logistic regression would take minutes
 _C = TypeVar("_C", "RunConfig", "PretrainConfig", "PairRunConfig", "ImageRunConfig")
 
 
@@ -67,7 +69,7 @@ def session(
     from mixling.training.distributed import distributed_context
     from mixling.training.progress import TrainingProgress
 
-    out = options.out
+    out, opened_at = options.out, time.monotonic()
     with distributed_context() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main, verbose=options.verbose)
         resolved = None
@@ -95,6 +97,7 @@ def session(
             "distributed": ranks,
             "callback": terminal,
             "log": terminal.log,
+            "started": opened_at,
         }
         yield Session(config=config, resolved=resolved, terminal=terminal, arguments=arguments)
 
@@ -149,7 +152,10 @@ def train_labels(
             reference = None
             ranks = opened.arguments["distributed"]
             if baseline is None:
-                baseline = test is not None and len(train) <= _OF_BASELINE and bool(task_type(config.task).baselines)
+                kind = task_type(config.task)
+                scores = len(train) * (len(train.label_counts()) if kind.has_labels else 1)
+                small = len(train) <= _OF_BASELINE and scores <= _SCORES_OF_BASELINE
+                baseline = test is not None and small and bool(kind.baselines)
             if baseline and (ranks is None or ranks.is_main):
                 from mixling.comparison.benchmark import fit_reference
                 from mixling.training.callbacks import Detail

@@ -155,7 +155,7 @@ def _selection(best: Mapping[str, Any], *, selects: bool) -> str:
     if not selects:
         return f"""The training ended after
 epoch {best["epoch"]:g}, as it was planned to; no epoch was selected on them."""
-    if not best["step"]:
+    if not best["epoch"]:
         return """These were also used
 to choose the strength of the n-gram model, so expect slightly lower values on new text."""
     return f"""These were also used

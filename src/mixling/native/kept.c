@@ -259,32 +259,31 @@ static int add_each_branch(mixling_worker *worker, const uint8_t *kept, size_t m
     return MIXLING_OK;
 }
 
-/* What the linear model has of the last words of a text, of any number of them: the sums of their weights, how many are
-   different, and which pairs of words are terms. */
+/* What the linear model has of the last words of a text, of any number of them: the sums of their weights, and which
+   pairs of words are terms. */
 typedef struct {
     mixling_worker *worker;
     size_t n;
     uint32_t *pairs;                        /* (n, n) 1 + the term of a pair; 0: not looked up yet */
-    uint32_t *sums;                         /* (n + 1, K) */
+    uint32_t *sums;                         /* (n + 1, K + 1) */
     uint32_t list[FEW], terms[FEW];         /* words from the last to the first; terms of their pairs */
-    size_t different[FEW + 1], known[FEW + 1]; /* words; terms */
+    size_t known[FEW + 1]; /* terms */
 } endings;
 
 /* Add the weights of the word before `number` others. */
 static void add_word(endings *of, size_t number) {
     const mixling_worker *worker = of->worker;
     const ngram_branch *branch = &worker->model->branch;
-    size_t outputs = branch->outputs, word = of->list[number], known = of->known[number], after = 0;
-    const uint32_t *rows = worker->rows, *before = of->sums + number * outputs;
-    uint32_t *sums = of->sums + (number + 1) * outputs;
+    size_t width = branch->outputs + 1, word = of->list[number], known = of->known[number], after = 0;
+    const uint32_t *rows = worker->rows, *before = of->sums + number * width;
+    uint32_t *sums = of->sums + (number + 1) * width;
     const branch_word *own = table_branch(worker, rows[word]);
     int is_new = own->is_word != 0;
     for (size_t i = 0; i < number && is_new; i++) {
         const branch_word *other = table_branch(worker, rows[of->list[i]]);
         is_new = !other->is_word || other->hash != own->hash;
     }
-    of->different[number + 1] = of->different[number] + (size_t)is_new;
-    for (size_t k = 0; k < outputs; k++) sums[k] = before[k] + (is_new ? own->sums[k] : 0);
+    for (size_t k = 0; k < width; k++) sums[k] = before[k] + (is_new ? own->sums[k] : 0);
     of->known[number + 1] = known;
     if (!number) return;
     after = of->list[number - 1];
@@ -302,17 +301,17 @@ static void add_word(endings *of, size_t number) {
 /* Add the linear model to the logits of the texts. What one has in common with that before it, from some word to the end,
    is as it was. */
 static int add_branch(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n, float *logits) {
-    size_t outputs = worker->model->branch.outputs, labels = worker->model->num_labels, words = 0;
+    size_t width = worker->model->branch.outputs + 1, labels = worker->model->num_labels, words = 0;
     if (n > FEW) return add_each_branch(worker, kept, m, n, logits);
     endings of = {.worker = worker, .n = n};
     of.pairs = calloc(n * n, sizeof *of.pairs);
-    of.sums = calloc((n + 1) * outputs, sizeof *of.sums);
+    of.sums = calloc((n + 1) * width, sizeof *of.sums);
     int status = of.pairs && of.sums ? MIXLING_OK : MIXLING_MEMORY;
     for (size_t i = 0; i < m && status == MIXLING_OK; i++) {
         size_t same = words;
         words = list_kept(kept + i * n, n, of.list, &same);
         for (size_t j = same; j < words; j++) add_word(&of, j);
-        ngrams_score(worker, of.sums + words * outputs, of.different[words], logits + i * labels);
+        ngrams_score(worker, of.sums + words * width, logits + i * labels);
     }
     free(of.pairs);
     free(of.sums);

@@ -52,7 +52,8 @@ typedef struct {
     int low_bits;
     uint32_t *terms;   /* (T) hashes, ascending */
     uint32_t *buckets; /* of each value of the bits above the low ones, its first term; and T */
-    int8_t *weights;   /* (T, K), or (W) with `score_of` */
+    int8_t *weights;   /* (T, K + 1), the square of each term last; or (W) with `score_of` */
+    int8_t *squares;   /* (T) where weights are stored one by one; else NULL */
     uint32_t *starts;  /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
     uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;
@@ -208,11 +209,11 @@ size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *k
 /* A word for the linear model. */
 typedef struct {
     uint32_t hash, is_word; /* 0: [SEP] and [EMPTY], which are no terms */
-    uint32_t sums[];        /* (K): the weights of it and its n-grams, modulo 2^32 */
+    uint32_t sums[];        /* (K + 1): the weights of it and its n-grams, modulo 2^32, and their squares */
 } branch_word;
 
 static inline size_t branch_word_size(const ngram_branch *branch) {
-    return branch->outputs ? sizeof(branch_word) + branch->outputs * sizeof(uint32_t) : 0;
+    return branch->outputs ? sizeof(branch_word) + (branch->outputs + 1) * sizeof(uint32_t) : 0;
 }
 
 /* Add the weights of a term. */
@@ -280,7 +281,7 @@ struct mixling_worker {
     seen_slot *seen; /* the distinct words, or pairs of words, of a text */
     uint32_t round;
     uint64_t multiplier; /* of a number, for the upper bits that are its slot */
-    uint32_t *branch_sums; /* (K) */
+    uint32_t *branch_sums; /* (K + 1) */
     uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
     double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
@@ -345,6 +346,6 @@ void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *l
 size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second);
 /* Weight the logits of a text, and add the linear model's, whose weights of its terms have these sums (K), modulo
    2^32; `number` of its words are different. */
-void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits);
+void ngrams_score(const mixling_worker *worker, const uint32_t *sums, float *logits);
 
 #endif

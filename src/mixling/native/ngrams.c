@@ -25,13 +25,15 @@ static size_t locate(const ngram_branch *branch, uint32_t hash) {
 
 /* Sums are modulo 2^32, as NumPy's are. */
 void ngrams_add_term(const ngram_branch *branch, size_t term, uint32_t *sums) {
+    size_t width = branch->outputs + 1;
     if (branch->starts) {
+        sums[branch->outputs] += (uint32_t)branch->squares[term];
         for (uint32_t i = branch->starts[term]; i < branch->starts[term + 1]; i++)
             sums[branch->score_of[i]] += (uint32_t)branch->weights[i];
         return;
     }
-    const int8_t *weights = branch->weights + term * branch->outputs;
-    for (size_t i = 0; i < branch->outputs; i++) sums[i] += (uint32_t)weights[i];
+    const int8_t *weights = branch->weights + term * width;
+    for (size_t i = 0; i < width; i++) sums[i] += (uint32_t)weights[i];
 }
 
 static void add_hash(const ngram_branch *branch, uint32_t hash, uint32_t *sums) {
@@ -115,17 +117,17 @@ static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, in
     for (size_t i = 0; i < number; i++) FETCH(branch->terms + branch->buckets[hashes[i] >> branch->low_bits]);
     for (size_t i = 0; i < number; i++) {
         terms[known] = locate(branch, hashes[i]);
-        FETCH(branch->weights + (branch->starts ? branch->starts[terms[known]] : terms[known] * branch->outputs));
+        FETCH(branch->weights + (branch->starts ? branch->starts[terms[known]] : terms[known] * (branch->outputs + 1)));
         known += terms[known] < branch->number;
     }
     for (size_t i = 0; i < known; i++)
         if (is_new(worker, bits, (uint32_t)terms[i])) ngrams_add_term(branch, terms[i], sums);
 }
 
-void ngrams_score(const mixling_worker *worker, const uint32_t *sums, size_t number, float *logits) {
+void ngrams_score(const mixling_worker *worker, const uint32_t *sums, float *logits) {
     const ngram_branch *branch = &worker->model->branch;
     size_t outputs = branch->outputs;
-    double root = sqrt((double)(number ? number : 1));
+    double root = sqrt((int32_t)sums[outputs] > 1 ? (double)(int32_t)sums[outputs] : 1);
     if (outputs < worker->model->num_labels) { /* of two labels one score: how much rather it is the second */
         float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root);
         logits[0] = branch->network * logits[0] - score / 2;
@@ -147,17 +149,16 @@ size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits) {
     const ngram_branch *branch = &worker->model->branch;
     uint32_t *sums = worker->branch_sums;
-    size_t number = 0, outputs = branch->outputs;
+    size_t width = branch->outputs + 1;
     int bits = seen_bits(n);
-    memset(sums, 0, outputs * sizeof *sums);
+    memset(sums, 0, width * sizeof *sums);
     begin(worker);
     for (size_t i = 0; i < n; i++) {
         const branch_word *word = table_branch(worker, rows[i]);
         if (!word->is_word || !is_new(worker, bits, word->hash)) continue;
-        number++;
-        for (size_t k = 0; k < outputs; k++) sums[k] += word->sums[k];
+        for (size_t k = 0; k < width; k++) sums[k] += word->sums[k];
     }
     begin(worker);
     for (size_t i = 1; i < n; i += PAIRS) add_pairs(worker, rows + i, n - i < PAIRS ? n - i : PAIRS, bits, sums);
-    ngrams_score(worker, sums, number, logits);
+    ngrams_score(worker, sums, logits);
 }

@@ -5,12 +5,12 @@
 
 #include "model.h"
 
-enum { MAX_CELLS = 1 << 25, MAX_SUMS = 1 << 26, MAX_NETWORK = 1000, NUM_ARRAYS = 7 };
+enum { MAX_CELLS = 1 << 25, MAX_SUMS = 1 << 26, MAX_NETWORK = 1000, NUM_ARRAYS = 8, MAX_SQUARE = 127 };
 static const char PREFIX[] = "ngrams.";
 enum { PREFIX_SIZE = sizeof PREFIX - 1 };
 
 typedef struct {
-    const tensor *high, *low, *scale, *bias, *weights, *counts, *outputs;
+    const tensor *high, *low, *squares, *scale, *bias, *weights, *counts, *outputs;
 } arrays;
 
 /* The array of a name, type and rank; NULL where there is none. */
@@ -84,7 +84,7 @@ static int read_weights(ngram_branch *branch, const arrays *from) {
             for (size_t i = width; i--;) output = output << 8 | outputs[width * at + i];
             if (output >= branch->outputs) return -1;
             if (branch->starts) branch->score_of[at] = (uint32_t)output;
-            branch->weights[branch->starts ? at : term * branch->outputs + output] = (int8_t)from->weights->data.data[at];
+            branch->weights[branch->starts ? at : term * (branch->outputs + 1) + output] = (int8_t)from->weights->data.data[at];
         }
     }
     if (branch->starts) branch->starts[branch->number] = (uint32_t)at;
@@ -95,7 +95,8 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     ngram_branch *branch = &model->branch;
     size_t number = count_arrays(file), outputs = branch->outputs;
     arrays from = {
-        find(file, "high", TENSOR_UINT8, 1), find(file, "low", TENSOR_UINT8, 1), find(file, "scale", TENSOR_FLOAT, 1),
+        find(file, "high", TENSOR_UINT8, 1), find(file, "low", TENSOR_UINT8, 1), find(file, "squares", TENSOR_UINT8, 1),
+        find(file, "scale", TENSOR_FLOAT, 1),
         find(file, "bias", TENSOR_FLOAT, 1), NULL, NULL, NULL};
     int sparse = number == NUM_ARRAYS;
     from.weights = find(file, "weights", TENSOR_INT8, sparse ? 1 : 2);
@@ -104,7 +105,7 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
         from.outputs = find(file, "outputs", TENSOR_UINT8, outputs > 256 ? 2 : 1);
     }
     *reason = "an array of its n-gram branch is missing, empty, or of another type or shape";
-    if (number != (sparse ? NUM_ARRAYS : NUM_ARRAYS - 2) || !from.high || !from.low || !from.scale || !from.bias ||
+    if (number != (sparse ? NUM_ARRAYS : NUM_ARRAYS - 2) || !from.high || !from.low || !from.squares || !from.scale || !from.bias ||
         !from.weights || (sparse && (!from.counts || !from.outputs)))
         return MIXLING_DAMAGED;
     if (from.scale->dims[0] != outputs || from.bias->dims[0] != outputs) return MIXLING_DAMAGED;
@@ -122,12 +123,17 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     if (from.high->dims[0] != (buckets + terms + 7) / 8 ||
         from.low->dims[0] != (terms * (uint64_t)branch->low_bits + 7) / 8)
         return MIXLING_DAMAGED;
+    *reason = "the squares of its n-gram branch are not one number from 1 to 127 for each term";
+    if (from.squares->dims[0] != terms) return MIXLING_DAMAGED;
+    for (size_t i = 0; i < terms; i++)
+        if (!from.squares->data.data[i] || from.squares->data.data[i] > MAX_SQUARE) return MIXLING_DAMAGED;
     branch->number = (size_t)terms;
     branch->terms = model_take(model, branch->number + NGRAMS_BUCKET + 1, sizeof *branch->terms); /* what follows is above all */
     branch->buckets = model_take(model, (size_t)buckets + 1, sizeof *branch->buckets);
     size_t stored = (size_t)from.weights->data.size;
-    branch->weights = full ? model_take(model, branch->number, outputs) : model_take(model, stored + 1, 1);
+    branch->weights = full ? model_take(model, branch->number, outputs + 1) : model_take(model, stored + 1, 1);
     if (!full) {
+        branch->squares = model_take(model, branch->number, 1);
         branch->starts = model_take(model, branch->number + 1, sizeof *branch->starts);
         branch->score_of = model_take(model, stored + 1, sizeof *branch->score_of);
     }
@@ -135,7 +141,7 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     branch->bias = model_take(model, outputs, sizeof *branch->bias);
     *reason = "out of memory";
     if (!branch->terms || !branch->buckets || !branch->weights || !branch->scale || !branch->bias ||
-        (!full && (!branch->starts || !branch->score_of)))
+        (!full && (!branch->squares || !branch->starts || !branch->score_of)))
         return MIXLING_MEMORY;
     memcpy(branch->scale, from.scale->data.data, outputs * sizeof *branch->scale);
     memcpy(branch->bias, from.bias->data.data, outputs * sizeof *branch->bias);
@@ -144,9 +150,12 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     *reason = "the terms of its n-gram branch do not ascend, or are of another number";
     if (read_terms(branch, from.high, from.low)) return MIXLING_DAMAGED;
     *reason = "the weights of its n-gram branch do not fit its terms";
-    if (sparse) return read_weights(branch, &from) ? MIXLING_DAMAGED : MIXLING_OK;
-    memcpy(branch->weights, from.weights->data.data, branch->number * outputs);
-    return MIXLING_OK;
+    if (!full) memcpy(branch->squares, from.squares->data.data, branch->number);
+    for (size_t i = 0; full && i < branch->number; i++) {
+        branch->weights[i * (outputs + 1) + outputs] = (int8_t)from.squares->data.data[i];
+        if (!sparse) memcpy(branch->weights + i * (outputs + 1), from.weights->data.data + i * outputs, outputs);
+    }
+    return !sparse || !read_weights(branch, &from) ? MIXLING_OK : MIXLING_DAMAGED;
 }
 
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {

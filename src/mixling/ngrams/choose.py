@@ -61,6 +61,7 @@ _MAX_SEARCH_CELLS = 500_000_000
 # longest search, in seconds, unless the user has planned more.
 _CELLS_PER_SECOND = 5_000_000
 _MOST_SECONDS = 600.0
+_FEW_FIRST = 10.0  # the first strength with few examples
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -121,7 +122,7 @@ def fit_ngrams(
     if not len(features.hashes):
         return None
     seconds = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND
-    most = data.time_budget or _MOST_SECONDS
+    most = data.deadline.left or _MOST_SECONDS
     if seconds > most:
         log(
             f"n-gram branch: left out, {len(task.labels):,} labels times {len(features.hashes):,} terms would take "
@@ -162,9 +163,9 @@ def fit_ngrams(
         log("n-gram branch: choosing its regularization on a part of the texts, then on all")
         part = features.sample(searched)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
-        found = search(partial(attempt, part=part, duals=zeros), config, powers)
+        found = search(partial(attempt, part=part, duals=zeros), config, powers, more=data.deadline.again)
         del part
-    best = search(attempt, config, powers, found=found)
+    best = search(attempt, config, powers, found=found, more=data.deadline.again)
     scaled = best.mixture if alone else fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
@@ -228,7 +229,12 @@ def _fit_across_folds(
     reader = Reader(task, words, read)
 
     def features(chosen: npt.NDArray[np.int64]) -> Features:
-        return make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
+        found = make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
+        if not len(found.hashes):
+            return found
+        given = None if weights is None else weights[chosen]
+        first = config.strength or _FEW_FIRST
+        return prune(task, found, gold[chosen], given, strength=first, max_bytes=max_bytes, few=True)
 
     def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
         given = None if weights is None else weights[chosen]
@@ -251,8 +257,8 @@ def _fit_across_folds(
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
         return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
 
-    best = attempt(3.0 if config.strength is None else config.strength)
-    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS)
+    best = attempt(_FEW_FIRST if config.strength is None else config.strength)
+    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=data.deadline.again)
     mixture = best.mixture
     chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
     loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from mixling.text.long_texts import text_windows
 from mixling.text.noise import mixed_noise
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart, TypoKind
+from mixling.training.plan import Deadline
 
 TYPOS = 0.2  # of the words of copies; 0.3 was no better
 _SPELLINGS = 20  # of each kind of typo in a word; with 2 the branch reads other typos less well
@@ -68,7 +69,7 @@ class LinearData:
         encoded: the training texts as the network reads them; None: they are encoded for the branch.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
         refit: whether the exported branch is fitted on the validation examples, too.
-        time_budget: seconds that the choice of a branch may take; None: `mixling.ngrams.choose` has a limit.
+        deadline: when the branch must be there; without an end, `mixling.ngrams.choose` has a limit.
     """
 
     task: Task
@@ -84,7 +85,7 @@ class LinearData:
     encoded: TextSet | None = None
     out_of_fold: OutOfFold | None = None
     refit: bool = True
-    time_budget: float | None = None
+    deadline: Deadline = field(default_factory=lambda: Deadline(None))
 
 
 def sample(dataset: Sized, most: int) -> npt.NDArray[np.int64]:

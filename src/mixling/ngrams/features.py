@@ -1,10 +1,12 @@
 """Features of texts for fitting a linear n-gram branch, see `mixling.ngrams.fit`.
 
-A feature of a text is the number of its distinct words that have the term, over the root of the number of its distinct
-words, times the term's inverse document frequency as scikit-learn has it. Words with their pairs, and character
-n-grams, are two blocks; a constant for each gives the texts features of length about one. The constants and the
-frequencies are multiplied into the weights afterwards, so that the branch needs neither, and its features do not depend
-on the terms that pruning leaves.
+A feature of a text is the number of its distinct words that have the term, times the term's inverse document frequency
+as scikit-learn has it. Words with their pairs, and character n-grams, are two blocks; a constant for each gives them
+about the same length. Then a text's features are divided by their length: the root of the sum, over its terms as often
+as they are there, of a small integer in proportion to the term's squared factor, which the branch stores. With few
+texts this is more accurate than the root of the number of words (experiments/README.md). Factors are multiplied into
+the weights afterwards, so that the branch needs them no more; without the terms that pruning leaves out, the lengths
+are others.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, hstack
 
 from mixling.arrays import Int32, UInt32
-from mixling.text.ngram_branch import MAX_CELLS
+from mixling.text.ngram_branch import MAX_CELLS, MAX_SQUARE
 from mixling.text.ngrams import Distinct, Words, parts_of
 from mixling.training.memory import release
 
@@ -35,16 +37,20 @@ class Features:
         hashes: (F,) of the terms of the counted texts, the most frequent first: the fit reads their weights from fewer
             lines of the cache.
         factors: (F,) the factor of a term's frequency in a text.
-        spread: (F,) the root mean square of those frequencies.
+        squares: (F,) the integers in proportion to their squares.
+        spread: (F,) the root mean square of the frequencies: numbers over lengths.
         matrix: (B, F) frequencies times factors.
+        lengths: (B,) the root of the sum of the squares of a text's terms.
         chosen: (B,) the indices of the texts.
         kept: (F, K), the weights that a fit has; None: all.
     """
 
     hashes: UInt32
     factors: npt.NDArray[np.float32]
+    squares: npt.NDArray[np.uint8]
     spread: npt.NDArray[np.float32]
     matrix: csr_array
+    lengths: npt.NDArray[np.float32]
     chosen: npt.NDArray[np.int64]
     kept: npt.NDArray[np.bool_] | None = None
 
@@ -55,6 +61,9 @@ class Features:
         matrix = self.matrix
         end = 0
         starts = np.zeros_like(matrix.indptr)
+        lengths = np.ones(len(self.lengths), np.float32)
+        kept_factors = self.factors[columns]
+        kept_squares = self.squares[columns]
         for first, last in parts_of(np.diff(matrix.indptr)):
             part = slice(*matrix.indptr[[first, last]])
             found = located[matrix.indices[part]]
@@ -62,8 +71,14 @@ class Features:
             rows = matrix.indptr[first : last + 1] - part.start
             starts[first + 1 : last + 1] = [np.count_nonzero(mine[a:b]) for a, b in itertools.pairwise(rows)]
             kept = slice(end, end := end + int(np.count_nonzero(mine)))
-            matrix.data[kept] = matrix.data[part][mine]
-            matrix.indices[kept] = found[mine]
+            found = found[mine]
+            owners = np.repeat(np.arange(last - first), starts[first + 1 : last + 1])
+            before = self.lengths[first:last]
+            numbers = matrix.data[part][mine] * before[owners] / kept_factors[found]
+            sums = np.bincount(owners, weights=numbers * kept_squares[found], minlength=last - first)
+            lengths[first:last] = np.sqrt(np.maximum(np.rint(sums), 1))
+            matrix.data[kept] = matrix.data[part][mine] * (before / lengths[first:last])[owners]
+            matrix.indices[kept] = found
         np.cumsum(starts, out=starts)
         # One after the other, so that only one is there twice.
         matrix.data = matrix.data[:end].copy()
@@ -71,7 +86,9 @@ class Features:
         return replace(
             self,
             hashes=self.hashes[columns],
-            factors=self.factors[columns],
+            factors=kept_factors,
+            squares=kept_squares,
+            lengths=lengths,
             spread=self.spread[columns],
             matrix=csr_array((matrix.data, matrix.indices, starts), (len(starts) - 1, len(columns))),
             kept=None if self.kept is None else self.kept[columns],
@@ -81,7 +98,7 @@ class Features:
         """Return the features of evenly spaced texts, about a given number that are not zero."""
         number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
         rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
-        return replace(self, matrix=self.matrix[rows], chosen=self.chosen[rows])
+        return replace(self, matrix=self.matrix[rows], lengths=self.lengths[rows], chosen=self.chosen[rows])
 
 
 def make_features(
@@ -227,6 +244,10 @@ def _join(
         of_word = block.total / max(int(sizes[:number].sum()), 1)
         factors.append(idf / max(idf.mean() if len(idf) else 1, 1e-9) / np.sqrt(max(of_word, 1e-9)))
     factor = np.concatenate(factors).astype(np.float32)[order]
+    unit = np.square(factor).max(initial=1e-9) / MAX_SQUARE
+    integers = np.clip(np.rint(np.square(factor) / unit), 1, MAX_SQUARE).astype(np.uint8)
+    factor /= np.sqrt(unit)
+    lengths = np.ones(len(sizes), np.float32)
     nonzeros = sum(block.nonzeros for block in blocks)
     data = np.empty(nonzeros, np.float32)
     indices = np.empty(nonzeros, np.int32)
@@ -235,7 +256,10 @@ def _join(
     for first, last in parts_of(sizes):
         part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
         columns = column[part.indices]
-        part.data /= np.repeat(np.sqrt(np.maximum(sizes[first:last], 1)), np.diff(part.indptr)).astype(np.float32)
+        owners = np.repeat(np.arange(last - first), np.diff(part.indptr))
+        sums = np.bincount(owners, weights=part.data * integers[columns], minlength=last - first)
+        lengths[first:last] = np.sqrt(np.maximum(sums, 1))
+        part.data /= lengths[first:last][owners]
         end = int(part.indptr[min(max(number - first, 0), last - first)])
         squares += np.bincount(columns[:end], weights=part.data[:end].astype(np.float64) ** 2, minlength=len(factor))
         begin = int(starts[first])
@@ -244,7 +268,8 @@ def _join(
         np.multiply(part.data, factor[columns], out=data[begin : begin + part.nnz])
     end = int(starts[-1])  # a text can have a word and a pair with equal hashes
     matrix = csr_array((data[:end], indices[:end], starts), (len(sizes), len(order)))
-    return Features(hashes[order], factor, np.sqrt(squares / max(number, 1)).astype(np.float32), matrix, chosen)
+    spread = np.sqrt(squares / max(number, 1)).astype(np.float32)
+    return Features(hashes[order], factor, integers, spread, matrix, lengths, chosen)
 
 
 def _weightiest(features: Features, number: int) -> Features:

@@ -24,6 +24,7 @@ def prune(
     strength: float,
     max_bytes: int,
     ratio_power: float = 0.0,
+    few: bool = False,
     duals: Float32 | None = None,
 ) -> Features:
     """Return the features that fit into a branch's bytes, chosen by their weights in a fit of all.
@@ -32,9 +33,12 @@ def prune(
     features are no longer of use afterwards, as their memory is used.
 
     Args:
-        targets, weights, strength, ratio_power, duals: as of `fit_branch`.
+        targets, weights, strength, ratio_power, few, duals: as of `fit_branch`.
     """
-    fitted, _ = _fit(task, features, targets, weights, strength=strength, ratio_power=ratio_power, duals=duals)
+    if term_bytes(len(features.hashes)) + len(features.hashes) * task.num_scores <= _room(max_bytes, task.num_scores):
+        return features
+    options: dict[str, Any] = {"strength": strength, "ratio_power": ratio_power, "few": few, "duals": duals}
+    fitted, _ = _fit(task, features, targets, weights, **options)
     kept = _kept(features, np.ascontiguousarray(fitted.T, np.float32), max_bytes)
     if kept.all():
         return features
@@ -88,19 +92,25 @@ def compress(
 ) -> NgramBranch:
     """Return a branch with the weights (K, F) that matter most: by size, times how large their features are."""
     table = np.ascontiguousarray(weights.T, np.float32)  # (F, K)
+    used = np.arange(len(table))
     if max_bytes is not None:
-        table = np.where(_kept(features, table, max_bytes), table, 0)
+        kept = _kept(features, table, max_bytes)
+        table, used = np.where(kept, table, 0), np.flatnonzero(kept.any(1))
     scale = np.abs(table).max(0, initial=0) / 127
     scale = np.where(scale > 0, scale, 1).astype(np.float32)
     packed = np.rint(table / scale).astype(np.int8)
-    used = np.flatnonzero(packed.any(1))
     used = used[np.unique(features.hashes[used], return_index=True)[1]]  # ascending; of equal hashes the first
-    return NgramBranch(features.hashes[used], packed[used], scale, np.asarray(bias, np.float32))
+    return NgramBranch(features.hashes[used], features.squares[used], packed[used], scale, np.asarray(bias, np.float32))
 
 
 def _kept(features: Features, table: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:
     """Return which of the weights (F, K) a branch of this size has."""
-    return _choose(np.abs(table) * features.spread[:, None], max_bytes - 8 * table.shape[1] - 200)
+    return _choose(np.abs(table) * features.spread[:, None], _room(max_bytes, table.shape[1]))
+
+
+def _room(max_bytes: int, outputs: int) -> int:
+    """Return how many of a branch's bytes terms and weights may take."""
+    return max_bytes - 8 * outputs - 200
 
 
 def _choose(matters: npt.NDArray[np.float32], max_bytes: int) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,6 @@ term with it (`mixling.native.own_terms`). Its strength and its factor are chose
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -80,23 +79,21 @@ def fit_many_labels(
         return None
     log(f"n-gram branch: {len(task.labels):,} labels, {len(features.hashes):,} terms of {len(features.chosen):,} texts")
     fit = _OwnTerms(task, features, targets, weights)
-    reader = Reader(task, words, read, terms=features.hashes[np.unique(fit.terms)])
+    unbounded = fit.branch(FIRST_STRENGTH)
+    fit.prune(FIRST_STRENGTH, max_bytes)
+    reader = Reader(task, words, read, terms=unbounded.terms)
     mine = None if network is None else network[judged]
 
     def attempt(strength: float) -> Attempt:
-        branch = fit.branch(strength, max_bytes)
+        branch = fit.branch(strength)
         logits = reader.logits(branch)
         mixture = fit_mixture(task, mine, logits, gold)
         log(Detail(f"n-gram branch: strength {strength:g}, validation loss {mixture.loss:.4f}"))
         return Attempt(strength, 0.0, [branch], logits, mixture)
 
-    begin = time.monotonic()
     best = attempt(FIRST_STRENGTH if config.strength is None else config.strength)
     if config.strength is None:
-        spent = time.monotonic() - begin  # each other attempt takes as long; the last fit is of all examples
-        left = math.inf if data.time_budget is None else data.time_budget - 2 * spent
-        best = climb(attempt, best, most=max(int(left / max(spent, 1e-3)), 0) if left < math.inf else None)
-    unbounded = fit.branch(best.strength, None)
+        best = climb(attempt, best, more=data.deadline.again)
     whole = fit_mixture(task, mine, reader.logits(unbounded), gold)
     scaled = whole.alone if network is not None else math.log(len(task.labels))
     branch = best.branches[0]
@@ -108,7 +105,9 @@ def fit_many_labels(
         rows += encode_rows(encoder, [data.validation.texts[int(i)] for i in known])
         targets = np.concatenate([targets, task.targets([data.validation.targets[int(i)] for i in known])])
         weights = np.concatenate([weights, np.ones(len(known), np.float32)])
-        branch = _OwnTerms(task, make_features(rows, words, **rare), targets, weights).branch(best.strength, max_bytes)
+        fit = _OwnTerms(task, make_features(rows, words, **rare), targets, weights)
+        fit.prune(best.strength, max_bytes)
+        branch = fit.branch(best.strength)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = report_of(best, branch, scaled) | {"loss_unbounded": whole.loss}
     log(
@@ -125,38 +124,52 @@ class _OwnTerms:
     def __init__(
         self, task: Task, features: Features, targets: npt.NDArray[Any], weights: npt.NDArray[np.float32]
     ) -> None:
-        number = int(np.searchsorted(features.chosen, len(targets)))
-        chosen = features.chosen[:number]
-        self._features = features
+        self._counted = int(np.searchsorted(features.chosen, len(targets)))
+        chosen = features.chosen[: self._counted]
         self._weights = weights[chosen]
-        self._matrix, self._members = features.matrix[:number], _members(targets[chosen], task.num_scores)
-        self.starts, self.terms = own_terms(self._matrix, self._members)
+        self._members = _members(targets[chosen], task.num_scores)
+        self.starts, terms = own_terms(features.matrix[: self._counted], self._members)
+        self._labels = np.repeat(np.arange(task.num_scores, dtype=np.int32), np.diff(self.starts))
+        self._keep(features, terms)
 
-    def branch(self, strength: float, max_bytes: int | None) -> NgramBranch:
-        """Return the branch with as many weights as fit into a number of bytes; None: all."""
-        values = fit_own_terms(self._matrix, self._members, self._weights, strength, self.starts, self.terms)
-        sizes = np.diff(self.starts)
-        labels = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        values = values * self._features.factors[self.terms]
-        scale = np.full(len(sizes), 1e-12, np.float32)
-        np.maximum.at(scale, labels, np.abs(values) / 127)
-        packed = np.rint(values / scale[labels]).astype(np.int8)
-        kept = _heaviest(np.abs(values) * (packed != 0), labels, self.terms, len(sizes), max_bytes)
-        terms = self.terms[kept]
-        labels = labels[kept]
-        packed = packed[kept]
-        hashes = self._features.hashes
-        used = np.unique(terms)
-        used = used[np.unique(hashes[used], return_index=True)[1]]  # ascending; of equal hashes the first
-        place = np.full(len(hashes), -1, np.int64)
+    def prune(self, strength: float, max_bytes: int) -> None:
+        """Keep the weights that fit into a number of bytes, chosen by a fit of all."""
+        values = np.abs(self._values(strength))
+        outputs = len(self.starts) - 1
+        self._keep(self.features, self.terms, _heaviest(values, self._labels, self.terms, outputs, max_bytes))
+
+    def _keep(self, features: Features, terms: Int32, kept: npt.NDArray[np.int64] | None = None) -> None:
+        """Keep some of the labels' terms, in their order, and the features that these are."""
+        order = np.arange(len(terms)) if kept is None else np.sort(kept)
+        self._labels = self._labels[order]
+        columns, places = np.unique(terms[order], return_inverse=True)
+        self.features = features.keep(columns.astype(np.int64))
+        self.terms = places.astype(np.int32)
+        self.starts = np.searchsorted(self._labels, np.arange(len(self.starts)))
+
+    def _values(self, strength: float) -> Float32:
+        """Return the weights of the labels' terms, for their frequencies."""
+        matrix = self.features.matrix[: self._counted]
+        found = fit_own_terms(matrix, self._members, self._weights, strength, self.starts, self.terms)
+        return found * self.features.factors[self.terms]
+
+    def branch(self, strength: float) -> NgramBranch:
+        values = self._values(strength)
+        outputs = len(self.starts) - 1
+        features = self.features
+        scale = np.full(outputs, 1e-12, np.float32)
+        np.maximum.at(scale, self._labels, np.abs(values) / 127)
+        packed = np.rint(values / scale[self._labels]).astype(np.int8)
+        used = np.unique(features.hashes, return_index=True)[1]  # ascending; of equal hashes the first
+        place = np.full(len(features.hashes), -1, np.int64)
         place[used] = np.arange(len(used))
-        of_term = place[terms]
-        order = np.lexsort((labels, of_term))
+        of_term = place[self.terms]
+        order = np.lexsort((self._labels, of_term))
         order = order[of_term[order] >= 0]
         starts = np.append(0, np.cumsum(np.bincount(of_term[order], minlength=len(used)))).astype(np.int64)
-        weights = SparseWeights(starts, labels[order], packed[order], len(sizes))
-        bias = np.where(sizes > 0, -1, _NO_TEXT).astype(np.float32)
-        return NgramBranch(hashes[used], weights, scale, bias)
+        weights = SparseWeights(starts, self._labels[order], packed[order], outputs)
+        bias = np.where(np.diff(self.starts) > 0, -1, _NO_TEXT).astype(np.float32)
+        return NgramBranch(features.hashes[used], features.squares[used], weights, scale, bias)
 
 
 def _members(targets: npt.NDArray[Any], number: int) -> csr_array:

@@ -13,7 +13,7 @@ from mixling.text.ngram_branch import NgramBranch
 from mixling.training.config import NgramConfig
 
 BRANCH_STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+FEW_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 FIRST_STRENGTH = 1.0
 
 
@@ -34,6 +34,7 @@ def search(
     ratio_powers: Sequence[float],
     *,
     found: Attempt | None = None,
+    more: Callable[[], bool] = lambda: True,
 ) -> Attempt:
     """Return the attempt, by strength and power, with the lowest loss: first the strength, then greater powers while
     they improve it, each with the strength that is best with it, or a lower one: with a greater power, the features
@@ -43,6 +44,7 @@ def search(
         ratio_powers: ascending.
         found: what was best for a part of the texts. The search begins there and tries no greater strength: more texts
             need less.
+        more: whether there is time for another attempt.
     """
     start = found and (found.strength, found.ratio_power)
     best = attempt(*(start or (config.strength or FIRST_STRENGTH, config.ratio_power or 0.0)))
@@ -50,11 +52,11 @@ def search(
     def climbed(start: Attempt, steps: Sequence[int]) -> Attempt:
         if config.strength is not None:
             return start
-        return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps)
+        return climb(lambda strength: attempt(strength, start.ratio_power), start, steps=steps, more=more)
 
     best = climbed(best, (-1,) if found else (1, -1))
     for power in ratio_powers:
-        if power > best.ratio_power:
+        if power > best.ratio_power and more():
             other = attempt(best.strength, power)
             if other.mixture.loss >= best.mixture.loss:
                 break
@@ -68,20 +70,18 @@ def climb(
     strengths: Sequence[float] = BRANCH_STRENGTHS,
     *,
     steps: Sequence[int] = (1, -1),
-    most: int | None = None,
+    more: Callable[[], bool] = lambda: True,
 ) -> Attempt:
     """Return the attempt with the lowest loss, from `best` on in the first direction in which the loss decreases.
 
     Args:
-        most: number of attempts; None: any.
+        more: whether there is time for another attempt.
     """
-    left = len(strengths) if most is None else most
     at = strengths.index(best.strength)
     for step in steps:
         number = at + step
         improved = False
-        while 0 <= number < len(strengths) and left:
-            left -= 1
+        while 0 <= number < len(strengths) and more():
             other = attempt(strengths[number])
             if other.mixture.loss >= best.mixture.loss:
                 break

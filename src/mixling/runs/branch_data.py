@@ -24,6 +24,7 @@ from mixling.training.calibration import Calibration
 from mixling.training.callbacks import Log
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData, TrainingData
+from mixling.training.plan import Deadline
 
 
 def branch_data(
@@ -36,6 +37,7 @@ def branch_data(
     training: TrainConfig,
     data: TrainingData,
     joined: LabeledData | None,
+    deadline: Deadline,
     untrained: Model,
     export: Export,
     log: Log,
@@ -46,6 +48,7 @@ def branch_data(
         network, calibration: of the trained model.
         data: what the network was trained on.
         joined: the same with the validation examples, on which the exported model is fitted, too; None: it is not.
+        deadline: of the run, for the branch as well.
         untrained: the model with its initial weights, for the networks of cross-fitting.
     """
     assert isinstance(data, LabeledData), "other tasks have no scores"
@@ -81,7 +84,7 @@ def branch_data(
         encoded=_encoded(examples, data),
         out_of_fold=out_of_fold,
         refit=config.fits_validation,
-        time_budget=training.time_budget,
+        deadline=deadline,
     )
 
 

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ class RunArguments(TypedDict, total=False):
 
     folder: the run folder; a model in it is kept until the new one is finished. resume: continue from the folder's
     checkpoint. distributed: this process among all; by default the only one. callback: called during training. log:
-    receives messages.
+    receives messages. started: when the time budget began, as `time.monotonic` has it; by default when the run opens.
     """
 
     folder: Required[Path]
@@ -83,6 +84,7 @@ class RunArguments(TypedDict, total=False):
     distributed: DistributedContext | None
     callback: Callback | None
     log: Log
+    started: float
 
 
 class RunFolder:
@@ -110,7 +112,9 @@ class RunFolder:
         distributed: DistributedContext | None = None,
         callback: Callback | None = None,
         log: Log = lambda message: None,
+        started: float | None = None,
     ) -> None:
+        self.started = time.monotonic() if started is None else started
         self.home = folder
         self.resume = resume
         self.distributed = distributed or DistributedContext()

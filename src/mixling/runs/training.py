@@ -48,8 +48,12 @@ from mixling.text.vectors import WordVectors
 from mixling.training.backends.choose import knows_natively
 from mixling.training.callbacks import Detail, Log
 from mixling.training.config import TrainConfig
+from mixling.training.plan import Deadline
 from mixling.training.state import weights_of
 
+# Of the time that is left when training begins; the rest is for decisions.
+_PART = 0.9
+_PART_BESIDE_NGRAMS = 0.7
 LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
 
@@ -94,6 +98,7 @@ def fit(
                 config, train, validation, weights, teacher, unlabeled, vectors, shared, run, fit=fit
             )
             encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared)
+            deadline = Deadline(config.train.time_budget, run.started)
             training = resolve_training(config, examples)
             data, measured = training_data(config, examples, training, encoder, shared, run.log)
             model, model_config = initial_model(config, examples.task, encoder, examples.vectors, run.log)
@@ -109,6 +114,9 @@ def fit(
                 task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
             )  # fmt: skip
 
+        if (left := deadline.left) is not None:
+            part = _PART_BESIDE_NGRAMS if config.ngrams.use != "never" else _PART
+            training = training.model_copy(update={"time_budget": left * part / (2 if config.decisions.refit else 1)})
         trainer = None
         if config.ngrams.use != "alone":
             trainer = run.train(model, data, training, content=_content(encoder, examples))
@@ -123,7 +131,7 @@ def fit(
             linear = partial(
                 branch_data,
                 config=config, examples=examples, encoder=encoder, training=training, data=data, joined=joined,
-                untrained=untrained, export=export, log=run.log,
+                deadline=deadline, untrained=untrained, export=export, log=run.log,
             )  # fmt: skip
             decided = decide(
                 config.decisions, config.ngrams, model, measured, export=export, linear=linear, counts=examples.counts,

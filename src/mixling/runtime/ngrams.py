@@ -56,7 +56,7 @@ class BranchScorer:
         self._generation = self._encoder.generation
         self._known = 0
         self._hashes = np.zeros(0, np.uint32)
-        self._sums = np.zeros((0, self.branch.outputs), np.int32)
+        self._sums = np.zeros((0, self.branch.outputs + 1), np.int32)
 
     def _add_words(self) -> None:
         first = self._known
@@ -67,7 +67,7 @@ class BranchScorer:
             self._hashes = np.resize(self._hashes, room)
             if not self._sparse:
                 self._sums = np.concatenate(
-                    [self._sums[:first], np.zeros((room - first, self.branch.outputs), np.int32)]
+                    [self._sums[:first], np.zeros((room - first, self.branch.outputs + 1), np.int32)]
                 )
         self._hashes[first:size] = words.hashes
         for start in range(0, 0 if self._sparse else size - first, _TOGETHER):

@@ -1,9 +1,10 @@
 """A linear model of a text's n-grams, with 8-bit weights, whose logits are added to the network's.
 
-    logits = bias + scale * sum / sqrt(n)
+    logits = bias + scale * sum / sqrt(q)
 
-where `sum` (K,) adds the integer weights of the text's terms (`mixling.text.ngrams`) and n is the number of its
-distinct words. A sum of integers has the same value in every order, so that every reader and every cache agrees; and
+where `sum` (K,) adds the integer weights of the text's terms (`mixling.text.ngrams`), as often as they are there, and q
+adds their squares: integers in proportion to a term's squared inverse document frequency, so that a text's features
+have the length 1. A sum of integers has the same value in every order, so that every reader and every cache agrees; and
 it is a sum over words, and pairs of words, so that a word met again costs one addition of its row.
 
 Terms are identified by 32-bit hashes, stored in about 2 + log2(2^32 / T) bits each (P. Elias, "Efficient storage and
@@ -14,7 +15,7 @@ in unary. Weights are stored as a full matrix, or each with the index of its out
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from mixling.text.sparse_weights import SparseWeights
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+MAX_SQUARE = 127
 MAX_PER_TERM = 255  # weights of a term that are stored one by one
 MAX_CELLS = 1 << 25  # of the full matrix, which a reader makes of however few bytes
 _GATHERED = 1 << 22  # weights that are summed at a time
@@ -48,11 +50,13 @@ class NgramBranch:
 
     Attributes:
         terms: (T,) hashes, ascending.
+        squares: (T,) from 1 to 127.
         weights: (T, K); of very many scores those that are not 0.
         scale, bias: (K,).
     """
 
     terms: UInt32
+    squares: npt.NDArray[np.uint8]
     weights: Int8 | SparseWeights
     scale: Float32
     bias: Float32
@@ -63,22 +67,22 @@ class NgramBranch:
         return int(self.weights.shape[1])
 
     def row_sums(self, words: Words) -> Int32:
-        """Return the summed weights (R, K) of each word and its n-grams."""
-        out = np.zeros((len(words.hashes), self.outputs), np.int32)
+        """Return the summed weights (R, K + 1) of each word and its n-grams, the squares' sum last."""
+        out = np.zeros((len(words.hashes), self.outputs + 1), np.int32)
         self._add(out, np.arange(len(words.hashes)), words.hashes)
         self._add(out, np.repeat(np.arange(len(words.hashes)), np.diff(words.starts)), words.grams)
         return out
 
     def logits(self, texts: Distinct, row_sums: Int32) -> Float32:
-        """Return the logits (B, K) of texts; `row_sums` (R, K) belong to the table's words."""
-        sums = np.zeros((len(texts.sizes), self.outputs), np.int32)
+        """Return the logits (B, K) of texts; `row_sums` (R, K + 1) belong to the table's words."""
+        sums = np.zeros((len(texts.sizes), self.outputs + 1), np.int32)
         _add(sums, texts.word_texts, row_sums, texts.rows)
         return self._scores(texts, sums)
 
     def logits_of_words(self, texts: Distinct, words: Words) -> Float32:
         """Return the logits (B, K) of texts with the table's words: without their sums, which take much room if there
         are many scores."""
-        sums = np.zeros((len(texts.sizes), self.outputs), np.int32)
+        sums = np.zeros((len(texts.sizes), self.outputs + 1), np.int32)
         mine = words.of_rows(texts.rows)
         self._add(sums, texts.word_texts, mine.hashes)
         self._add(sums, np.repeat(texts.word_texts, np.diff(mine.starts)), mine.grams)
@@ -88,17 +92,20 @@ class NgramBranch:
         """Return the logits, given the sums of the texts' words, and add the pairs' to these in place."""
         self._add(sums, texts.pair_texts, texts.pairs)
         # In float64 and rounded once: the result is the same however many texts there are.
-        means = sums / np.sqrt(np.maximum(texts.sizes, 1))[:, None]
+        means = sums[:, :-1] / np.sqrt(np.maximum(sums[:, -1:], 1))
         return self.bias + self.scale * means.astype(np.float32)
 
     def _add(self, sums: Int32, owners: npt.NDArray[np.integer], hashes: UInt32) -> None:
         """Add the weights of terms (P,), where they are known, to the rows `owners` (P,), ascending, of sums."""
         locations = self._locations(hashes)
         known = locations < len(self.terms)
+        owners, locations = owners[known], locations[known]
+        squares = np.bincount(owners, weights=self.squares[locations], minlength=len(sums))
+        sums[:, -1] += squares.astype(np.int32)
         if isinstance(self.weights, SparseWeights):
-            self.weights.add(sums, owners[known], locations[known])
+            self.weights.add(sums, owners, locations)
         else:
-            _add(sums, owners[known], self.weights, locations[known])
+            _add(sums[:, :-1], owners, self.weights, locations)
 
     def _locations(self, hashes: UInt32) -> npt.NDArray[np.intp]:
         """Return the indices of terms; T for unknown ones."""
@@ -113,12 +120,12 @@ class NgramBranch:
         """Return the branch whose scores are `factor` times these, plus `bias` (K,)."""
         scale = self.scale * factor
         shifted = self.bias * factor + bias
-        return NgramBranch(self.terms, self.weights, scale.astype(np.float32), shifted.astype(np.float32))
+        return replace(self, scale=scale.astype(np.float32), bias=shifted.astype(np.float32))
 
     def to_arrays(self) -> Arrays:
         """Return the arrays of a model file, which `from_arrays` reads."""
         high, low = pack_sorted(self.terms)
-        out: Arrays = {"high": high, "low": low, "scale": self.scale, "bias": self.bias}
+        out: Arrays = {"high": high, "low": low, "squares": self.squares, "scale": self.scale, "bias": self.bias}
         columns: npt.NDArray[Any]
         if isinstance(self.weights, SparseWeights):
             counts = np.diff(self.weights.starts)
@@ -152,7 +159,7 @@ class NgramBranch:
             ModelFileError: the arrays do not fit a branch with this number of outputs.
         """
         sparse = "counts" in arrays
-        types = {"high": "u1", "low": "u1", "scale": "<f4", "bias": "<f4", "weights": "i1"}
+        types = {"high": "u1", "low": "u1", "squares": "u1", "scale": "<f4", "bias": "<f4", "weights": "i1"}
         types |= {"counts": "u1", "outputs": "u1"} if sparse else {}
         found = {name: array.dtype.newbyteorder("<").str.lstrip("|") for name, array in arrays.items()}
         if found != types:
@@ -168,11 +175,13 @@ class NgramBranch:
         )
         if number < 0 or (not sparse and number * outputs > MAX_CELLS) or max(number, weights.size) > MAX_CELLS:
             raise _damaged(f"{number:,} terms with {outputs:,} outputs are more than {MAX_CELLS:,} weights")
-        terms = unpack_sorted(arrays["high"], arrays["low"], number)
+        terms, squares = unpack_sorted(arrays["high"], arrays["low"], number), arrays["squares"]
+        if squares.shape != (number,) or not ((squares >= 1) & (squares <= MAX_SQUARE)).all():
+            raise _damaged(f"its squares are not one number from 1 to {MAX_SQUARE} for each of {number:,} terms")
         if not sparse:
             if weights.shape != (number, outputs):
                 raise _damaged(f"its weights are of shape {weights.shape}; expected {(number, outputs)}")
-            return cls(terms, weights, scale, bias)
+            return cls(terms, squares, weights, scale, bias)
         starts = np.append(0, np.cumsum(arrays["counts"], dtype=np.int64))
         columns: Any = arrays["outputs"]
         width = output_bytes(outputs)
@@ -184,10 +193,11 @@ class NgramBranch:
         if columns.max(initial=0) >= outputs:
             raise _damaged(f"a weight is of output {columns.max()}; there are {outputs}")
         if number * outputs > MAX_CELLS:
-            return cls(terms, SparseWeights(starts, columns.astype(np.int32), weights, outputs), scale, bias)
+            sparse_weights = SparseWeights(starts, columns.astype(np.int32), weights, outputs)
+            return cls(terms, squares, sparse_weights, scale, bias)
         full = np.zeros((number, outputs), np.int8)
         full[np.repeat(np.arange(number), np.diff(starts)), columns] = weights
-        return cls(terms, full, scale, bias)
+        return cls(terms, squares, full, scale, bias)
 
 
 def stored_bytes(terms: int, weights: int, outputs: int) -> int:
@@ -201,9 +211,9 @@ def output_bytes(outputs: int) -> int:
 
 
 def term_bytes(number: int) -> int:
-    """Return the size in bytes of packed hashes."""
+    """Return the size in bytes of terms: packed hashes, and squares."""
     low = _low_bits(number)
-    return -(-number * low // 8) + -(-((1 << (32 - low)) + number) // 8)
+    return number + -(-number * low // 8) + -(-((1 << (32 - low)) + number) // 8)
 
 
 def pack_sorted(values: UInt32) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:

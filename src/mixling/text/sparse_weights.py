@@ -37,7 +37,7 @@ class SparseWeights:
         return self.shape[0] * self.outputs
 
     def add(self, sums: Int32, owners: npt.NDArray[np.integer], terms: npt.NDArray[np.integer]) -> None:
-        """Add the weights of `terms` (P,) to the rows `owners` (P,) of `sums` (B, K)."""
+        """Add the weights of `terms` (P,) to the rows `owners` (P,) of `sums` (B, K) or wider."""
         sizes = np.diff(self.starts)[terms]
         ends = np.cumsum(sizes)
         first = 0
@@ -47,6 +47,6 @@ class SparseWeights:
             found = sizes[first:last]
             within = np.arange(int(found.sum())) - np.repeat(np.cumsum(found) - found, found)
             at = np.repeat(self.starts[terms[first:last]], found) + within
-            cells = np.repeat(owners[first:last].astype(np.int64) * self.outputs, found) + self.columns[at]
+            cells = np.repeat(owners[first:last].astype(np.int64) * sums.shape[1], found) + self.columns[at]
             np.add.at(sums.reshape(-1), cells, self.values[at].astype(np.int32))
             first = last

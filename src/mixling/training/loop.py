@@ -27,7 +27,7 @@ from mixling.storage import append, write_atomic
 from mixling.training.backends.base import StepPart
 from mixling.training.backends.choose import choose_backend
 from mixling.training.backends.context import DistributedContext
-from mixling.training.callbacks import Callback, CallbackList, Log, Step
+from mixling.training.callbacks import Callback, CallbackList, Detail, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
@@ -264,6 +264,7 @@ class Trainer:
         total = config.steps or per_epoch * config.planned_epochs(len(self.data))
         evaluations = config.evaluations or default_evaluations(total * config.batch_size, self.data.num_evaluated)
         if config.time_budget is not None:
+            self._log(Detail("measuring how many steps the time budget allows"))
             steps, fewest = self.distributed.broadcast(self._affordable(config.time_budget, evaluations))
             total = min(total, int(steps))
             evaluations = int(fewest)
