@@ -9,7 +9,7 @@ from typing import Any
 
 from mixling.artifacts.artifact import kind_of_model, read_folder
 from mixling.artifacts.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
-from mixling.artifacts.kinds import RunKind, kind_named
+from mixling.artifacts.kinds import kind_named
 from mixling.artifacts.resume import unfinished_run
 from mixling.errors import ModelFileError
 from mixling.metrics.base import titled
@@ -29,7 +29,7 @@ def describe(model: str) -> dict[str, Any]:
     saved = any((Path(model) / name).exists() for name in (ONNX_FILE, CONFIG_FILE))
     run = None if saved and not (Path(model) / NEXT).exists() else unfinished_run(model)
     facts = (
-        read_folder(model, lambda path: _described(path, kind_of_model(path)))
+        read_folder(model, lambda path: {"kind": (kind := kind_of_model(path)).name, **kind.describe(path)})
         if saved or run is None
         else {"file": model}
     )
@@ -37,10 +37,6 @@ def describe(model: str) -> dict[str, Any]:
         own = {"step": run.step, "total_steps": run.total_steps, "best": run.best, "resume": run.command}
         facts = {**facts, "unfinished": own}
     return facts
-
-
-def _described(path: Path, kind: RunKind) -> dict[str, Any]:
-    return {"kind": kind.name, **kind.describe(path)}
 
 
 def describe_predictor(model: str | Path) -> dict[str, Any]:

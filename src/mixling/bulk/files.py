@@ -97,7 +97,11 @@ def find_files(pattern: str) -> list[InputFile]:
             return [_file(pattern, pattern.rpartition("/")[2], fs.info(path))]
         given, base = (text[: text.rfind("/", 0, _first_magic(text)) + 1] for text in (pattern, path))
         found = {name.removeprefix(base): info for name, info in fs.glob(path, detail=True).items()}
-    names = sorted(name for name, info in found.items() if info["type"] == "file" and not _is_hidden(name))
+    names = [
+        name
+        for name, info in sorted(found.items())
+        if info["type"] == "file" and not any(part.startswith(("_", ".")) for part in name.split("/"))
+    ]
     if not names:
         hint = " (in a shell, quote the pattern)" if not is_remote(pattern) else ""
         raise DataError(f"no file has a name like this; check the folder and the extension{hint}", path=pattern)
@@ -106,10 +110,6 @@ def find_files(pattern: str) -> list[InputFile]:
 
 def _first_magic(text: str) -> int:
     return min(text.index(sign) for sign in _MAGIC if sign in text)
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _file(path: str, name: str, info: dict[str, Any]) -> InputFile:

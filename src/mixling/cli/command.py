@@ -158,7 +158,7 @@ class Command(TyperCommand):
             if option not in known and (new := _RENAMED.get(option)) in known:
                 ctx.fail(f"No such option: {option}; it has been renamed to {new}")
             if option.startswith("--") and option not in known and "--set" in known:
-                from mixling.cli.kinds import key_of_option
+                from mixling.cli.option_keys import key_of_option
 
                 if key := key_of_option(option, self.name or "", args):
                     ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mixling.artifacts.kinds import PRETRAINING, TRAINING, RunKind, kind_named
-from mixling.errors import ConfigError, UserError
+from mixling.artifacts.kinds import RunKind
+from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.cli.evaluate_options import EvaluateOptions, Report, ReportOptions
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from mixling.data.readers.rows import OnBadRow
 
 _COMMANDS: dict[str, KindCommands] = {}
-_OF_TRAINING = ("train", "tune", "compare", "pretrain", "distill")  # commands that set keys of all sections
-_OF_PAIRS = {"--source", "--target", "--group-by", "--template", "--prefix"}  # options of text to text
 
 
 class KindCommands(ABC):
@@ -64,43 +60,3 @@ def refuse_options(given: Iterable[str], *, models: str, allowed: Iterable[str])
     """
     if others := [name for name in given if name not in {*allowed, "FILES", "--out"}]:
         raise ConfigError(f"{others[0]}: does not apply to {models}; leave it out")
-
-
-def key_of_option(option: str, command: str, arguments: Sequence[str]) -> str | None:
-    """Return the key of the configuration that an option became; None: there is none in such a run.
-
-    Args:
-        option: as given, such as `--vocabulary`.
-        command: the subcommand, which has `--set`.
-        arguments: all that are given.
-    """
-    if command == "serve":
-        from mixling.serving.settings import LIMITS
-
-        name = option.removeprefix("--").replace("-", "_")
-        return name if name in LIMITS else None
-    kind = _kind_of_arguments(arguments) if command == "train" else None
-    kind = kind or kind_named(PRETRAINING if command == "pretrain" else TRAINING)
-    key = kind.option_keys.get(option.removeprefix("--"))
-    if key is None or (key.startswith("distill.") and command != "distill"):
-        return None
-    return key if command in _OF_TRAINING or key.startswith("data.columns.") else None
-
-
-def _kind_of_arguments(arguments: Sequence[str]) -> RunKind | None:
-    """Return the kind of run that arguments of `mixling train` ask for, as far as they can be read."""
-    from mixling.runs.resolve.kinds import infer_kind
-
-    words = [word for argument in arguments for word in argument.split("=", 1 if argument.startswith("--") else 0)]
-    values = dict(itertools.pairwise(words))
-    try:
-        return infer_kind(
-            task=values.get("--task"),
-            model=values.get("--model"),
-            toml=values.get("--config"),
-            pairs=not _OF_PAIRS.isdisjoint(words),
-            pretrained=values.get("--from"),
-            files=[word for word in words if Path(word).exists()],
-        )
-    except UserError:
-        return None

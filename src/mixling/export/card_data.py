@@ -52,7 +52,8 @@ def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -
     lines = []
     for row in rows[:SHOWN_LABELS]:
         numbers = f"{row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | {row['support']:,}"
-        lines.append(f"| {cell(row['label'])} | {numbers} | {_count(counts, row['label'])} |")
+        count = f"{counts[row['label']]:,}" if row["label"] in counts else ""
+        lines.append(f"| {cell(row['label'])} | {numbers} | {count} |")
     left = f"\n\n{len(rows) - SHOWN_LABELS} more are in `metrics.json`." if len(rows) > SHOWN_LABELS else ""
     return (
         "\n| label | precision | recall | F1 | validation examples | training examples |\n|---|---|---|---|---|---|\n"
@@ -65,10 +66,6 @@ def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -
 def cell(label: str) -> str:
     """Return a label as code in a cell of a Markdown table."""
     return code(label).replace("|", "\\|")
-
-
-def _count(counts: Mapping[str, int], label: str) -> str:
-    return f"{counts[label]:,}" if label in counts else ""
 
 
 def pictures(validation: Mapping[str, Any]) -> str:

@@ -227,7 +227,10 @@ def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadR
         parts = [part["row"] if isinstance(part, dict) and "row" in part else part for part in parts]
     rows = iter(parts) if names else _transposed(values)
     if names and isinstance(columns := values.get("columns"), list):
-        rows = (dict(zip(columns, part, strict=True)) if _is_list(part, len(columns)) else part for part in parts)
+        rows = (
+            dict(zip(columns, part, strict=True)) if isinstance(part, list) and len(part) == len(columns) else part
+            for part in parts
+        )
     for number, row in enumerate(rows, 1):
         if isinstance(row, dict):
             yield Row(row, path, number, own_columns=True)
@@ -235,10 +238,6 @@ def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadR
             got = json.dumps(row)[:40]
             message = f"row {number} of {names[0]!r} is {got}; allowed: objects, as {_RECORDS} writes them"
             on_bad_row(DataError(message, path=path, line=number))
-
-
-def _is_list(value: Any, length: int) -> bool:
-    return isinstance(value, list) and len(value) == length
 
 
 def _has_lists(parts: list[Any]) -> bool:
