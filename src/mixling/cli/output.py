@@ -153,7 +153,7 @@ def bad_rows_line(number: int) -> str:
 
 def time_budget_line(seconds: float) -> str:
     """Return a line that states what a time budget covers."""
-    return f"time budget: {format_seconds(seconds)} from reading the data on; epochs and n-grams are cut, other work is not"
+    return f"time budget: {format_seconds(seconds)} from reading the data on; epochs and n-grams are cut"
 
 
 def format_seconds(seconds: float) -> str:
