@@ -194,7 +194,10 @@ static PyObject *add_bags(PyObject *self, PyObject *arguments) {
 
 static sequences_task read_sequences(call *c) {
     sequences_task t = {.texts = count(c, MOST_LONG), .length = 0};
-    t.length = count(c, MOST_LONG), t.tags = count(c, MOST_WIDE), t.ignored = (int64_t)number(c);
+    t.length = count(c, MOST_LONG), t.tags = count(c, MOST_WIDE);
+    double ignored = number(c);
+    require(c, ignored > -1e15 && ignored < 1e15, "a target is out of range");
+    t.ignored = c->sound ? (int64_t)ignored : 0;
     size_t words = t.texts * t.length, wide = (t.tags + 15) / 16 * 16;
     require(c, t.tags > 0, "there are no tags");
     t.logits = input(c, words * t.tags), t.transitions = input(c, t.tags * t.tags);
