@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mixling.runtime.onnx.graph import BOOL, FLOAT, INT32, INT64, TYPES, Weights
 
-MAX_VALUES = 64  # of a tensor whose values are tracked
+MAX_TRACKED = 64  # of a tensor whose values are tracked
 
 # An unknown size, which is the number of rows that the caller has cached, is None.
 TensorShape = tuple[int | None, ...]
@@ -72,7 +72,7 @@ def tensor(
     shape: TensorShape, kind: int, values: Callable[[], npt.ArrayLike] | None = None, *, positive: bool = False
 ) -> Known:
     """Describe a tensor of this shape, with its values if they are known and few."""
-    if values is None or kind not in (INT32, INT64, BOOL) or math.prod(size or 0 for size in shape) > MAX_VALUES:
+    if values is None or kind not in (INT32, INT64, BOOL) or math.prod(size or 0 for size in shape) > MAX_TRACKED:
         return Known(shape, kind, None, positive)
     return Known(shape, kind, np.asarray(values(), TYPES[kind]).reshape([size or 0 for size in shape]), positive)
 
@@ -199,7 +199,7 @@ def _split(attributes: Attributes, inputs: GraphInputs) -> list[Known]:
         sizes = values_of(inputs[1])
     else:
         number = attributes["num_outputs"]
-        if not 0 < number <= MAX_VALUES:
+        if not 0 < number <= MAX_TRACKED:
             raise ValueError(f"{number} parts")
         each = -(-size // number)
         sizes = [each] * (number - 1) + [size - each * (number - 1)]
