@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mixling.data.readers.lines import Texts
-from mixling.data.readers.rows import MAX_VALUES, OnBadRow, Row, RowBlock, nul_error
+from mixling.data.readers.rows import MAX_CELL_VALUES, OnBadRow, Row, RowBlock, nul_error
 from mixling.errors import DataError, shown
 
 _BLANK_BEFORE_COLON = re.compile(r'"\s+:')
@@ -72,17 +72,17 @@ def _objects(text: str, path: str, first: int) -> list[dict[str, Any]] | None:
 
 def _check_lists(objects: list[dict[str, Any]], text: str, path: str, first: int) -> None:
     """Refuse a cell whose lists and objects have very many values: small in a file, large in memory."""
-    if text.count(",") < MAX_VALUES:
+    if text.count(",") < MAX_CELL_VALUES:
         return
     for number, values in enumerate(objects, first):
         for name, cell in values.items():
             rest, size = [cell], 0
-            while rest and size <= MAX_VALUES:
+            while rest and size <= MAX_CELL_VALUES:
                 inner = rest.pop()
                 size += len(inner) if isinstance(inner, list | dict) else 0
                 rest += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
-            if size > MAX_VALUES:
-                message = f"{shown(name)}: has lists of more than {MAX_VALUES:,} values; allowed: up to {MAX_VALUES:,}"
+            if size > MAX_CELL_VALUES:
+                message = f"{shown(name)}: has lists of more than {MAX_CELL_VALUES:,} values; allowed: up to {MAX_CELL_VALUES:,}"
                 raise DataError(message, path=path, line=number)
 
 

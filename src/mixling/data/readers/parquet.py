@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 from mixling.data.readers.files import is_packed
 from mixling.data.readers.lines import MAX_LINE
-from mixling.data.readers.rows import MAX_VALUES, Row, check_header
+from mixling.data.readers.rows import MAX_CELL_VALUES, Row, check_header
 from mixling.errors import DataError, UserError, shown
 from mixling.installation import install_command
 
@@ -98,7 +98,7 @@ def read_batches(file: Any, rows: int, **arguments: Any) -> Iterator[Any]:
 
 def _convertible(batch: Any) -> Iterator[Any]:
     """Yield a batch, or its rows one by one if Python would take much memory for all of them."""
-    if batch.nbytes <= MAX_BATCH and sum(map(_values, batch.columns)) <= MAX_VALUES:
+    if batch.nbytes <= MAX_BATCH and sum(map(_values, batch.columns)) <= MAX_CELL_VALUES:
         yield batch
     else:
         yield from (batch.slice(index, 1) for index in range(len(batch)))
@@ -111,9 +111,9 @@ def check_sizes(batch: Any, path: str, line: int) -> None:
         line: the number of the first row.
 
     Raises:
-        DataError: a value has more than 16 MiB, or more than `MAX_VALUES` values in it.
+        DataError: a value has more than 16 MiB, or more than `MAX_CELL_VALUES` values in it.
     """
-    if batch.nbytes <= MAX_LINE and len(batch) > 1 and sum(map(_values, batch.columns)) <= MAX_VALUES:
+    if batch.nbytes <= MAX_LINE and len(batch) > 1 and sum(map(_values, batch.columns)) <= MAX_CELL_VALUES:
         return
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for index in range(len(column)):
@@ -123,8 +123,8 @@ def check_sizes(batch: Any, path: str, line: int) -> None:
             if (size := cell.nbytes) > MAX_LINE + _FEW:  # offsets have some bytes, too
                 message = f"{shown(name)}: has a value of {size:,} bytes; allowed: up to {MAX_LINE:,}"
                 raise DataError(message, path=path, line=line + index)
-            if (size := _values(cell)) > MAX_VALUES:
-                message = f"{shown(name)}: has a list of {size:,} values; allowed: up to {MAX_VALUES:,}"
+            if (size := _values(cell)) > MAX_CELL_VALUES:
+                message = f"{shown(name)}: has a list of {size:,} values; allowed: up to {MAX_CELL_VALUES:,}"
                 raise DataError(message, path=path, line=line + index)
 
 

@@ -10,7 +10,7 @@ from mixling.data.readers.files import damage_or
 from mixling.errors import ConfigError, DataError, near_miss, shown
 
 SKIP = "or pass --on-bad-row skip"  # the end of messages about bad rows
-MAX_VALUES = 2_000_000  # of the lists in a cell; Python takes up to 100 bytes for each
+MAX_CELL_VALUES = 2_000_000  # of the lists in a cell; Python takes up to 100 bytes for each
 _SHOWN = 3  # messages of skipped rows that a command prints
 
 
