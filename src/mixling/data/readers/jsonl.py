@@ -82,7 +82,7 @@ def _check_lists(objects: list[dict[str, Any]], text: str, path: str, first: int
                 size += len(inner) if isinstance(inner, list | dict) else 0
                 rest += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
             if size > MAX_CELL_VALUES:
-                message = f"{shown(name)}: has lists of more than {MAX_CELL_VALUES:,} values; allowed: up to {MAX_CELL_VALUES:,}"
+                message = f"{shown(name)}: has lists of more than the {MAX_CELL_VALUES:,} values that are allowed"
                 raise DataError(message, path=path, line=number)
 
 
