@@ -1,6 +1,6 @@
 # An environment that is active, or a Python that is named, is used as it is; else `make` makes .venv, with pinned versions.
 GOALS = $(or $(MAKECMDGOALS),check)
-EXTRAS = $(if $(filter docs notebooks,$(GOALS)),dev$(COMMA)docs,$(if $(filter-out demo,$(GOALS)),dev,train))
+EXTRAS = $(if $(filter docs notebooks,$(GOALS)),dev$(COMMA)docs,$(if $(filter-out demo,$(GOALS)),dev,compare))
 COMMA = ,
 ifneq ($(PYTHON)$(VIRTUAL_ENV)$(CONDA_PREFIX),)
 PYTHON ?= python
@@ -77,13 +77,13 @@ picture: setup  ## pages from the code and results: docs/architecture.svg and .m
 	$(PYTHON) tools/docs/sample.py
 	$(PYTHON) tools/docs/reference.py
 
-docs: setup  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and train
+docs: setup  ## the site, build/site/index.html, and the model that answers in it; needs the extras docs and dev
 	$(PYTHON) tools/docs/site.py
 
 pages: setup  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
 
-notebooks: setup  ## run the notebooks and store their outputs; needs the extras docs and train
+notebooks: setup  ## run the notebooks and store their outputs; needs the extras docs and dev
 	$(PYTHON) -m nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
 lock:  ## requirements.lock, from requirements.in and constraints.txt; needs uv from PyPI (add `ARGS=--upgrade` for newer tools)

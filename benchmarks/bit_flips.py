@@ -24,9 +24,10 @@ import torch
 
 from mixling import Predictor, TextGenerator, UserError
 from mixling.answers import LabelSet
-from mixling.artifacts import describe, load_model, read_run
+from mixling.artifacts import describe, read_run
 from mixling.provenance import provenance
 from mixling.research.pretraining import WordReader, document_encoder, load_pretraining, open_prepared
+from mixling.research.saved import load_model
 from mixling.runs.resolve import resumed_config
 from mixling.storage import read_json, write_json
 from mixling.tasks import Classification

@@ -71,6 +71,7 @@ def make_models(folder: Path) -> None:
     from mixling import Vocabulary, build_model, model_config
     from mixling.answers import LabelSet
     from mixling.export import export_onnx
+    from mixling.models import TorchNetwork
     from mixling.text import ReadingConfig
 
     words = [
@@ -113,7 +114,8 @@ def make_models(folder: Path) -> None:
         reading = ReadingConfig(max_question=8, stride=4) if labels.kind == "span" else None
         task = "classification" if name == "pairs" else name
         content = export_onnx(
-            model, text=text, task=task, labels=labels, vocabulary=vocabulary, precision="int8", reading=reading,
+            TorchNetwork(model), text=text, task=task, labels=labels,
+            vocabulary=vocabulary, precision="int8", reading=reading,
             pairs=name in ("pairs", "question_answering"),
         )  # fmt: skip
         (folder / f"{name}.onnx").write_bytes(content)

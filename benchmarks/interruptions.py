@@ -110,6 +110,7 @@ def warm_up() -> None:
     from mixling import Vocabulary, build_model, model_config
     from mixling.answers import LabelSet
     from mixling.export import export_onnx
+    from mixling.models import TorchNetwork
 
     _ = matplotlib.pyplot, onnxscript, scipy.sparse, sklearn.linear_model, fit
     build_app()
@@ -119,7 +120,7 @@ def warm_up() -> None:
     labels = LabelSet.from_labels(["a", "b"], "single")
     model = build_model(config.model_copy(update={"text": text}), num_outputs=2, output="text", seed=0)
     export_onnx(
-        model.eval(), text=text, task="classification", labels=labels, vocabulary=vocabulary,
+        TorchNetwork(model.eval()), text=text, task="classification", labels=labels, vocabulary=vocabulary,
         precision="int8", pairs=False, reading=None,
     )  # fmt: skip
     _ = np.zeros(1), torch.zeros(1), Example, Dataset

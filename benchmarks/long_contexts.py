@@ -27,6 +27,7 @@ def make_model(path: Path) -> None:
     """Write a model that answers questions."""
     from mixling import Vocabulary, build_model, model_config
     from mixling.export import export_onnx
+    from mixling.models import TorchNetwork
     from mixling.tasks import ANSWER_ENDS
     from mixling.text import ReadingConfig
 
@@ -34,7 +35,7 @@ def make_model(path: Path) -> None:
     model = build_model(config, num_outputs=2, output="tokens", seed=0)
     vocabulary = Vocabulary.train(["a question of some words", "and what may answer it"] * 50, size=100)
     content = export_onnx(
-        model, text=config.text, task="question_answering", labels=ANSWER_ENDS, vocabulary=vocabulary,
+        TorchNetwork(model), text=config.text, task="question_answering", labels=ANSWER_ENDS, vocabulary=vocabulary,
         precision="float32", pairs=True, reading=ReadingConfig(),
     )  # fmt: skip
     path.write_bytes(content)

@@ -40,8 +40,10 @@ from threadpoolctl import threadpool_limits
 
 from mixling import Predictor, build_model, model_config
 from mixling.answers import LabelSet
-from mixling.comparison import as_line, is_installed
+from mixling.comparison import as_line
 from mixling.export import export_onnx
+from mixling.installation import is_installed
+from mixling.models import TorchNetwork
 from mixling.provenance import provenance
 from mixling.runtime import CACHE_BYTES, NativeEngine
 from mixling.storage import write_json
@@ -113,7 +115,7 @@ def evaluate(folder: Path, preset: str, rounds: int, cores: set[int]) -> dict[st
     }
     tfidf = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=200)).fit(texts, labels)
     fresh["tf-idf + lr"] = lambda: tfidf.predict
-    if is_installed():
+    if is_installed("fasttext"):
         fast = fasttext(texts, labels)
         fresh["fasttext, split as for its training"] = lambda: lambda given: fast.predict(list(map(as_line, given)))
         fresh["fasttext, raw lines"] = lambda: lambda given: fast.predict([text.replace("\n", " ") for text in given])
@@ -158,7 +160,12 @@ def exported(preset: str, texts: list[str], labels: list[str]) -> bytes:
     named = LabelSet(tuple(sorted(set(labels))), "single")
     model = build_model(config, num_outputs=len(named.names), output="text", seed=0)
     return export_onnx(
-        model, text=config.text, task="classification", labels=named, vocabulary=vocabulary, precision="int8"
+        TorchNetwork(model),
+        text=config.text,
+        task="classification",
+        labels=named,
+        vocabulary=vocabulary,
+        precision="int8",
     )
 
 

@@ -30,7 +30,8 @@ from text_sets import SETS, load, rows_of
 from mixling.provenance import provenance
 from mixling.storage import write_json
 from mixling.tasks import task_type
-from mixling.teachers import FineTuneConfig, TransformerTeacher, fine_tune
+from mixling.teachers import TransformerTeacher, fine_tune
+from mixling.teachers.base import FineTuneConfig
 
 OUT = Path(__file__).parent / "results" / "fine_tuned.json"
 DEFAULTS = FineTuneConfig(max_len=256)

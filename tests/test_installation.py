@@ -22,7 +22,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, record: dict[str, Any] | str | No
 def test_from_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, None)
     assert install_command("serve") == 'pip install "mixling[serve]"'
-    assert install_command("train", "hf") == 'pip install "mixling[train,hf]"'
+    assert install_command("torch", "hf") == 'pip install "mixling[torch,hf]"'
 
 
 @pytest.mark.parametrize("editable", ["-e ", ""])

@@ -87,7 +87,7 @@ def test_a_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPa
     get, _ = lazy_imports("mixling.models")
     assert callable(get("count"))
     monkeypatch.setattr("mixling.lazy.importlib.import_module", absent)
-    said = r'mixling\.models\.count needs torch, .*\[train\]"'
+    said = r'mixling\.models\.count needs torch, .*\[torch\]"'
     with pytest.raises(ModuleNotFoundError, match=said) as caught:
         get("count")
     assert caught.value.name == "torch"

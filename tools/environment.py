@@ -1,6 +1,6 @@
 """Make the environments of `make`, and install mixling into them with the versions of constraints.txt.
 
-    python3 tools/environment.py EXTRAS           # .venv, for example for the extras train or dev,docs
+    python3 tools/environment.py EXTRAS           # .venv, for example for the extras compare or dev,docs
     python3 tools/environment.py --base           # .venv-base: mixling without extras, from a copy, and pytest
     python3 tools/environment.py --active EXTRAS  # install nothing; say what the running environment lacks
 
@@ -84,11 +84,12 @@ def install(extras):
     stamp = os.path.join(VENV, "installed")
     digest = digest_of(PINNED)
     before = read(stamp).split()
-    wanted = {"train", "dev"} if extras == "train" else {extras}  # dev has train
+    wanted = {"compare", "dev"} if extras == "compare" else {extras}  # dev has compare
     if before[:1] == [digest] and wanted & set(before[1:]):
         return
     python = environment(VENV)
-    print(f"installing mixling[{extras}] into {VENV}: minutes the first time, as PyTorch is large", flush=True)
+    slow = ": minutes the first time, as PyTorch is large" if extras != "compare" else ""
+    print(f"installing mixling[{extras}] into {VENV}{slow}", flush=True)
     pip(python, "-e", f".[{extras}]")
     with open(stamp, "w") as file:
         file.write(" ".join([digest, extras, *(before[1:] if before[:1] == [digest] else ())]))

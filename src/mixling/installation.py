@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,11 @@ def install_command(*extras: str) -> str:
     where = "." if path.is_dir() and path.samefile(Path.cwd()) else str(path)
     editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
     return f'pip install {editable}"{where}{names}"'
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported."""
+    return sys.modules.get(package, True) is not None and importlib.util.find_spec(package) is not None
 
 
 def _origin() -> dict[str, Any]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_EXTRAS = ("torch", "sklearn", "jaxtyping")  # libraries that only training needs
+_EXTRAS = {"torch": "torch", "jaxtyping": "torch", "sklearn": "compare"}  # libraries, and the extras that have them
 
 
 def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -59,7 +59,7 @@ def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
             from mixling.installation import install_command
 
             raise ModuleNotFoundError(
-                f"{package}.{name} needs {error.name}, which is not installed: {install_command('train')}",
+                f"{package}.{name} needs {error.name}, which is not installed: {install_command(_EXTRAS[error.name])}",
                 name=error.name,
             ) from None
 

@@ -251,7 +251,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         StorageError: another process or thread holds the lock, or the folder cannot be written.
     """
-    from filelock import FileLock, Timeout  # of the extra [train]; reading needs no lock
+    from filelock import FileLock, Timeout
 
     refuse_linked_folders(folder / LOCK_FILE)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]

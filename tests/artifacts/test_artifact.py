@@ -22,8 +22,9 @@ from mixling import (
     pretrain,
     read_data,
 )
-from mixling.artifacts import all_kinds, load_model, read_artifact
+from mixling.artifacts import all_kinds, read_artifact
 from mixling.research.pretraining import MASKED_LM, PretrainedModel, load_pretraining
+from mixling.research.saved import load_model
 from mixling.research.seq2seq import PAIRS, fit_pairs
 from mixling.research.vision import IMAGE_RUNS, ImageClassifier, fit_images
 from mixling.runs.resolve import resolve

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from mixling import Dataset, Example, RunConfig, fit, model_config
-from mixling.artifacts import NEXT, RUN_FILE, load_model, read_folder, unfinished_run
+from mixling.artifacts import NEXT, RUN_FILE, read_folder, unfinished_run
 from mixling.artifacts.files import COMPLETE, CONFIG_FILE, METRICS_FILE, WEIGHTS_FILE
 from mixling.artifacts.replacement import commit, complete, link_folder
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, TrainingError
+from mixling.research.saved import load_model
 from mixling.runs.record import held
 from mixling.runtime import ONNX_FILE
 from mixling.training import CHECKPOINT, Callback, Step

@@ -9,10 +9,11 @@ from safetensors.torch import load_file, save_file
 
 from mixling import DataError, ModelConfig, ModelFileError, TextConfig, TextEncoder, UserError, Vocabulary, build_model
 from mixling.answers import LabelSet
-from mixling.artifacts import load_model, write_model
+from mixling.artifacts import write_model
 from mixling.artifacts.weights import read_weights
-from mixling.models import Model
+from mixling.models import Model, weights_of
 from mixling.research.pretraining import CorpusConfig, WordReader, open_prepared, prepare
+from mixling.research.saved import load_model
 from mixling.runs import pretrained_config
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks import Classification
@@ -33,7 +34,7 @@ def save_folder(folder: Path, config: ModelConfig = CONFIG) -> Model:
     (folder / name).write_text(content)
     model = build_model(CONFIG, num_outputs=2, output="text", seed=1)
     saved = {"task": "classification", "model": config.to_dict(), "labels": TASK.labels.to_dict(), "vocabulary": name}
-    write_model(folder, model, saved)
+    write_model(folder, weights_of(model), saved)
     return model
 
 

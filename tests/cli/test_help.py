@@ -279,10 +279,13 @@ def test_a_mistake_has_no_traceback(tmp_path: Path) -> None:
 def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
     # A process of its own: here torch and all that uses it are loaded already.
     code = "import sys; sys.modules['torch'] = None; from mixling.cli.main import run; run()"
-    done = python("-c", code, "train", "x.csv", "-o", str(tmp_path / "out"))
+    rows = tmp_path / "rows.csv"
+    rows.write_text("text,label\n" + "a good film,yes\na dull film,no\n" * 20)
+    options = ("-o", str(tmp_path / "out"), "--set", "train.backend=torch")
+    done = python("-c", code, "train", str(rows), *options)
     assert done.returncode == 2
-    assert "torch" in done.stderr
-    assert '[train]"' in done.stderr
+    assert "PyTorch" in done.stderr
+    assert '[torch]"' in done.stderr
 
 
 @pytest.mark.parametrize(

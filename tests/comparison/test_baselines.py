@@ -183,7 +183,7 @@ def test_fasttext_is_tuned_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
     module.train_supervised = StandIn  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fasttext", module)
     monkeypatch.setattr(StandIn, "calls", [])
-    assert fast_text.is_installed()
+    assert fast_text.is_installed("fasttext")
     texts, labels = rows(60)
     named = [f"very {label}" for label in labels]
     best, tried = choose(fast_text.fit_fasttext(Classification, texts, named, seed=3), lambda one: float(np.mean(

@@ -56,7 +56,7 @@ def rows(count: int, seed: int) -> list[tuple[str, ...]]:
 def without_fasttext() -> Iterator[None]:
     """fastText is not installed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_text, "is_installed", lambda: False)
+        patch.setattr(fast_text, "is_installed", lambda package: False)
         yield
 
 

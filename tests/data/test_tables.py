@@ -187,7 +187,9 @@ def test_ten_million_characters_are_a_row_and_more_than_the_limit_are_not(tmp_pa
         rows_of(path, "skip")
 
 
-@pytest.mark.parametrize(("module", "source", "extra"), [("pyarrow", "a.parquet", "train"), ("datasets", "hf:x", "hf")])
+@pytest.mark.parametrize(
+    ("module", "source", "extra"), [("pyarrow", "a.parquet", "parquet"), ("datasets", "hf:x", "hf")]
+)
 def test_a_missing_library_names_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str, extra: str
 ) -> None:

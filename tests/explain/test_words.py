@@ -16,6 +16,7 @@ from mixling import PRESETS, ConfigError, DataError, ModelConfig, Predictor, Voc
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.config import merge, parse  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
+from mixling.models import TorchNetwork  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
 from mixling.text import ReadingConfig  # noqa: E402
 
@@ -59,7 +60,8 @@ def content() -> Callable[..., bytes]:
             output = "tokens" if task in ("tagging", "question_answering") else "text"
             model = build_model(config, num_outputs=len(LABELS[task]), output=output, seed=3)
             made[key] = export_onnx(
-                model, text=config.text, task=task, labels=LABELS[task], vocabulary=VOCABULARY, precision="float32",
+                TorchNetwork(model), text=config.text, task=task, labels=LABELS[task],
+                vocabulary=VOCABULARY, precision="float32",
                 pairs=pairs, reading=ReadingConfig() if task_type(task).windows else None,
             )  # fmt: skip
         return made[key]

@@ -10,6 +10,7 @@ from mixling import PRESETS, Dataset, Example, Predictor, TextEncoder, Vocabular
 from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.export import export_onnx
+from mixling.models import TorchNetwork
 from mixling.networks.config import Output
 from mixling.text import Text
 from mixling.training import predict_logits
@@ -97,7 +98,12 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
     encoder = TextEncoder(text, VOCABULARY)
     content = export_onnx(
-        model, text=text, task=TASKS[output], labels=LABELS[output], vocabulary=VOCABULARY, precision="float32"
+        TorchNetwork(model),
+        text=text,
+        task=TASKS[output],
+        labels=LABELS[output],
+        vocabulary=VOCABULARY,
+        precision="float32",
     )
     predictor = Predictor(content)
     assert_followed(content, texts=3, tokens=5)
@@ -144,7 +150,12 @@ def test_the_graph_of_every_part_is_followed() -> None:
     config = model_config("pnlp-mixer-x-small", changes)
     model = build_model(config, num_outputs=3, output="text", seed=1)
     content = export_onnx(
-        model, text=config.text, task=TASKS["text"], labels=LABELS["text"], vocabulary=VOCABULARY, precision="int8"
+        TorchNetwork(model),
+        text=config.text,
+        task=TASKS["text"],
+        labels=LABELS["text"],
+        vocabulary=VOCABULARY,
+        precision="int8",
     )
     for texts, tokens in ((1, 1), (3, 5), (2, 12)):
         assert_followed(content, texts=texts, tokens=tokens)

@@ -20,7 +20,7 @@ from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers import TokenMLPConfig
-from mixling.models import Model
+from mixling.models import Model, TorchNetwork
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.runtime.onnx import read_metadata
@@ -68,7 +68,12 @@ def make(name: str, *, max_len: int = 12) -> tuple[ModelConfig, Model, LabelSet]
 def export(name: str, precision: str, **options: int) -> bytes:
     config, model, labels = make(name, **options)
     return export_onnx(
-        model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision=precision
+        TorchNetwork(model),
+        text=config.text,
+        task=TASKS[labels.kind],
+        labels=labels,
+        vocabulary=VOCABULARY,
+        precision=precision,
     )
 
 
@@ -222,7 +227,12 @@ def test_model_is_left_as_it_was() -> None:
     model.train().requires_grad_(True)
     before = copy.deepcopy(model.state_dict())
     export_onnx(
-        model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision="int8"
+        TorchNetwork(model),
+        text=config.text,
+        task=TASKS[labels.kind],
+        labels=labels,
+        vocabulary=VOCABULARY,
+        precision="int8",
     )
     assert model.training
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
@@ -235,7 +245,7 @@ def test_x_small_with_a_vocabulary_of_6000_subwords_has_at_most_600_kilobytes() 
     subwords = ["[UNK]", *(f"##unit{number:05d}" for number in range(5999))]  # 11 characters: longer than trained ones
     config = model_config("pnlp-mixer-x-small")
     content = export_onnx(
-        build_model(config, num_outputs=7, output="text", seed=0),
+        TorchNetwork(build_model(config, num_outputs=7, output="text", seed=0)),
         text=config.text,
         task="classification",
         labels=LabelSet(tuple("abcdefg"), "single"),
@@ -266,7 +276,12 @@ def test_exports_leave_nothing_behind() -> None:
 
     def objects() -> int:
         export_onnx(
-            model, text=config.text, task=TASKS[labels.kind], labels=labels, vocabulary=VOCABULARY, precision="float32"
+            TorchNetwork(model),
+            text=config.text,
+            task=TASKS[labels.kind],
+            labels=labels,
+            vocabulary=VOCABULARY,
+            precision="float32",
         )
         gc.collect()
         return len(gc.get_objects())

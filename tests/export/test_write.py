@@ -12,11 +12,15 @@ import pytest
 import torch
 
 from mixling import PRESETS, build_model, model_config
-from mixling.export import layer_plan
-from mixling.export.onnx import ExportedModel, trace
-from mixling.export.quantize import quantize_graph
+from mixling.export.encode import encode_model
+from mixling.export.graph_builder import WrittenGraph
+from mixling.export.layers import layers_of, table_of
+from mixling.export.native_modules import layer_plan
+from mixling.export.quantize import quantize, quantize_graph
+from mixling.export.trace import ExportedModel, trace
 from mixling.export.write import write_graph
-from mixling.mixers import TokenMLP
+from mixling.mixers import TokenMLPConfig
+from mixling.models import TorchNetwork
 from mixling.networks.config import Output, sized
 
 
@@ -28,11 +32,15 @@ def exported(name: str, precision: Any = "float32", output: Output = "text", **c
     with torch.no_grad():  # what begins at zero or one must not hide an error
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
-        return ExportedModel(model, precision=precision, has_weights=config.text.projection.weighted)
+    table: Any = table_of(TorchNetwork(model).weights())
+    table, scale = quantize(table, axis=1) if precision == "int8" else (table, None)
+    return ExportedModel(model, table, scale, has_weights=config.text.projection.weighted)
 
 
-def write(module: ExportedModel) -> Any:
-    return write_graph(module.model, module.table, module.scale, has_weights=module.has_weights)
+def write(module: ExportedModel) -> WrittenGraph | None:
+    scale = None if module.scale is None else module.scale.numpy()
+    layers = layers_of(TorchNetwork(module.model))
+    return write_graph(layers, module.table.numpy(), scale, has_weights=module.has_weights)
 
 
 def texts(num_columns: int) -> dict[str, np.ndarray]:
@@ -45,9 +53,12 @@ def texts(num_columns: int) -> dict[str, np.ndarray]:
     }
 
 
-def run(graph: Any) -> list[np.ndarray]:
+def run(graph: WrittenGraph | None) -> list[np.ndarray]:
     """The logits and rows of `texts`."""
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    assert graph is not None
+    content = encode_model(graph, {"mixling": "{}"}, producer=("mixling", "1"))
+    proto = onnx.ModelProto.FromString(content)
+    assert proto.SerializeToString(deterministic=True) == content, "as protobuf writes it"
     onnx.checker.check_model(proto, full_check=True)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     feed = texts(session.get_inputs()[0].shape[1])
@@ -70,12 +81,13 @@ def run(graph: Any) -> list[np.ndarray]:
 def test_the_written_graph_equals_the_traced_one(name: str, output: Output, precision: str) -> None:
     module = exported(name, precision, output, num_layers=1)
     written, traced = write(module), trace(module, max_len=12)
+    assert written is not None
     if precision == "int8":
         quantize_graph(written)
         quantize_graph(traced)
-    assert len(written.node) <= len(traced.node)
+    assert len(written.nodes) <= len(traced.nodes)
     sizes = [
-        sorted(np.prod(item.dims) for item in graph.initializer if item.data_type == 3) for graph in (written, traced)
+        sorted(array.size for array in graph.weights.values() if array.dtype == np.int8) for graph in (written, traced)
     ]
     assert sizes[0] == sizes[1], "the same matrices have 8 bits"
     for ours, theirs in zip(run(written), run(traced), strict=True):
@@ -104,19 +116,12 @@ def test_the_authors_positions_are_written_as_they_are_computed() -> None:
 
 
 def test_another_class_is_not_taken_for_its_parent() -> None:
-    class Doubled(TokenMLP):
-        def mix(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            return 2 * super().mix(x, mask)
+    class Doubled(TokenMLPConfig):
+        """Another mixer of the same type."""
 
     module = exported("pnlp-mixer-x-small")
     assert write(module) is not None
-    layers: Any = module.model.encoder.layers
-    layers[0].mixers[0].__class__ = Doubled
-    assert write(module) is None
-
-
-def test_an_option_that_its_writer_does_not_know_is_traced() -> None:
-    module = exported("pnlp-mixer-x-small")
-    layers: Any = module.model.encoder.layers
-    layers[0].mixers[0].causal = True
+    block = module.model.config.blocks[0]
+    other = block.model_copy(update={"mixers": (Doubled(),)})
+    module.model.config = module.model.config.model_copy(update={"layers": (other,), "num_layers": 1})
     assert write(module) is None

@@ -18,6 +18,7 @@ from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.data import collate
 from mixling.export import export_onnx
+from mixling.models import TorchNetwork
 
 HERE = Path(__file__).parent
 TEXTS = ["what a film", "", "Ça alors, 你好!", "un-be-lievable " * 20]
@@ -32,7 +33,12 @@ def main(name: str) -> None:
     labels = LabelSet(("bad", "good", "über"), "single")
     model = build_model(config, num_outputs=3, output="text", seed=7)
     data = export_onnx(
-        model, text=config.text, task="classification", labels=labels, vocabulary=vocabulary, precision="int8"
+        TorchNetwork(model),
+        text=config.text,
+        task="classification",
+        labels=labels,
+        vocabulary=vocabulary,
+        precision="int8",
     )
     (HERE / f"{name}.onnx").write_bytes(data)
     encoder = TextEncoder(config.text, vocabulary)

@@ -18,10 +18,12 @@ from torch import Tensor
 import mixling.mixers
 from mixling import ConfigError, ModelConfig, TextConfig, Vocabulary, build_model, model_config
 from mixling.answers import LabelSet
-from mixling.artifacts import load_model, write_model
+from mixling.artifacts import write_model
 from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
+from mixling.models import weights_of
 from mixling.networks.blocks import BlockConfig
+from mixling.research.saved import load_model
 from mixling.text import MinHash
 
 SOURCE = '''
@@ -118,7 +120,7 @@ def test_a_registered_mixer_is_named_in_toml_saved_and_loaded_back(tmp_path: Pat
     labels = LabelSet(("no", "yes"), "single")
     saved = {"task": "classification", "model": config.to_dict(), "labels": labels.to_dict(), "vocabulary": name}
     model = build_model(config, num_outputs=2, seed=1).eval()
-    write_model(tmp_path, model, saved)
+    write_model(tmp_path, weights_of(model), saved)
     loaded = load_model(tmp_path)[0]
     assert isinstance(loaded.encoder.layers[0].mixers[0], Shift)
     given = torch.tensor([[1, 2, 3]]), None, torch.tensor([[1, 1, 0]]), torch.tensor([[True, True, False]])
@@ -199,7 +201,7 @@ def test_an_installed_package_s_mixer_is_trained_and_predicts(tmp_path: Path) ->
         "try: run()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert Predictor('run').predict(['a good film'])[0].label in ('0', '1')\n"
-        "from mixling.artifacts.weights import load_model\n"
+        "from mixling.research.saved import load_model\n"
         "print(type(load_model('run')[0].encoder.layers[0].mixers[0]).__module__)\n"
     )
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

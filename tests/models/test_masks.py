@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mixling import ConfigError, build_model, model_config
 from mixling.data import Batch
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
-from mixling.models import Block, Encoder, PoolingHead, TokenHead
+from mixling.models import Block, Encoder, PoolingHead, TokenHead, tensors_of
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import HeadConfig
 from mixling.research.seq2seq import EncoderDecoderConfig, build_encoder_decoder
@@ -66,7 +66,7 @@ def test_a_model_takes_any_mask_and_reads_padding_from_the_index() -> None:
     positions = torch.randint(0, 64, (4, 6), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
     index = torch.tensor([[1, 2, 3, 4, 1], [2, 2, 4, 0, 0]])
     batch = Batch(positions, None, index, MASK)
-    expected = model(*batch.arguments)
+    expected = model(*tensors_of(batch.arguments))
     for mask in (None, *(MASK.to(kind) for kind in KINDS)):
         torch.testing.assert_close(model(positions, None, index, mask), expected, rtol=0.0, atol=0.0)
 

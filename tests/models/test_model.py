@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +19,11 @@ from mixling import ConfigError, ModelConfig, TextConfig, TextEncoder, Vocabular
 from mixling.config import parse
 from mixling.data import collate
 from mixling.mixers import IdentityConfig, TokenMLPConfig
-from mixling.models import Block, FeedForward, Model, PoolingHead, ProjectionEmbedding, TokenHead
+from mixling.models import Block, FeedForward, Model, PoolingHead, ProjectionEmbedding, TokenHead, tensors_of
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
 from mixling.text import AveragedEmbedding, Binary, MinHash, SimHash, Ternary, Text, Tsp
+from mixling.training.initialization import read_embeddings
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
 VOCABULARY = Vocabulary.train(["a", "film", "that", "the", "cat", "and", "dog", "saw", "was", "good", "bad", "long"])
@@ -54,9 +57,15 @@ def built(made: ModelConfig, output: Output = "text") -> Model:
     return model
 
 
+def collated(words: list[np.ndarray], encoder: TextEncoder) -> Any:
+    """A batch as tensors."""
+    names = ("features", "weights", "index", "mask", "starts")
+    return SimpleNamespace(**dict(zip(names, tensors_of(collate(words, encoder).arguments), strict=True)))
+
+
 def answer(model: Model, made: ModelConfig, texts: list[Text]) -> tuple[Tensor, Tensor]:
     encoder = TextEncoder(made.text, VOCABULARY)
-    batch = collate([item.words for item in encoder.encode(texts)], encoder)
+    batch = collated([item.words for item in encoder.encode(texts)], encoder)
     weights = None if batch.weights is None else batch.weights.double()
     with torch.no_grad():
         return model(batch.features, weights, batch.index, batch.mask), batch.mask
@@ -132,7 +141,7 @@ def test_averaged_embeddings_are_averaged_before_the_bottleneck() -> None:
     table = model.embedding.embeddings
     assert table is not None
     encoder = TextEncoder(made.text, VOCABULARY)
-    batch = collate([item.words for item in encoder.encode(["cat unheard", "good"])], encoder)
+    batch = collated([item.words for item in encoder.encode(["cat unheard", "good"])], encoder)
     assert batch.weights is not None
     rows = model.embedding.word_rows(batch.features, batch.weights.double())
     for row, word in zip(rows[1:], ["cat", "unheard", "good"], strict=True):
@@ -147,7 +156,7 @@ def test_averaged_embeddings_are_averaged_before_the_bottleneck() -> None:
 def test_word_rows_are_features_times_matrix(projection: MinHash) -> None:
     made = config(text=TextConfig(projection=projection, max_len=16))
     model, encoder = built(made), TextEncoder(made.text, VOCABULARY)
-    batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
+    batch = collated([item.words for item in encoder.encode(TEXTS)], encoder)
     dense = torch.zeros(len(batch.features), projection.num_features, dtype=torch.float64)
     weights = torch.ones(batch.features.shape) if batch.weights is None else batch.weights
     for i, j in np.ndindex(*batch.features.shape):
@@ -294,7 +303,7 @@ def test_the_class_token_is_mixed_and_read() -> None:
     found, _ = answer(model, made, TEXTS)
     encoder = TextEncoder(made.text, VOCABULARY)
     for row, text in zip(found, TEXTS, strict=True):
-        batch = collate([item.words for item in encoder.encode([text])], encoder)
+        batch = collated([item.words for item in encoder.encode([text])], encoder)
         with torch.no_grad():
             tokens = model.embedding.embed(batch.features, None, batch.index, batch.mask)[0][batch.mask[0]]
             x = torch.stack([model.class_token, *tokens])[None]
@@ -337,7 +346,7 @@ def test_one_projection_feeds_several_models() -> None:
     slots, intents = config(dim=4), config(embedding=EmbeddingConfig(window=1), num_layers=1)
     encoder = TextEncoder(slots.text, VOCABULARY)
     assert encoder.digest == TextEncoder(intents.text, VOCABULARY).digest
-    batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
+    batch = collated([item.words for item in encoder.encode(TEXTS)], encoder)
     for made, output in ((slots, "tokens"), (intents, "text")):
         model = built(made, output)
         with torch.no_grad():
@@ -348,7 +357,7 @@ def test_one_projection_feeds_several_models() -> None:
 def test_rows_of_words_may_come_from_a_cache() -> None:
     made = config(embedding=EmbeddingConfig(window=1))
     model, encoder = built(made), TextEncoder(made.text, VOCABULARY)
-    batch = collate([item.words for item in encoder.encode(TEXTS)], encoder)
+    batch = collated([item.words for item in encoder.encode(TEXTS)], encoder)
     rows = model.embedding.word_rows(batch.features, batch.weights)
     order = torch.randperm(len(rows) - 1, generator=torch.Generator().manual_seed(0)) + 1
     cache = torch.zeros(len(rows) + 7, rows.shape[1], dtype=rows.dtype)
@@ -402,21 +411,18 @@ def test_golden_names_of_a_saved_models_tensors(output: Output, head: list[str])
 
 
 def test_subword_embeddings_come_from_a_file_of_the_right_shape(tmp_path: Path) -> None:
-    embedding = ProjectionEmbedding(EmbeddingConfig(window=1), num_features=6, dim=4, max_len=9, embedding_dim=3)
     values = np.arange(18, dtype=np.float32).reshape(6, 3)
     np.save(tmp_path / "units.npy", values)
     save_file({"embeddings": values + 1}, tmp_path / "units.safetensors")
-    embedding.load_embeddings(str(tmp_path / "units.npy"))
-    np.testing.assert_array_equal(embedding.embeddings, values)
-    embedding.load_embeddings(str(tmp_path / "units.safetensors"))
-    np.testing.assert_array_equal(embedding.embeddings, values + 1)
+    np.testing.assert_array_equal(read_embeddings(str(tmp_path / "units.npy"), (6, 3)), values)
+    np.testing.assert_array_equal(read_embeddings(str(tmp_path / "units.safetensors"), (6, 3)), values + 1)
     np.save(tmp_path / "wrong.npy", values.T)
     np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
     for name, message in (("wrong", "(3, 6)"), ("pickled", "pickle"), ("missing", "No such file")):
         with pytest.raises(ConfigError, match=re.escape(message)):
-            embedding.load_embeddings(str(tmp_path / f"{name}.npy"))
+            read_embeddings(str(tmp_path / f"{name}.npy"), (6, 3))
     with pytest.raises(ConfigError, match=r"model\.embedding\.embeddings"):
-        embedding.load_embeddings(None)
+        read_embeddings(None, (6, 3))
 
 
 @pytest.mark.parametrize(("window", "length"), [(1, 1), (1, 5), (2, 3), (4, 2)])

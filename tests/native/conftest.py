@@ -13,7 +13,7 @@ from mixling import PRESETS, ModelConfig, Vocabulary, build_model
 from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.export import export_onnx
-from mixling.models import Model
+from mixling.models import Model, TorchNetwork
 from mixling.tasks import task_type
 from mixling.text import ReadingConfig
 
@@ -58,7 +58,7 @@ def _export(preset: str, task: str, precision: str, pairs: bool, classes: int | 
     labels = LABELS[task] if classes is None else LabelSet(tuple(f"label {i}" for i in range(classes)), "single")
     model = _trained_looking(build_model(config, num_outputs=len(labels), output=task_type(task).output, seed=3), 5)
     return export_onnx(
-        model, text=config.text, task=task, labels=labels, vocabulary=_vocabulary(), precision=precision,
+        TorchNetwork(model), text=config.text, task=task, labels=labels, vocabulary=_vocabulary(), precision=precision,
         pairs=None if reading else pairs, reading=reading,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from mixling import PRESETS, ModelFileError, Prediction, Predictor, Vocabulary, 
 from mixling.answers import LabelSet
 from mixling.answers.decoding import LabelDecoder
 from mixling.export import export_onnx
+from mixling.models import TorchNetwork
 from mixling.native._core import Model
 from mixling.runtime import NativeEngine
 
@@ -161,7 +162,7 @@ def scaled(precision: str, factors: dict[str, float]) -> bytes:
         for name, parameter in model.named_parameters():
             parameter *= next((factor for end, factor in factors.items() if name.endswith(end)), 1.0)
     return export_onnx(
-        model, text=config.text, task="classification", labels=LabelSet(("a", "b", "c"), "single"),
+        TorchNetwork(model), text=config.text, task="classification", labels=LabelSet(("a", "b", "c"), "single"),
         vocabulary=Vocabulary.train(" ".join(PLAIN).split() * 3, size=100), precision=precision,
     )  # fmt: skip
 

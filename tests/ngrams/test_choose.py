@@ -13,7 +13,6 @@ import onnx
 import pytest
 
 from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TextEncoder, fit, model_config
-from mixling.artifacts import load_model
 from mixling.cli import run
 from mixling.config import parse
 from mixling.data import TextSet
@@ -22,6 +21,7 @@ from mixling.ngrams import LinearData, budget, fit_branch, fit_ngrams
 from mixling.ngrams import choose as module
 from mixling.ngrams import data as ngram_data
 from mixling.ngrams.data import TeacherLabels, _encoded
+from mixling.research.saved import load_model
 from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary

@@ -307,7 +307,9 @@ def test_the_loss_in_numpy_is_torch_s_with_its_gradient(name):
     loss, gradient = task.score_loss(logits, targets)
     given = torch.tensor(logits, requires_grad=True)
     total, weight = task.loss(
-        given, task.stack(list(targets), 1).to(torch.float64 if name == "regression" else torch.int64), None
+        given,
+        torch.from_numpy(task.stack(list(targets), 1)).to(torch.float64 if name == "regression" else torch.int64),
+        None,
     )
     (total / weight).backward()
     assert loss == pytest.approx((total / weight).item(), rel=1e-6)

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_model  # noqa: E402
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
+from mixling.models import TorchNetwork  # noqa: E402
 from mixling.networks.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx import read_metadata, seal  # noqa: E402
 
@@ -37,7 +38,7 @@ def _by_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 def content() -> bytes:
     config: ModelConfig = pnlp_mixer(num_features=32, window=0, dim=4, num_layers=1)
     return export_onnx(
-        build_model(config, num_outputs=2, output="text", seed=0),
+        TorchNetwork(build_model(config, num_outputs=2, output="text", seed=0)),
         text=config.text,
         task="classification",
         labels=LabelSet(("a", "b"), "single"),

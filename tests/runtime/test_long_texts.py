@@ -15,7 +15,7 @@ from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.data import TextSet
 from mixling.export import export_onnx
-from mixling.models import Model
+from mixling.models import Model, TorchNetwork
 from mixling.training import predict_logits
 from mixling.training.long_texts import find_long_texts
 
@@ -43,7 +43,8 @@ def build(task: str, *, pairs: bool = False, **text: Any) -> tuple[Model, bytes]
     model = build_model(config, num_outputs=len(LABELS[task]), output=output, seed=3)
     vocabulary = Vocabulary.train(WORDS * 3, size=100)
     return model, export_onnx(
-        model, text=config.text, task=task, labels=LABELS[task], vocabulary=vocabulary, precision="float32", pairs=pairs
+        TorchNetwork(model), text=config.text, task=task, labels=LABELS[task],
+        vocabulary=vocabulary, precision="float32", pairs=pairs
     )  # fmt: skip
 
 
@@ -167,6 +168,7 @@ def test_a_word_that_is_too_long_is_still_cut(classifier: bytes, engine: str) ->
 )
 def test_training_evaluates_what_a_predictor_reads(task: str, form: str, tokens: str) -> None:
     model, content = build(task, pairs=form == "pair", tokens=tokens)
+    network = TorchNetwork(model)
     predictor = Predictor(content)
     rows: list[Any] = [text for text in texts() if text]
     rows = [(text, "what is") if form == "pair" else text.split() if form == "words" else text for text in rows]
@@ -177,11 +179,13 @@ def test_training_evaluates_what_a_predictor_reads(task: str, form: str, tokens:
     expected = predictor.text_logits(rows)
     for chosen in (np.arange(len(rows)), np.array([6, 0, 7]), np.array([0])):
         found = long.complete(
-            predict_logits(model, read, chosen), chosen, predictor.task,
-            lambda windows, numbers: predict_logits(model, windows, numbers),
+            predict_logits(network, read, chosen), chosen, predictor.task,
+            lambda windows, numbers: predict_logits(network, windows, numbers),
         )  # fmt: skip
         assert len(found) == len(chosen)
         for ours, index in zip(found, chosen.tolist(), strict=True):
             np.testing.assert_allclose(ours, expected[index], atol=1e-5)
-    whole = long.complete(predict_logits(model, read), None, predictor.task, lambda a, b: predict_logits(model, a, b))
+    whole = long.complete(
+        predict_logits(network, read), None, predictor.task, lambda a, b: predict_logits(network, a, b)
+    )
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(whole, expected, strict=True))

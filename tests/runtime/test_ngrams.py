@@ -19,6 +19,7 @@ from mixling import Predictor, TextEncoder, Vocabulary, build_model  # noqa: E40
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.errors import ModelFileError  # noqa: E402
 from mixling.export import amend, export_onnx  # noqa: E402
+from mixling.models import TorchNetwork  # noqa: E402
 from mixling.networks.presets import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx import open_model, seal  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
@@ -40,7 +41,7 @@ def network(task: str, labels: LabelSet) -> bytes:
     config = pnlp_mixer(num_features=32, window=0, dim=4, num_layers=1)
     output = task_type(task).output
     return export_onnx(
-        build_model(config, num_outputs=len(labels), output=output, seed=0),
+        TorchNetwork(build_model(config, num_outputs=len(labels), output=output, seed=0)),
         text=config.text,
         task=task,
         labels=labels,

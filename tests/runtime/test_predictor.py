@@ -27,7 +27,7 @@ from mixling import (  # noqa: E402
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.mixers import TokenMLPConfig  # noqa: E402
-from mixling.models import Model  # noqa: E402
+from mixling.models import Model, TorchNetwork  # noqa: E402
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig  # noqa: E402
 from mixling.networks.config import EmbeddingConfig  # noqa: E402
 from mixling.runtime.onnx import seal  # noqa: E402
@@ -68,7 +68,7 @@ def build(
     reading = ReadingConfig() if task.windows else None
     model = build_model(config, num_outputs=len(task.labels), output=task.output, seed=seed)
     content = export_onnx(
-        model,
+        TorchNetwork(model),
         text=config.text,
         task=task.name,
         labels=task.labels,

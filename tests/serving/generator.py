@@ -14,6 +14,7 @@ def write_generator(folder: Path, *, seed: int, tasks: list[dict[str, Any]]) -> 
     import torch
 
     from mixling.artifacts import write_model
+    from mixling.models import weights_of
     from mixling.research.seq2seq import GenerationConfig, Shape, build_encoder_decoder, hypermixer
     from mixling.text import SubwordTokenizer
 
@@ -27,5 +28,5 @@ def write_generator(folder: Path, *, seed: int, tasks: list[dict[str, Any]]) -> 
         "kind": "text to text", "format_version": 2, "vocabulary": "tokenizer.json", "model": config.to_dict(),
         "generation": GenerationConfig(max_len=6).to_dict(), "tasks": tasks,
     }  # fmt: skip
-    write_model(folder, model, saved)
+    write_model(folder, weights_of(model), saved)
     return folder

@@ -13,6 +13,7 @@ from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.mixers import TokenMLPConfig
+from mixling.models import TorchNetwork
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.tasks import ANSWER_ENDS, task_type
 from mixling.text import MinHash, ReadingConfig, train_vocabulary
@@ -41,7 +42,8 @@ def _export(name: str) -> bytes:
     reading = ReadingConfig() if task.windows else None
     vocabulary = train_vocabulary([SENTENCE], TextConfig(vocabulary_size=100))
     return export_onnx(
-        model, text=config.text, task=task_name, labels=labels, vocabulary=vocabulary, precision="float32",
+        TorchNetwork(model), text=config.text, task=task_name, labels=labels,
+        vocabulary=vocabulary, precision="float32",
         pairs=pairs, reading=reading,
     )  # fmt: skip
 

@@ -120,7 +120,7 @@ def test_a_replaced_run_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None
 def test_without_torch_the_server_does_not_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mixling.research.seq2seq.generator", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingPackage, match=r"generates text, which needs torch; run pip install .*\[serve,train"):
+    with pytest.raises(MissingPackage, match=r"generates text, which needs torch; run pip install .*\[serve,torch"):
         Service(ServerSettings(models=(("writer", folder),)))
 
 

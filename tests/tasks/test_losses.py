@@ -54,7 +54,7 @@ def random_logits(*shape: int) -> Tensor:
 def test_classification(smoothing: float, balance: Balance, weights: list[float] | None) -> None:
     made = task("single", smoothing=smoothing, balance=balance)
     logits, gold = random_logits(4, 3), [0, 1, 1, 2]
-    stacked = made.stack([np.int64(g) for g in gold], 7)
+    stacked = torch.from_numpy(made.stack([np.int64(g) for g in gold], 7))
     loss, weight = made.loss(logits, stacked, None if weights is None else torch.tensor(weights, dtype=torch.float64))
     classes = balanced(COUNTS["single"]) if balance == "balanced" else [1.0] * 3
     fractions = [w * classes[g] for w, g in zip(weights or [1.0] * 4, gold, strict=True)]
@@ -69,7 +69,7 @@ def test_classification(smoothing: float, balance: Balance, weights: list[float]
 def test_multi_label(smoothing: float, balance: Balance, weights: list[float] | None) -> None:
     made = task("multi", smoothing=smoothing, balance=balance)
     logits, gold = random_logits(4, 3), [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
-    stacked = made.stack([np.array(row) for row in gold], 7)
+    stacked = torch.from_numpy(made.stack([np.array(row) for row in gold], 7))
     loss, weight = made.loss(logits, stacked, None if weights is None else torch.tensor(weights, dtype=torch.float64))
     positive = balanced(COUNTS["multi"]) if balance == "balanced" else [1.0] * 3
     expected = 0.0
@@ -91,7 +91,7 @@ def test_token_labeling(smoothing: float, balance: Balance, weights: list[float]
     made = task("iob", smoothing=smoothing, balance=balance)
     logits, gold = random_logits(4, 5, 5), [[0, 1, 2], [0], [3, 4, 0, 0, 1, 2, 2], [0, 3]]
     logits[:2, 3:] = 1e4  # in the padding
-    stacked = made.stack([np.array(tags) for tags in gold], 5)
+    stacked = torch.from_numpy(made.stack([np.array(tags) for tags in gold], 5))
     assert stacked.shape == (4, 5)
     loss, weight = made.loss(logits, stacked, None if weights is None else torch.tensor(weights, dtype=torch.float64))
     ratios = balanced(COUNTS["iob"]) if balance == "balanced" else [1.0] * 5
@@ -112,7 +112,7 @@ def test_a_weight_is_a_number_of_rows(kind: str, balance: Balance) -> None:
     logits = random_logits(3, 4, 5) if kind == "iob" else random_logits(3, 3)
     gold = {"single": [0, 2, 1], "multi": [[0, 1, 1], [1, 0, 0], [0, 0, 0]], "iob": [[0, 1], [2, 0, 3, 4], [0]]}[kind]
     times = torch.tensor([2, 0, 3])
-    targets = made.stack([np.array(g) for g in gold], 4)
+    targets = torch.from_numpy(made.stack([np.array(g) for g in gold], 4))
     weighted = made.loss(logits, targets, times.double())
     repeated = made.loss(logits.repeat_interleave(times, 0), targets.repeat_interleave(times, 0), None)
     torch.testing.assert_close(torch.stack(weighted), torch.stack(repeated))
@@ -124,7 +124,10 @@ def test_parts_of_a_batch_add_up(kind: str) -> None:
     made = task(kind, smoothing=0.1, balance="balanced")
     logits = random_logits(3, 4, 5) if kind == "iob" else random_logits(3, 3)
     gold = {"single": [0, 2, 1], "multi": [[0, 1, 1], [1, 0, 0], [0, 0, 0]], "iob": [[0, 1], [2, 0, 3, 4], [0]]}[kind]
-    targets, weights = made.stack([np.array(g) for g in gold], 4), torch.tensor([1.0, 0.5, 3.0], dtype=torch.float64)
+    targets, weights = (
+        torch.from_numpy(made.stack([np.array(g) for g in gold], 4)),
+        torch.tensor([1.0, 0.5, 3.0], dtype=torch.float64),
+    )
     whole = torch.stack(made.loss(logits, targets, weights))
     parts = [made.loss(logits[i : i + 1], targets[i : i + 1], weights[i : i + 1]) for i in range(3)]
     torch.testing.assert_close(whole, torch.stack([torch.stack(part) for part in parts]).sum(0))
@@ -162,10 +165,10 @@ def test_probabilities_as_targets(kind: str, balance: Balance, weights: list[flo
         drawn = [rng.dirichlet(np.ones(5), size=len(row)) for row in gold]
         logits = random_logits(4, 3, 5)
     if balance == "none":  # else the smoothed part of a target has the weight of another class
-        ids = hard.loss(logits, hard.stack(gold, 3), given)
-        again = soft.loss(logits, soft.stack([row.astype(np.float32) for row in smoothed], 3), given)
+        ids = hard.loss(logits, torch.from_numpy(hard.stack(gold, 3)), given)
+        again = soft.loss(logits, torch.from_numpy(soft.stack([row.astype(np.float32) for row in smoothed], 3)), given)
         assert [float(x) for x in again] == pytest.approx([float(x) for x in ids], rel=1e-6)
-    loss, weight = soft.loss(logits, soft.stack([row.astype(np.float32) for row in drawn], 3), given)
+    loss, weight = soft.loss(logits, torch.from_numpy(soft.stack([row.astype(np.float32) for row in drawn], 3)), given)
     of_class = {"none": [1.0] * len(names), "balanced": balanced(COUNTS[kind])}[balance]
     total = fractions = 0.0
     for w, rows, targets in zip(weights or [1.0] * 4, logits.tolist(), drawn, strict=True):

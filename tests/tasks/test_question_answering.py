@@ -19,7 +19,7 @@ def test_loss(smoothing: float, weights: list[float] | None) -> None:
     logits = torch.randn(3, 7, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
     rows = [(2, 7, 4, 6), (0, 3, 0, 0), (1, 5, 2, 2)]  # separator, length, start, end
     logits[1, 3:], logits[0, :2] = 1e4, 1e4  # padding, and a question, which no answer is in
-    targets = task.stack([np.array(row) for row in rows], 7)
+    targets = torch.from_numpy(task.stack([np.array(row) for row in rows], 7))
     loss, weight = task.loss(logits, targets, None if weights is None else torch.tensor(weights).double())
     expected = 0.0
     for fraction, row, (separator, length, *ends) in zip(weights or [1.0] * 3, logits.tolist(), rows, strict=True):

@@ -184,7 +184,7 @@ def test_the_loss_is_the_squared_error_of_standardized_numbers(weights: list[flo
     numbers, logits = [10.0, 2.0, 16.0], [0.5, -1.0, 2.0]
     given = None if weights is None else torch.tensor(weights, dtype=torch.float64)
     loss, weight = TASK.loss(
-        torch.tensor(logits)[:, None].double(), TASK.stack([np.float64(n) for n in numbers], 1), given
+        torch.tensor(logits)[:, None].double(), torch.from_numpy(TASK.stack([np.float64(n) for n in numbers], 1)), given
     )
     each = [(logit - (number - 10) / 4) ** 2 for logit, number in zip(logits, numbers, strict=True)]
     assert float(loss) == pytest.approx(sum(w * e for w, e in zip(weights or [1.0] * 3, each, strict=True)))

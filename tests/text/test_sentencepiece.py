@@ -184,6 +184,6 @@ def test_without_protobuf_the_extra_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delitem(sys.modules, "mixling.text.sentencepiece")
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(
-        UserError, match=r"vocabulary\.model: is read by protobuf, which is missing: pip install .*\[train\]"
+        UserError, match=r"vocabulary\.model: is read by protobuf, which is missing: pip install .*\[sentencepiece\]"
     ):
         Vocabulary.load(str(path))

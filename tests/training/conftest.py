@@ -15,11 +15,13 @@ from mixling import Dataset, Example, ModelConfig, TextConfig, TextEncoder, Trai
 from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.mixers import MixerConfig, TokenMLPConfig
+from mixling.models import weights_of
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import MinHash, Text, train_vocabulary
-from mixling.training import Augmenter, LabeledData, Trainer
+from mixling.training import Augmenter, DistributedContext, LabeledData, Trainer
+from mixling.training.backends.choose import make_network, trains_natively
 
 LABELS = ("down", "left", "up")
 MakeTrainer = Callable[..., Trainer]
@@ -103,7 +105,12 @@ def trainer(
         augmenter=augmenter,
         weights=weights,
     )
-    model = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)
+    ranks = options.get("distributed") or DistributedContext()
+    model: Any = build_model(shape, num_outputs=len(labels), output=task.output, seed=config.seed)
+    if config.backend != "torch" and trains_natively(shape, task, config, ranks, distilled=False):
+        weights = weights_of(model)
+        model = make_network(shape, len(labels), task.output)
+        model.restore(weights)
     return Trainer(model, data, config, **options)
 
 

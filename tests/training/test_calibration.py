@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 
 from mixling import PRESETS, build_model
 from mixling.answers import LabelSet
+from mixling.models import TorchNetwork
 from mixling.tasks import Classification, LossConfig, MultiLabel, Tagging
 from mixling.training.calibration import Calibration, fit_calibration, report_calibration
 
@@ -135,6 +136,6 @@ def test_a_folded_calibration_calibrates_the_logits(output: str) -> None:
     calibration = Calibration(np.array([0.5, 2.0, 3.0]), np.array([1.0, 0.0, -1.0]))
     with torch.no_grad():
         before = model.head(tokens, mask)
-        calibration.fold(model)
+        calibration.fold(TorchNetwork(model))
         after = model.head(tokens, mask)
     np.testing.assert_allclose(after.numpy(), calibration.apply(before.numpy()), rtol=1e-5, atol=1e-6)

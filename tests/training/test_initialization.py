@@ -13,7 +13,7 @@ from mixling.models import ProjectionEmbedding
 from mixling.networks.config import EmbeddingConfig
 from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
 from mixling.training import initialization
-from mixling.training.initialization import init_bottleneck
+from mixling.training.initialization import Fit, init_bottleneck
 
 DIM = 4
 
@@ -38,6 +38,13 @@ def embedding(config: EmbeddingConfig, *, num_features: int, dim: int = DIM) -> 
     return ProjectionEmbedding(config, num_features=num_features, dim=dim, max_len=9)
 
 
+def start(
+    front: ProjectionEmbedding, reader: TextEncoder, vectors: WordVectors, options: EmbeddingConfig = EmbeddingConfig(),
+    *, scale: float = 0.5,
+) -> Fit:  # fmt: skip
+    return init_bottleneck(front.weight.detach().numpy(), options, reader, vectors, dim=front.dim, scale=scale)
+
+
 def rows_of(front: ProjectionEmbedding, reader: TextEncoder, words: tuple[str, ...]) -> torch.Tensor:
     locations = np.array([item.words[0] for item in reader.encode([[word] for word in words])])
     bags = reader.bags(locations)
@@ -54,7 +61,7 @@ def test_it_is_weighted_ridge_regression_up_to_its_scale(
     vectors = word_vectors()
     reader, front = encoder(projection, vectors), embedding(EmbeddingConfig(), num_features=50)
     monkeypatch.setattr(initialization, "_PENALTY", 0.2)
-    done = init_bottleneck(front, reader, vectors, scale=0.7)
+    done = start(front, reader, vectors, scale=0.7)
     assert done.words == len(vectors.words)
     features = np.zeros((len(vectors.words), 50))
     for row, item in zip(features, reader.encode([[word] for word in vectors.words]), strict=True):
@@ -78,9 +85,7 @@ def test_vectors_that_are_sums_over_the_features_are_explained() -> None:
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
     known = rows_of(embedding(EmbeddingConfig(), num_features=50), reader, vectors.words).numpy()
     copy = WordVectors(config=vectors.config, words=vectors.words, counts=vectors.counts, vectors=known, num_tokens=9)
-    fractions = [
-        init_bottleneck(embedding(EmbeddingConfig(), num_features=50), reader, v).explained for v in (vectors, copy)
-    ]
+    fractions = [start(embedding(EmbeddingConfig(), num_features=50), reader, v).explained for v in (vectors, copy)]
     assert fractions[0] < 0.4  # of random vectors, by as many rows as every sixth word
     assert fractions[1] > 0.95
 
@@ -92,7 +97,7 @@ def test_the_words_own_columns_are_set_and_no_others(window: int, template: str,
     reader = encoder(MinHash(num_features=50, num_hashes=6), vectors)
     front = embedding(EmbeddingConfig(window=window, window_type=template), num_features=50, dim=dim)
     before = front.weight.detach().clone()
-    init_bottleneck(front, reader, vectors)
+    start(front, reader, vectors, EmbeddingConfig(window=window, window_type=template))
     changed = (front.weight.detach() != before).any(0).nonzero().flatten().tolist()
     first = window * dim if template == "full" else 0
     assert changed == list(range(first, first + min(dim, DIM)))
@@ -102,14 +107,14 @@ def test_what_cannot_begin_so_is_reported() -> None:
     vectors = word_vectors(lowercase=False)
     front = embedding(EmbeddingConfig(), num_features=50)
     with pytest.raises(ConfigError, match="made with lowercase = False, but the model has"):
-        init_bottleneck(front, encoder(MinHash(num_features=50), vectors), vectors)
+        start(front, encoder(MinHash(num_features=50), vectors), vectors)
     vectors = word_vectors()
     reader = encoder(MinHash(num_features=50), vectors)
     subwords = TextEncoder(
         TextConfig(projection=SubwordEmbedding(num_features=len(reader.vocabulary))), reader.vocabulary
     )
     with pytest.raises(ConfigError, match="projection 'subwords' has none"):
-        init_bottleneck(front, subwords, vectors)
+        start(front, subwords, vectors)
 
 
 def test_the_native_module_sums_the_products_of_scipy_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from mixling import TrainConfig
-from mixling.data import Batch, TextSet, collate, training_batches
+from mixling.data import TextSet, collate, training_batches
 from mixling.errors import StorageError, TrainingError
 from mixling.mixers import config_class, mixer_config, mixer_types
+from mixling.models import TorchNetwork, tensors_of
 from mixling.tasks import Classification, LossConfig
 from mixling.training import (
     HISTORY,
@@ -355,7 +356,7 @@ def test_a_step_is_that_of_the_textbook(trainer: MakeTrainer) -> None:
     losses: list[Tensor] = []
     for i in range(50):
         batch = collate(other.data.train.words(np.array([i])), other.data.train.encoder)
-        logits = other.model(batch.features, batch.weights, batch.index, batch.mask)
+        logits = other.model(*tensors_of(batch.arguments))
         losses.append(-logits[0].log_softmax(0)[int(other.data.train_targets[i])])
     torch.stack(losses).mean().backward()
     norm = math.sqrt(sum(float(p.grad.square().sum()) for p in other.model.parameters() if p.grad is not None))
@@ -597,21 +598,19 @@ def test_evaluations_during_training_are_of_a_bounded_sample(
     assert isinstance(data, LabeledData)
     model = trainer(TrainConfig(epochs=1), num_validation=30, tagged=tagged).model
 
-    def forward(batch: Batch) -> torch.Tensor:
-        return model(*batch.arguments)
-
-    full, _ = data.evaluate(model, forward)
+    network = TorchNetwork(model)
+    full, _ = data.evaluate(network)
     monkeypatch.setattr("mixling.training.dataset_adapter.MAX_EVALUATED", 20)
     sampled = replace(data)
-    numbers, loss = sampled.evaluate(model, forward)
+    numbers, loss = sampled.evaluate(network)
     chosen = sampled._evaluated
     assert chosen is not None
     assert len(set(chosen.tolist())) == 20
-    assert (numbers, loss) == sampled.evaluate(model, forward)
+    assert (numbers, loss) == sampled.evaluate(network)
     examples = data.validation.dataset.subset(chosen)
     targets = data.validation_task.targets(examples.targets)
     alone = replace(data, validation=TextSet(examples, data.validation.encoder), validation_targets=targets)
-    expected, expected_loss = alone.evaluate(model, forward)
+    expected, expected_loss = alone.evaluate(network)
     assert numbers == pytest.approx(expected)
     assert loss == pytest.approx(expected_loss)
     assert numbers != pytest.approx(full)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mixling import TrainConfig
+from mixling.models import TorchNetwork, weights_of
 from mixling.training import dataset_adapter, memory
 from mixling.training.memory import Heap
-from mixling.training.state import weights_of
 
 from .conftest import MakeTrainer
 
@@ -127,7 +127,7 @@ def test_an_evaluation_gives_back_memory_between_its_batches(
     monkeypatch.setattr(Heap, "limit", lambda self: calls.append("limit"))
     monkeypatch.setattr(Heap, "release", lambda self: calls.append("release"))
     small = trainer(TrainConfig())
-    logits = dataset_adapter.predict_logits(small.model, small.data.validation, batch_size=7)
+    logits = dataset_adapter.predict_logits(TorchNetwork(small.model), small.data.validation, batch_size=7)
     assert calls == ["limit"] * -(-len(logits) // 7) + ["release"]
-    at_once = dataset_adapter.predict_logits(small.model, small.data.validation)
+    at_once = dataset_adapter.predict_logits(TorchNetwork(small.model), small.data.validation)
     np.testing.assert_allclose(np.stack(logits), np.stack(at_once), atol=1e-6)

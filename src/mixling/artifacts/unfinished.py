@@ -13,13 +13,13 @@ from mixling.artifacts.resume import Unfinished
 from mixling.config import parse
 from mixling.errors import ModelFileError, TrainingError, UserError
 from mixling.export.onnx import export_onnx
-from mixling.models.model import Model, build_model
 from mixling.networks.config import ModelConfig
 from mixling.runtime.onnx.session import Precision
 from mixling.storage import write_sealed
 from mixling.tasks import task_type
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import ReadingConfig
+from mixling.training.backends.choose import make_network
 from mixling.training.checkpoint import load_checkpoint
 from mixling.training.files import CHECKPOINT
 
@@ -65,18 +65,18 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
         raise TrainingError(
             f"{path}: is missing: the run has no labeled examples or is of another version; resume it: {run.command}"
         ) from None
-    tensors, _ = load_checkpoint(run.folder / CHECKPOINT)
+    arrays, _ = load_checkpoint(run.folder / CHECKPOINT)
     try:
         config = parse(ModelConfig, saved["model"], where=str(path))
         task = task_type(saved["task"])(LabelSet.from_dict(saved["labels"]))
         vocabulary = Vocabulary.parse(*saved["vocabulary"])
-        model: Model = build_model(config, num_outputs=len(task.labels), output=task.output)
-        best = {name.removeprefix("best/"): value for name, value in tensors.items() if name.startswith("best/")}
-        model.load_state_dict(best)
+        network = make_network(config, len(task.labels), task.output)
+        best = {name.removeprefix("best/"): value for name, value in arrays.items() if name.startswith("best/")}
+        network.restore(best)
         reading = parse(ReadingConfig, saved["reading"], where=str(path)) if task.windows else None
         chosen = precision or cast(Precision, saved["precision"])
         content = export_onnx(
-            model.eval(),
+            network,
             text=config.text,
             task=task.name,
             labels=task.labels,

@@ -32,23 +32,22 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 # The extra that installs each optional package.
 EXTRAS = {
-    "torch": "train",
-    "jaxtyping": "train",
-    "onnx": "train",
-    "onnxscript": "train",
-    "pyarrow": "train",
-    "sacrebleu": "train",
-    "sklearn": "train",
-    "scipy": "train",
-    "threadpoolctl": "train",
-    "matplotlib": "train",
+    "torch": "torch",
+    "jaxtyping": "torch",
+    "onnx": "torch",
+    "onnxscript": "torch",
+    "sacrebleu": "torch",
+    "onnxruntime": "onnx",
+    "google": "sentencepiece",
+    "pyarrow": "parquet",
+    "sklearn": "compare",
+    "matplotlib": "plots",
     "optuna": "tune",
     "yaml": "hub",
     "starlette": "serve",
     "uvicorn": "serve",
     "httptools": "serve",
     "prometheus_client": "serve",
-    "filelock": "scale",
     "fsspec": "scale",
     "ray": "scale",
 }
@@ -61,7 +60,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
         completion: add options that install shell completion.
     """
     app = typer.Typer(
-        help="Small, fast text models: train on labeled rows, predict without torch.",
+        help="Small, fast text models: train on labeled rows, predict; without torch.",
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
@@ -183,7 +182,7 @@ def _version(requested: bool) -> None:
         try:
             torch = f"with torch {version('torch')}"
         except PackageNotFoundError:
-            torch = f"without torch: it predicts; to train, {install_command('train')}"
+            torch = f"without torch, which models of other kinds need: {install_command('torch')}"
         typer.echo(f"mixling {__version__}, {native} the native engine, {torch}")
         raise typer.Exit
 
@@ -191,5 +190,5 @@ def _version(requested: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Small, fast text models: train on labeled rows, predict without torch."""
+    """Small, fast text models: train on labeled rows, predict; without torch."""
     gc.enable()

@@ -135,11 +135,15 @@ class Stopwatch:
         return f"total time {self.elapsed()}"
 
 
-def announce(command: str) -> Stopwatch:
-    """Write a line to standard error before imports that take seconds; under torchrun only in the first process."""
-    if os.environ.get("RANK", "0") == "0":
-        print(f"mixling {command}: loading PyTorch", file=sys.stderr, flush=True)
-    require_memory(OF_TORCH)
+def announce(command: str, *, loads: str = "") -> Stopwatch:
+    """Start a command's time.
+
+    Args:
+        loads: what takes seconds to import, which a line to standard error says; under torchrun only the first process.
+    """
+    if loads and os.environ.get("RANK", "0") == "0":
+        print(f"mixling {command}: loading {loads}", file=sys.stderr, flush=True)
+        require_memory(OF_TORCH)
     # Modules make half a million objects that stay; to look through these at the usual intervals takes half a second.
     gc.set_threshold(_OBJECTS)
     return Stopwatch(command, time.monotonic())

@@ -19,6 +19,7 @@ from mixling.cli.findings import (
     written,
 )
 from mixling.cli.output import put, wrapped
+from mixling.installation import is_installed
 
 if TYPE_CHECKING:
     from mixling.comparison.benchmark import TrainedSystem
@@ -66,12 +67,11 @@ def report_test(
         reference: a fitted baseline, or why there is none.
     """
     from mixling.artifacts.files import CARD_FILE, METRICS_FILE, TEST_FILE, read_metrics
-    from mixling.comparison.benchmark import aimed_task
     from mixling.comparison.failures import Failure
     from mixling.data.row_writer import json_rows
     from mixling.data.splits import report_duplicates
     from mixling.metrics.base import metric_title
-    from mixling.runs.evaluation import evaluate
+    from mixling.runs.evaluation import aimed_task, evaluate
     from mixling.runtime.predictor import Predictor
     from mixling.runtime.quick import ONNX_FILE
     from mixling.storage import atomic_file, write_atomic, write_sealed
@@ -109,7 +109,8 @@ def report_test(
             answer_mistakes(list(test), answers) if task.windows else mistake_lines(predictor, list(test), answers)
         )
         sections.append(list(mistakes))
-    if task.exclusive and task.has_labels and not task.per_word and not train.schema.pairs:
+    single = task.exclusive and task.has_labels and not task.per_word and not train.schema.pairs
+    if single and is_installed("sklearn"):
         few = len(train) + len(validation) <= MOST_FOLDED
         sections.append(list(suspicious_lines([*train, *validation])) if few else [])
     some = list(itertools.islice(train, _MOST_READ))
@@ -148,7 +149,7 @@ def score_lines(
     Args:
         bold: print the first number in bold.
     """
-    from mixling.comparison.evaluation import interval_of
+    from mixling.metrics.intervals import interval_of
 
     kind = type(task)
     metrics = dict.fromkeys((task.headline, kind.headline, *kind.aside[: kind.per_word or kind.windows]))
@@ -157,7 +158,7 @@ def score_lines(
     width = max(len(result.name) for result in results)
     for number, result in enumerate(results):
         score = task.score(targets, result.answers)
-        intervals = {metric: interval_of([score], kind, metric) for metric in metrics}
+        intervals = {metric: interval_of([score], kind.headline, metric) for metric in metrics}
         for metric, interval in intervals.items():
             shown = _number(score.numbers[metric])
             if bold and not number and metric == task.headline:

@@ -13,6 +13,7 @@ from mixling.cli.output import Stopwatch, put, time_budget_line, wrapped
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.training_options import LabeledTraining, TrainerOptions
 from mixling.errors import ConfigError
+from mixling.installation import install_command, is_installed
 
 if TYPE_CHECKING:
     from mixling.comparison.benchmark import TrainedSystem
@@ -156,6 +157,11 @@ def train_labels(
                 scores = len(train) * (len(train.label_counts()) if kind.has_labels else 1)
                 small = len(train) <= _OF_BASELINE and scores <= _SCORES_OF_BASELINE
                 baseline = test is not None and small and bool(kind.baselines)
+                if baseline and not is_installed("sklearn"):
+                    terminal.log(
+                        f"no linear model to compare with: it needs scikit-learn: {install_command('compare')}"
+                    )
+                    baseline = False
             if baseline and (ranks is None or ranks.is_main):
                 from mixling.comparison.benchmark import fit_reference
                 from mixling.training.callbacks import Detail

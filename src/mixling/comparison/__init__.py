@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         tfidf,
     )
     from mixling.comparison.benchmark import BASELINES
-    from mixling.comparison.fast_text import as_line, fasttext, is_installed
+    from mixling.comparison.fast_text import as_line, fasttext
     from mixling.comparison.outcome import Comparison, compare
 
 __getattr__, __dir__ = lazy_imports(__name__)

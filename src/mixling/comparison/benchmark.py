@@ -19,6 +19,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, TrainingError, near_miss
 from mixling.metrics.base import LESS_IS_BETTER
+from mixling.runs.evaluation import aimed_task
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved
 from mixling.runs.run import Run
@@ -258,17 +259,6 @@ def _tuned(
         seconds=(time.perf_counter() - begin,),
         answerers=(_Fitted(best),),
     )
-
-
-def aimed_task(config: RunConfig, train: Dataset) -> Task:
-    """Return the task of a comparison: the metric of our models chooses the options of the baselines, too."""
-    kind = task_type(config.task)
-    task = kind(kind.label_set(train))
-    if config.decisions.costs is None:  # no baseline knows the costs of errors
-        task.aim_at(config.decisions.metric)
-        if config.decisions.metric is not None:
-            task.headline = task.metric
-    return task
 
 
 def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log: Log) -> TrainedSystem | Failure:

@@ -6,12 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from mixling.errors import ConfigError
-from mixling.mixers.attention import AttentionConfig
-from mixling.models.encoder import Encoder
-from mixling.models.model import count_parameters
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import ModelConfig
 from mixling.networks.presets import PRESETS, model_config
@@ -104,6 +99,8 @@ def matched_transformer(model: ModelConfig) -> ModelConfig:
     Text, projection and head are the model's; positions are sinusoidal if it has none. It has as many layers as the
     model, or fewer if attention alone would need their parameters; the feed-forward gets the rest.
     """
+    from mixling.mixers.attention import AttentionConfig
+
     budget = _body_parameters(model)
     heads = next(number for number in (4, 2, 1) if model.dim % number == 0)
 
@@ -126,6 +123,11 @@ def matched_transformer(model: ModelConfig) -> ModelConfig:
 
 
 def _body_parameters(model: ModelConfig) -> int:
+    import torch
+
+    from mixling.models.encoder import Encoder
+    from mixling.models.model import count_parameters
+
     with torch.device("meta"):
         body = Encoder(model.blocks, dim=model.dim, max_len=model.text.max_len, final_norm=model.final_norm)
     return count_parameters(body)

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem
 from mixling.comparison.failures import Failures
 from mixling.metrics.base import Score
-from mixling.metrics.intervals import Interval, bootstrap, percentiles, rate_interval
+from mixling.metrics.intervals import Interval, interval_of, percentiles, resampled_means
 from mixling.metrics.robustness import Robustness
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -57,35 +56,12 @@ def evaluate_systems(
         is_other = name != reference
         out[name] = SystemResult(
             mean=mean,
-            interval=interval_of(found, type(task), task.headline, values[name]),
+            interval=interval_of(found, type(task).headline, task.headline, values[name]),
             by_seed=by_seed,
             difference=mean - out[reference].mean if is_other else None,
             difference_interval=percentiles(values[name] - values[reference]) if is_other else None,
         )
     return out
-
-
-def resampled_means(scores: Sequence[Score], metric: str) -> npt.NDArray[np.float64]:
-    """Return the mean of a metric over the seeds, in resamples of the rows; NaN where it is undefined."""
-
-    def mean(rows: npt.NDArray[np.int64]) -> float:
-        return float(np.mean([one.sample(rows)[metric] for one in scores]))
-
-    return bootstrap(mean, scores[0].rows)
-
-
-def interval_of(
-    scores: Sequence[Score], kind: type[Task], metric: str, values: npt.NDArray[np.float64] | None = None
-) -> Interval:
-    """Return the interval of a metric, the mean over the seeds: Wilson's if it is the rate of right answers.
-
-    Args:
-        values: `resampled_means`, if they are known.
-    """
-    rates = [one.hits for one in scores if one.hits is not None]
-    if len(rates) == len(scores) and metric == kind.headline:
-        return rate_interval(np.mean(rates, axis=0))
-    return percentiles(resampled_means(scores, metric) if values is None else values)
 
 
 def _recorded(

@@ -8,7 +8,6 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from mixling.comparison.baselines import Baseline, BaselineKind, sides_of
 from mixling.data.examples import Target, names_of
+from mixling.installation import is_installed
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
@@ -24,11 +24,6 @@ GRID = {"wordNgrams": (1, 2), "epoch": (5, 25), "lr": (0.1, 0.5, 1.0)}
 BUCKETS = 1 << 18  # buckets of word pairs; the default, two million, would make a file of 0.8 GB
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LABEL = "/label/"  # begins no word of `as_line`, so that no word of a text is taken for a label
-
-
-def is_installed() -> bool:
-    """Return whether fastText can be imported."""
-    return find_spec("fasttext") is not None
 
 
 def as_line(text: Text) -> str:
@@ -133,5 +128,5 @@ fasttext = BaselineKind(
     title=lambda task: "fasttext",
     about=lambda task: "fastText's supervised model, width 100; words alone or in pairs, epochs and rate chosen",
     fit=fit_fasttext,
-    missing=lambda: "" if is_installed() else MISSING,
+    missing=lambda: "" if is_installed("fasttext") else MISSING,
 )

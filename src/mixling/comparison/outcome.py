@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, aimed_task, chosen_systems, train_all
+from mixling.comparison.benchmark import LabeledRows, TrainedSystem, chosen_systems, train_all
 from mixling.comparison.embeddings import embeddings
 from mixling.comparison.evaluation import SystemResult, evaluate_systems, robustness
 from mixling.comparison.failures import Failure, Failures
@@ -24,6 +24,7 @@ from mixling.data.splits import describe_unseen, few_per_label, report_duplicate
 from mixling.errors import ConfigError
 from mixling.metrics.robustness import Robustness
 from mixling.runs.data import check_split, load_rows, load_test, split_rows
+from mixling.runs.evaluation import aimed_task
 from mixling.runs.initial_model import init_texts
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved

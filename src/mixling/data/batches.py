@@ -1,17 +1,14 @@
-"""Collate examples into batches of tensors: bucketed by length, padded to the longest, each distinct word once."""
+"""Collate examples into batches of arrays: bucketed by length, padded to the longest, each distinct word once."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from mixling.data.dataset import Dataset
 from mixling.text.encoder import Encoded, TextEncoder
@@ -23,34 +20,33 @@ class Inputs(Protocol):
     """The inputs of a model for a batch."""
 
     @property
-    def arguments(self) -> tuple[Tensor | None, ...]:
-        """The arguments of the model's `forward`."""
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of the model's `forward`: arrays, or tensors of PyTorch on the CPU, or None."""
 
     @property
     def num_tokens(self) -> int:
         """The number of tokens without padding."""
-
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The bags of the batch's U distinct words, and the word at each index of each text."""
 
-    features: Int[Tensor, "U P"]  # feature indices
-    weights: Float[Tensor, "U P"] | None
-    index: Int[Tensor, "B N"]  # 1 + number of the word; 0 for padding and for dropped words
-    mask: Bool[Tensor, "B N"]  # True at tokens
-    starts: Int[Tensor, "B W"] | None = None  # the first token of each word, if words of several tokens have outputs
+    features: npt.NDArray[np.int32]  # (U, P) feature indices
+    weights: npt.NDArray[np.float32] | None  # (U, P)
+    index: npt.NDArray[np.int64]  # (B, N) 1 + number of the word; 0 for padding and for dropped words
+    mask: npt.NDArray[np.bool_]  # (B, N) True at tokens
+    # (B, W) the first token of each word, if words of several tokens have outputs
+    starts: npt.NDArray[np.int64] | None = None
 
     @property
     def num_answers(self) -> int:
         """The number of outputs of the longest text: one per word with `starts`, otherwise one per token."""
-        return self.mask.shape[1] if self.starts is None else self.starts.shape[1]
+        answers: int = (self.mask if self.starts is None else self.starts).shape[1]
+        return answers
 
     @property
-    def arguments(self) -> tuple[Tensor | None, ...]:
+    def arguments(self) -> tuple[npt.NDArray[Any] | None, ...]:
         """The arguments of `Model.forward`."""
         return self.features, self.weights, self.index, self.mask, self.starts
 
@@ -58,10 +54,6 @@ class Batch:
     def num_tokens(self) -> int:
         """The number of tokens without padding."""
         return int(self.mask.sum())
-
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device."""
-        return Batch(*(None if item is None else item.to(device) for item in self.arguments))  # type: ignore[arg-type]
 
 
 def collate(
@@ -91,10 +83,10 @@ def collate(
     index[mask] = flat_index
     bags = encoder.bags(read[is_first])
     return Batch(
-        torch.from_numpy(bags.features),
-        None if bags.weights is None else torch.from_numpy(bags.weights),
-        torch.from_numpy(index),
-        torch.from_numpy(mask),
+        bags.features,
+        bags.weights,
+        index,
+        mask,
         None if starts is None else pad_targets(starts, max(map(len, starts)), 0),
     )
 
@@ -214,7 +206,7 @@ def drop_words(
     return split_like(flat, texts)
 
 
-def real_tokens(texts: Sequence[npt.NDArray[Any]]) -> Bool[np.ndarray, "B N"]:
+def real_tokens(texts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
     """Return the mask (B, N) of the tokens of texts, whose longest has N."""
     lengths = np.array([len(words) for words in texts])
     return np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
@@ -226,12 +218,12 @@ def split_like(flat: npt.NDArray[np.int32], texts: Sequence[npt.NDArray[Any]]) -
     return [flat[first:last] for first, last in zip([0, *ends], ends, strict=False)]
 
 
-def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> Int[Tensor, "B N"]:
-    """Pad rows of different lengths with `value` to a tensor."""
+def pad_targets(targets: Sequence[npt.NDArray[np.integer]], width: int, value: int) -> npt.NDArray[np.int64]:
+    """Return rows of different lengths as one array (B, N), padded with `value`."""
     out = np.full((len(targets), width), value, np.int64)
     for row, items in zip(out, targets, strict=True):
         row[: len(items)] = items
-    return torch.from_numpy(out)
+    return out
 
 
 def shard(batch: Sequence[int] | Indices, rank: int, world: int) -> Indices:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.export.native import layer_plan
     from mixling.export.onnx import amend, export_onnx
     from mixling.export.quantize import MAX_ACCURACY_DROP, MIN_AGREEMENT
 

@@ -115,7 +115,7 @@ def _check_installed() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise MissingPackage(f"plots need matplotlib; run {install_command('train')}") from None
+        raise MissingPackage(f"plots need matplotlib; run {install_command('plots')}") from None
 
 
 def _suffix(path: str | Path) -> str:

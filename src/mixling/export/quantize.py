@@ -7,13 +7,16 @@ whole batch, so a prediction would depend on the other texts in it. Independence
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Int8
+from mixling.export.graph_builder import WrittenGraph
 from mixling.metrics.quantization import QuantizationCheck
+from mixling.runtime.onnx.graph import FLOAT, Node
 
 # The 8-bit model is rejected if it misses one of these by more than chance explains: of 150 texts, one is 0.67 points.
 MIN_AGREEMENT = 0.99
@@ -47,28 +50,25 @@ def quantize_weights(values: _Float32) -> tuple[Int8, _Float32]:
     return min((quantize(values, axis) for axis in range(values.ndim)), key=error)
 
 
-def quantize_graph(graph: Any) -> None:
-    """Store each large float matrix of an ONNX graph in 8 bits, unpacked by Cast and Mul.
+def quantize_graph(graph: WrittenGraph) -> None:
+    """Store each large float matrix of a graph in 8 bits, unpacked by Cast and Mul.
 
     DequantizeLinear would be computed on each run by default, instead of once.
     """
-    from onnx import TensorProto, helper, numpy_helper
-
-    unpacking = []
-    for tensor in list(graph.initializer):
-        if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) < 2 or np.prod(tensor.dims) < MIN_WEIGHTS:
+    unpacking: list[Node] = []
+    stored: dict[str, npt.NDArray[Any]] = {}
+    all_scales: dict[str, npt.NDArray[Any]] = {}
+    for name, values in graph.weights.items():
+        if values.dtype != np.float32 or values.ndim < 2 or values.size < MIN_WEIGHTS:
+            stored[name] = values
             continue
-        name = tensor.name
-        packed, scales = quantize_weights(numpy_helper.to_array(tensor))
-        tensor.CopyFrom(numpy_helper.from_array(packed, f"{name}.int8"))
-        graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
+        stored[f"{name}.int8"], all_scales[f"{name}.scale"] = quantize_weights(values)
         unpacking += [
-            helper.make_node("Cast", [f"{name}.int8"], [f"{name}.cast"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", [f"{name}.cast", f"{name}.scale"], [name]),
+            Node("Cast", (f"{name}.int8",), (f"{name}.cast",), {"to": FLOAT}),
+            Node("Mul", (f"{name}.cast", f"{name}.scale"), (name,), {}),
         ]
-    nodes = [*unpacking, *graph.node]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    graph.weights = stored | all_scales
+    graph.nodes = [*unpacking, *graph.nodes]
 
 
 def quantization_problem(quantization: QuantizationCheck) -> str | None:
@@ -97,6 +97,9 @@ def quantization_problem(quantization: QuantizationCheck) -> str | None:
 
 def _tail_probability(successes: int, trials: int, probability: float) -> float:
     """Return the probability of at least this many successes in independent trials."""
-    from scipy.special import bdtrc
-
-    return float(bdtrc(successes - 1, trials, probability)) if successes else 1.0
+    if successes == 0:
+        return 1.0
+    numbers = np.arange(successes, trials + 1)
+    logs = np.array([math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in numbers])
+    logs += numbers * math.log(probability) + (trials - numbers) * math.log1p(-probability)
+    return float(min(np.exp(logs).sum(), 1.0))

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from mixling.export.graph_builder import GraphBuilder
 
@@ -33,7 +32,7 @@ class Scope:
     length: str
     real: str
 
-    def write(self, module: nn.Module, x: str) -> str:
+    def write(self, module: Any, x: str) -> str:
         """Add the nodes of a module and return its output."""
         writer = self.writers.get(type(module))
         if writer is None or getattr(module, "causal", False):
@@ -63,4 +62,4 @@ class Scope:
 
 
 Writer = Callable[[Scope, Any, str], str]
-Writers = Mapping[type[nn.Module], Writer]
+Writers = Mapping[type[Any], Writer]

@@ -1,83 +1,75 @@
-"""Write the graph of a model whose modules all have a writer, without tracing it.
+"""Write the graph of a network whose layers all have a writer, without tracing it.
 
-Tracing takes 3 to 6 seconds for a graph that we know. A writer adds the nodes of one module, in evaluation mode; it is
-registered for the exact class, because a subclass may compute something else. A model with a module or an option that
-has no writer is traced by torch (`mixling.export.onnx`). tests/export/test_write.py compares both with torch.
+Tracing takes 3 to 6 seconds for a graph that we know. A writer adds the nodes of one layer, in evaluation mode; it is
+registered for the exact class, because a subclass may compute something else. A model with a layer or an option that
+has no writer is traced by torch (`mixling.export.trace`). tests/export/test_write.py compares both with torch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
 
 import numpy as np
-from torch import Tensor, nn
 
-from mixling.export.graph_builder import END, GraphBuilder
+from mixling.arrays import Float32, Int8
+from mixling.export.graph_builder import END, GraphBuilder, WrittenGraph
+from mixling.export.layers import FeedForwardLayer, IdentityLayer, Layers, LinearLayer, Norm, Sublayer, TokenMixingLayer
 from mixling.export.scope import NoWriter, Scope, Writers
-from mixling.export.write_mixers import MIXER_WRITERS
-from mixling.layers.norms import RMSNorm
-from mixling.models.block import Block, FeedForward
-from mixling.models.embedding import ProjectionEmbedding
-from mixling.models.encoder import Encoder
-from mixling.models.heads import PoolingHead, TokenHead
-from mixling.models.model import Model
+from mixling.runtime.onnx.graph import BOOL, FLOAT, INT32
 
 
-def write_graph(model: Model, table: Tensor, scale: Tensor | None, *, has_weights: bool) -> Any | None:
-    """Return the GraphProto of a model with the inputs and outputs of a model file; None if a module has no writer.
+def write_graph(
+    layers: Layers, table: Float32 | Int8, scale: Float32 | None, *, has_weights: bool
+) -> WrittenGraph | None:
+    """Return the graph of a network with the inputs and outputs of a model file; None if a layer has no writer.
 
     Args:
-        model: in float32, on the CPU.
         table: the matrix whose rows are summed.
         scale: of its columns, in 8 bits; None: it holds floats.
         has_weights: whether feature indices have weights.
     """
-    from onnx import TensorProto
-
-    if model.class_token is not None:
-        return None
-    names = {id(value): name for name, value in (*model.named_parameters(), *model.named_buffers())}
-    names |= {id(table): "table", id(scale): "scale"}
-    graph = GraphBuilder(names)
+    graph = GraphBuilder({**layers.names, id(table): "table", id(scale): "scale"})
     sums = graph.add("Gather", graph.weight(table), "positions", axis=0)
     if scale is not None:
-        sums = graph.add("Cast", sums, to=TensorProto.FLOAT)
+        sums = graph.add("Cast", sums, to=FLOAT)
     if has_weights:
         sums = graph.add("Mul", sums, graph.add("Unsqueeze", "weights", graph.integers(2)))
     rows = graph.add("ReduceSum", sums, graph.integers(1), keepdims=0)
     if scale is not None:
         rows = graph.add("Mul", rows, graph.weight(scale))
-    spread = model.embedding.spread
+    spread = layers.spread
     if spread is not None:
         rows = graph.add("MatMul", rows, graph.weight(spread))
     row_dim = (table if spread is None else spread).shape[1]
     known = graph.add("Concat", graph.constant(np.zeros((1, row_dim))), "cached", rows, axis=0)
-    real = graph.add("Unsqueeze", graph.add("Cast", "index", to=TensorProto.BOOL), graph.integers(2))
-    scope = Scope(graph, WRITERS, graph.add("Shape", "index", start=1, end=2), real)
+    real = graph.add("Unsqueeze", graph.add("Cast", "index", to=BOOL), graph.integers(2))
+    scope = Scope(graph, _writers(layers), graph.add("Shape", "index", start=1, end=2), real)
     x = graph.add("Gather", known, "index", axis=0)
     try:
-        for module in (model.embedding, model.encoder, model.head):
-            x = scope.write(module, x)
+        x = _write_embedding(scope, layers, x)
+        for sublayer in layers.sublayers:
+            x = _write_sublayer(scope, sublayer, x)
+        x = x if layers.final_norm is None else scope.write(layers.final_norm, x)
+        x = scope.write(layers.output, x) if layers.pooling is None else _write_pooling_head(scope, layers, x)
     except NoWriter:
         return None
     bags = ("new_words", "bag")
     inputs = {
-        "cached": (TensorProto.FLOAT, ("cached_words", row_dim)),
-        "positions": (TensorProto.INT32, bags),
-        "index": (TensorProto.INT32, ("texts", "tokens")),
+        "cached": (FLOAT, ("cached_words", row_dim)),
+        "positions": (INT32, bags),
+        "index": (INT32, ("texts", "tokens")),
     }
     if has_weights:
-        inputs["weights"] = (TensorProto.FLOAT, bags)
-    assert isinstance(model.head, PoolingHead | TokenHead)
-    tokens = ("tokens",) if isinstance(model.head, TokenHead) else ()
-    logits = ("texts", *tokens, model.head.output.out_features)
+        inputs["weights"] = (FLOAT, bags)
+    tokens = () if layers.pooling is not None else ("tokens",)
+    logits = ("texts", *tokens, len(layers.output.weight))
     return graph.build(inputs, {"logits": (x, logits), "rows": (rows, ("new_words", row_dim))})
 
 
-def _write_embedding(scope: Scope, module: ProjectionEmbedding, x: str) -> str:
+def _write_embedding(scope: Scope, layers: Layers, x: str) -> str:
     graph = scope.graph
-    w = module.window
-    dim = module.dim
+    w = layers.window
+    dim = layers.dim
     if w:
         padded = graph.add("Pad", x, graph.integers(0, w, 0, 0, w, 0))
         parts = []
@@ -87,97 +79,102 @@ def _write_embedding(scope: Scope, module: ProjectionEmbedding, x: str) -> str:
         x = parts[0]
         for part in parts[1:]:
             x = graph.add("Add", x, part)
-    if module.bias is not None:
-        x = graph.add("Add", x, graph.weight(module.bias))
-    for layer in (module.positions, module.norm):
+    if layers.bias is not None:
+        x = graph.add("Add", x, graph.weight(layers.bias))
+    for layer in (layers.positions, layers.token_norm):
         x = x if layer is None else scope.write(layer, x)
     return x
 
 
-def _write_encoder(scope: Scope, module: Encoder, x: str) -> str:
-    for layer in module.layers:
-        x = scope.write(layer, x)
-    return x if module.norm is None else scope.write(module.norm, x)
+def _write_sublayer(scope: Scope, sublayer: Sublayer, x: str) -> str:
+    norm = sublayer.norm
+    y = scope.write(sublayer.layer, scope.write(norm, x) if sublayer.pre else x)
+    x = scope.graph.add("Add", x, y)
+    return x if sublayer.pre else scope.write(norm, x)
 
 
-def _write_block(scope: Scope, module: Block, x: str) -> str:
-    if module.cross is not None or module.scales is not None:
-        raise NoWriter
-    sublayers = list(zip(module.mixers, module.mixer_norms, strict=True))
-    if module.feed_forward is not None and module.feed_forward_norm is not None:
-        sublayers.append((module.feed_forward, module.feed_forward_norm))
-    for layer, norm in sublayers:
-        y = scope.write(layer, scope.write(norm, x) if module.pre else x)
-        x = scope.graph.add("Add", x, y)
-        x = x if module.pre else scope.write(norm, x)
+def _write_feed_forward(scope: Scope, layer: FeedForwardLayer, x: str) -> str:
+    hidden = scope.graph.add(
+        "Gelu", scope.write(layer.expand, x), approximate="none" if layer.value is None else "tanh"
+    )
+    if layer.value is not None:
+        hidden = scope.graph.add("Mul", hidden, scope.write(layer.value, x))
+    return scope.write(layer.contract, hidden)
+
+
+def _write_token_mixing(scope: Scope, layer: TokenMixingLayer, x: str) -> str:
+    graph = scope.graph
+    length = scope.length
+
+    def by_token(bias: Float32 | None) -> str:
+        """Return a bias of the token axis; ONNX Runtime does this once, on loading."""
+        return graph.add("Unsqueeze", graph.weight(bias), graph.integers(1))
+
+    # The weights stand to the left of (N, D), so that nothing is transposed.
+    expand = graph.slice(graph.weight(layer.expand.weight), (1,), (0,), length)
+    hidden = graph.add("MatMul", expand, scope.without_padding(x))
+    hidden = graph.add("Gelu", graph.add("Add", hidden, by_token(layer.expand.bias)), approximate="none")
+    contract = graph.slice(graph.weight(layer.contract.weight), (0,), (0,), length)
+    bias = graph.slice(by_token(layer.contract.bias), (0,), (0,), length)
+    return graph.add("Add", graph.add("MatMul", contract, hidden), bias)
+
+
+def _write_identity(scope: Scope, layer: IdentityLayer, x: str) -> str:
     return x
 
 
-def _write_feed_forward(scope: Scope, module: FeedForward, x: str) -> str:
-    gated = module.value is not None
-    hidden = scope.graph.add("Gelu", scope.write(module.expand, x), approximate="tanh" if gated else "none")
-    if module.value is not None:
-        hidden = scope.graph.add("Mul", hidden, scope.write(module.value, x))
-    return scope.write(module.contract, hidden)
-
-
-def _write_linear(scope: Scope, module: nn.Linear, x: str) -> str:
+def _write_linear(scope: Scope, layer: LinearLayer, x: str) -> str:
     graph = scope.graph
-    y = graph.add("MatMul", x, graph.weight(module.weight, transposed=True))
-    return y if module.bias is None else graph.add("Add", y, graph.weight(module.bias))
+    y = graph.add("MatMul", x, graph.weight(layer.weight, transposed=True))
+    return y if layer.bias is None else graph.add("Add", y, graph.weight(layer.bias))
 
 
-def _write_layer_norm(scope: Scope, module: nn.LayerNorm, x: str) -> str:
-    weights = [scope.graph.weight(weight) for weight in (module.weight, module.bias)]
-    return scope.graph.add("LayerNormalization", x, *weights, axis=-1, epsilon=module.eps)
-
-
-def _write_rms_norm(scope: Scope, module: RMSNorm, x: str) -> str:
+def _write_norm(scope: Scope, norm: Norm, x: str) -> str:
     graph = scope.graph
+    if norm.kind == "layer":
+        weights = [graph.weight(weight) for weight in (norm.weight, norm.bias)]
+        return graph.add("LayerNormalization", x, *weights, axis=-1, epsilon=norm.eps)
     square = graph.add("ReduceMean", graph.add("Mul", x, x), graph.integers(-1))
-    size = graph.add("Sqrt", graph.add("Add", square, graph.constant(module.eps)))
-    return graph.add("Mul", graph.add("Div", x, size), graph.weight(module.weight))
+    size = graph.add("Sqrt", graph.add("Add", square, graph.constant(norm.eps)))
+    return graph.add("Mul", graph.add("Div", x, size), graph.weight(norm.weight))
 
 
-def _write_pooling_head(scope: Scope, module: PoolingHead, x: str) -> str:
-    from onnx import TensorProto
-
+def _write_pooling_head(scope: Scope, layers: Layers, x: str) -> str:
     graph = scope.graph
     tokens = scope.graph.integers(1)
     lowest = float(np.finfo(np.float32).min)
     pools = []
     zeroed = scope.without_padding(x)
-    if module.score is not None:
-        scores = scope.without_padding(scope.write(module.score, x), lowest)
+    if layers.score is not None:
+        scores = scope.without_padding(scope.write(layers.score, x), lowest)
         weights = graph.add("Transpose", graph.add("Softmax", scores, axis=1), perm=(0, 2, 1))
         pools.append(graph.add("Squeeze", graph.add("MatMul", weights, zeroed), tokens))
-    real = graph.add("Cast", scope.real, to=TensorProto.FLOAT)
+    real = graph.add("Cast", scope.real, to=FLOAT)
     number = graph.add("ReduceSum", real, tokens, keepdims=0)  # (B, 1)
-    if module.pooling in ("mean", "all"):
+    if layers.pooling in ("mean", "all"):
         total = graph.add("ReduceSum", zeroed, tokens, keepdims=0)
         pools.append(graph.add("Div", total, graph.add("Max", number, graph.constant(1.0))))
-    if module.pooling in ("max", "all"):
+    if layers.pooling in ("max", "all"):
         highest = graph.add("ReduceMax", scope.without_padding(x, lowest), tokens, keepdims=0)
-        some = graph.add("Cast", number, to=TensorProto.BOOL)
+        some = graph.add("Cast", number, to=BOOL)
         pools.append(graph.add("Where", some, highest, graph.constant(0.0)))
     pool = pools[0] if len(pools) == 1 else graph.add("Concat", *pools, axis=1)
-    return graph.add("Gemm", pool, *map(graph.weight, (module.output.weight, module.output.bias)), transB=1)
+    return graph.add("Gemm", pool, *map(graph.weight, (layers.output.weight, layers.output.bias)), transB=1)
 
 
-def _write_token_head(scope: Scope, module: TokenHead, x: str) -> str:
-    return scope.write(module.output, x)
-
-
-# For each class its writer: (scope, module, input) -> output.
 WRITERS: Writers = {
-    **MIXER_WRITERS,
-    Block: _write_block,
-    Encoder: _write_encoder,
-    FeedForward: _write_feed_forward,
-    PoolingHead: _write_pooling_head,
-    ProjectionEmbedding: _write_embedding,
-    RMSNorm: _write_rms_norm,
-    TokenHead: _write_token_head,
-    nn.LayerNorm: _write_layer_norm,
-    nn.Linear: _write_linear,
+    FeedForwardLayer: _write_feed_forward,
+    IdentityLayer: _write_identity,
+    LinearLayer: _write_linear,
+    Norm: _write_norm,
+    TokenMixingLayer: _write_token_mixing,
 }
+
+
+def _writers(layers: Layers) -> Writers:
+    """Return for each class its writer; writers of modules of PyTorch only where there are such modules."""
+    parts = [layers.positions, *(sublayer.layer for sublayer in layers.sublayers)]
+    if all(part is None or type(part) in WRITERS for part in parts):
+        return WRITERS
+    modules: Writers = importlib.import_module("mixling.export.write_mixers").MODULE_WRITERS
+    return {**WRITERS, **modules}

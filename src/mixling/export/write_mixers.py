@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from mixling.export.scope import Scope, Writers
 from mixling.export.write_recurrent import RECURRENT_WRITERS
@@ -14,20 +14,17 @@ from mixling.layers.positions import Positions, PublishedPositions, RelativeBias
 from mixling.mixers.attention import Attention
 from mixling.mixers.fourier import Fourier
 from mixling.mixers.hypermixing import HyperMixing
-from mixling.mixers.identity import Identity
 from mixling.mixers.linear_attention import LinearAttention
 from mixling.mixers.pooling import Pooling
 from mixling.mixers.remixing import Remixing
 from mixling.mixers.spatial_gating import SpatialGating, TinyAttention
 from mixling.mixers.synthesizer import Synthesizer
-from mixling.mixers.token_mlp import TokenMLP
+from mixling.runtime.onnx.graph import DOUBLE, FLOAT, INT64
 
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 def _write_positions(scope: Scope, module: Positions, x: str) -> str:
-    from onnx import TensorProto
-
     graph = scope.graph
     if module.weight is not None:
         return graph.add("Add", x, graph.slice(graph.weight(module.weight), (0,), (0,), scope.length))
@@ -36,7 +33,7 @@ def _write_positions(scope: Scope, module: Positions, x: str) -> str:
     # As `layers.positions` computes them beyond its table, which would take space in the file and be rounded to 8 bits.
     dim = module.table.shape[1]
     rates = np.exp(np.arange(0, dim, 2) * (-math.log(10_000.0) / dim)) / (2 * math.pi)
-    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
+    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=DOUBLE), graph.integers(1))
     angles = _angles(scope, graph.add("Mul", numbers, graph.constant(rates, np.float64)))
     waves = [graph.add("Unsqueeze", graph.add(name, angles), graph.integers(2)) for name in ("Sin", "Cos")]
     rows = graph.add("Reshape", graph.add("Concat", *waves, axis=2), graph.integers(0, -1))
@@ -44,11 +41,9 @@ def _write_positions(scope: Scope, module: Positions, x: str) -> str:
 
 
 def _write_published_positions(scope: Scope, module: PublishedPositions, x: str) -> str:
-    from onnx import TensorProto
-
     graph = scope.graph
     rates, phases = (np.array(part) for part in module.turns())
-    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=TensorProto.DOUBLE), graph.integers(1))
+    numbers = graph.add("Unsqueeze", graph.add("Cast", scope.indices, to=DOUBLE), graph.integers(1))
     turns = graph.add("Mul", numbers, graph.constant(rates, np.float64))
     # Positions are counted from 1.
     turns = graph.add("Add", turns, graph.constant(rates + phases, np.float64))
@@ -61,28 +56,9 @@ def _write_published_positions(scope: Scope, module: PublishedPositions, x: str)
 
 def _angles(scope: Scope, turns: str) -> str:
     """Return angles in single precision of turns in double precision."""
-    from onnx import TensorProto
-
     graph = scope.graph
-    rest = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=TensorProto.FLOAT)
+    rest = graph.add("Cast", graph.add("Sub", turns, graph.add("Round", turns)), to=FLOAT)
     return graph.add("Mul", rest, graph.constant(2 * math.pi))
-
-
-def _write_token_mlp(scope: Scope, module: TokenMLP, x: str) -> str:
-    graph = scope.graph
-    length = scope.length
-
-    def by_token(bias: Tensor) -> str:
-        """Return a bias of the token axis; ONNX Runtime does this once, on loading."""
-        return graph.add("Unsqueeze", graph.weight(bias), graph.integers(1))
-
-    # The weights stand to the left of (N, D), so that nothing is transposed.
-    expand = graph.slice(graph.weight(module.expand.weight), (1,), (0,), length)
-    hidden = graph.add("MatMul", expand, scope.without_padding(x))
-    hidden = graph.add("Gelu", graph.add("Add", hidden, by_token(module.expand.bias)), approximate="none")
-    contract = graph.slice(graph.weight(module.contract.weight), (0,), (0,), length)
-    bias = graph.slice(by_token(module.contract.bias), (0,), (0,), length)
-    return graph.add("Add", graph.add("MatMul", contract, hidden), bias)
 
 
 def _write_spatial_gating(scope: Scope, module: SpatialGating, x: str) -> str:
@@ -253,11 +229,9 @@ def _write_remixing(scope: Scope, module: Remixing, x: str) -> str:
 
 
 def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
-    from onnx import TensorProto
-
     graph = scope.graph
     axis = scope.graph.integers(1)
-    count = graph.add("ReduceSum", graph.add("Cast", scope.real, to=TensorProto.FLOAT), axis, keepdims=1)
+    count = graph.add("ReduceSum", graph.add("Cast", scope.real, to=FLOAT), axis, keepdims=1)
     if module.pooling == "max":
         y = graph.add("ReduceMax", scope.without_padding(x, _LOWEST), axis, keepdims=1)
         y = graph.add("Where", graph.add("Greater", count, graph.constant(0.0)), y, graph.constant(0.0))
@@ -269,8 +243,6 @@ def _write_pooling(scope: Scope, module: Pooling, x: str) -> str:
 
 def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     """As `mixers.fourier` computes it in a graph: by matrices of cosines and sines, made from integers."""
-    from onnx import TensorProto
-
     graph = scope.graph
     zero = scope.graph.constant(0, np.int64)
     one = scope.graph.constant(1, np.int64)
@@ -280,7 +252,7 @@ def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
         rows, columns = (graph.add("Unsqueeze", positions, graph.integers(place)) for place in (-1, -2))
         size = graph.add("Clip", size, one)  # a text of padding only has none
         whole = graph.add("Mod", graph.add("Mul", rows, columns), size)
-        turns = graph.add("Div", *(graph.add("Cast", value, to=TensorProto.FLOAT) for value in (whole, size)))
+        turns = graph.add("Div", *(graph.add("Cast", value, to=FLOAT) for value in (whole, size)))
         angles = graph.add("Mul", turns, graph.constant(2 * math.pi))
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
@@ -288,7 +260,7 @@ def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     cos, sin = waves(graph.add("Range", zero, width, one), width)
     if module.per_length:
         x = scope.without_padding(x)
-        real = graph.add("Squeeze", graph.add("Cast", scope.real, to=TensorProto.INT64), graph.integers(2))
+        real = graph.add("Squeeze", graph.add("Cast", scope.real, to=INT64), graph.integers(2))
         sizes = graph.add("ReduceSum", real, graph.integers(1), keepdims=1)
         numbers = graph.add("Sub", graph.add("CumSum", real, one), one)
         token_cos, token_sin = waves(numbers, graph.add("Unsqueeze", sizes, graph.integers(2)))
@@ -298,18 +270,24 @@ def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     return graph.add("Sub", even, graph.add("MatMul", token_sin, graph.add("MatMul", x, sin)))
 
 
-def _write_identity(scope: Scope, module: Identity, x: str) -> str:
-    return x
+def _write_linear(scope: Scope, module: nn.Linear, x: str) -> str:
+    graph = scope.graph
+    y = graph.add("MatMul", x, graph.weight(module.weight, transposed=True))
+    return y if module.bias is None else graph.add("Add", y, graph.weight(module.bias))
 
 
-MIXER_WRITERS: Writers = {
+def _write_layer_norm(scope: Scope, module: nn.LayerNorm, x: str) -> str:
+    weights = [scope.graph.weight(weight) for weight in (module.weight, module.bias)]
+    return scope.graph.add("LayerNormalization", x, *weights, axis=-1, epsilon=module.eps)
+
+
+MODULE_WRITERS: Writers = {
     **RECURRENT_WRITERS,
     Attention: _write_attention,
     Fourier: _write_fourier,
     HeadLinear: _write_head_linear,
     HyperMixing: _write_hypermixing,
     Hypernetwork: _write_hypernetwork,
-    Identity: _write_identity,
     LinearAttention: _write_linear_attention,
     Pooling: _write_pooling,
     Positions: _write_positions,
@@ -317,5 +295,6 @@ MIXER_WRITERS: Writers = {
     Remixing: _write_remixing,
     SpatialGating: _write_spatial_gating,
     Synthesizer: _write_synthesizer,
-    TokenMLP: _write_token_mlp,
+    nn.LayerNorm: _write_layer_norm,
+    nn.Linear: _write_linear,
 }

@@ -6,6 +6,7 @@ import numpy as np
 
 from mixling.export.scope import Scope, Writers
 from mixling.mixers.recurrent import LSTM, QRNN, Recurrent
+from mixling.runtime.onnx.graph import INT64
 
 
 def _write_recurrent(scope: Scope, module: Recurrent, x: str) -> str:
@@ -20,10 +21,8 @@ def _write_recurrent(scope: Scope, module: Recurrent, x: str) -> str:
 
 def _reverse(scope: Scope, x: str) -> str:
     """Reverse the real tokens of each text; padding stays after them."""
-    from onnx import TensorProto
-
     graph = scope.graph
-    real = graph.add("Cast", scope.real, to=TensorProto.INT64)
+    real = graph.add("Cast", scope.real, to=INT64)
     last = graph.add("Sub", graph.add("ReduceSum", real, graph.integers(1), keepdims=1), graph.constant(1, np.int64))
     index = graph.add("Unsqueeze", scope.indices, graph.integers(1))
     mirrored = graph.add("Where", scope.real, graph.add("Sub", last, index), index)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from mixling.metrics.base import Score
 
 _Floats = npt.NDArray[np.float64]
 
@@ -61,3 +63,27 @@ def percentiles(values: _Floats) -> Interval:
     known = values[~np.isnan(values)]
     low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (math.nan, math.nan)
     return Interval(float(low), float(high))
+
+
+def resampled_means(scores: Sequence[Score], metric: str) -> npt.NDArray[np.float64]:
+    """Return the mean of a metric over the seeds, in resamples of the rows; NaN where it is undefined."""
+
+    def mean(rows: npt.NDArray[np.int64]) -> float:
+        return float(np.mean([one.sample(rows)[metric] for one in scores]))
+
+    return bootstrap(mean, scores[0].rows)
+
+
+def interval_of(
+    scores: Sequence[Score], headline: str, metric: str, values: npt.NDArray[np.float64] | None = None
+) -> Interval:
+    """Return the interval of a metric, the mean over the seeds: Wilson's if it is the rate of right answers.
+
+    Args:
+        headline: the name of the task's rate of right answers.
+        values: `resampled_means`, if they are known.
+    """
+    rates = [one.hits for one in scores if one.hits is not None]
+    if len(rates) == len(scores) and metric == headline:
+        return rate_interval(np.mean(rates, axis=0))
+    return percentiles(resampled_means(scores, metric) if values is None else values)

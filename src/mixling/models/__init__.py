@@ -11,5 +11,7 @@ if TYPE_CHECKING:
     from mixling.models.encoder import Encoder
     from mixling.models.heads import PoolingHead, TokenHead
     from mixling.models.model import Model, count_parameters
+    from mixling.models.network import TorchNetwork, as_torch
+    from mixling.models.tensors import restore_weights, tensors_of, weights_of
 
 __getattr__, __dir__ = lazy_imports(__name__)

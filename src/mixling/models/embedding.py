@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling.errors import ConfigError
 from mixling.layers.dropout import dropout
 from mixling.layers.fused import Windows, can_fuse, sum_bags
 from mixling.layers.positions import Positions
@@ -72,29 +68,6 @@ class ProjectionEmbedding(nn.Module):
             nn.init.normal_(self.spread, std=0.1 * dim**-0.5)
             with torch.no_grad():
                 self.spread[:, window * dim : (window + 1) * dim] += torch.eye(dim)
-
-    def load_embeddings(self, path: str | None) -> None:
-        """Read the fixed embeddings from a .npy or .safetensors file; a saved model has them among its weights.
-
-        Raises:
-            ConfigError: the configuration names no file, or the file has no matrix of the right shape.
-        """
-        assert self.embeddings is not None, "only the projection 'embedding' has a table"
-        if path is None:
-            raise ConfigError("projection 'embedding': set model.embedding.embeddings to a .npy or .safetensors file")
-        try:
-            arrays = (
-                list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]
-            )
-        except (OSError, ValueError, SafetensorError) as error:
-            raise ConfigError(f"{path}: cannot be read as subword embeddings: {error}") from None
-        shapes = [tuple(array.shape) for array in arrays]
-        if shapes != [tuple(self.embeddings.shape)]:
-            raise ConfigError(
-                f"{path}: has arrays of shapes {shapes}; one of (num_features, embedding_dim) = "
-                f"{tuple(self.embeddings.shape)} is needed"
-            )
-        self.embeddings.copy_(torch.from_numpy(np.asarray(arrays[0], np.float32)))
 
     def table(self) -> Float[Tensor, "m S"]:
         """Return the matrix whose rows are summed; `spread_rows` turns the sums into word rows."""

@@ -50,6 +50,8 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig, *, num_outputs: int, output: Output) -> None:
         super().__init__()
         self.config = config
+        self.num_outputs = num_outputs
+        self.output = output
         projection = config.text.projection
         self.embedding = ProjectionEmbedding(
             config.embedding,

@@ -7,6 +7,9 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.networks.blocks import BlockConfig, EncoderConfig, FeedForwardConfig
     from mixling.networks.config import EmbeddingConfig, HeadConfig, ModelConfig, Output, sized
+    from mixling.networks.initial import initial_weights
+    from mixling.networks.network import TextNetwork
+    from mixling.networks.plan import NetworkPlan, plan_network
     from mixling.networks.presets import own, pnlp_mixer
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -1,17 +1,16 @@
-"""Models by name: mixling's own, the pNLP-Mixers and, with PyTorch, the papers' of `mixling.research.presets`."""
+"""Models by name: mixling's own, the pNLP-Mixers and, with PyTorch, `mixling.research.presets`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
-from mixling.installation import install_command
+from mixling.installation import install_command, is_installed
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig, ModelConfig
 from mixling.networks.mixer import MixerConfig
@@ -138,7 +137,7 @@ _ELSEWHERE = {
 
 
 class _Presets(Mapping[str, Preset]):
-    """The native models, followed by those of papers, which are imported when they are asked for."""
+    """The native models, then the models of papers, which are imported when they are asked for."""
 
     def __getitem__(self, name: str) -> Preset:
         return _NATIVE[name] if name in _NATIVE else _table(_PAPERS)[name]
@@ -152,7 +151,7 @@ class _Presets(Mapping[str, Preset]):
 
 def _table(home: str) -> Mapping[str, Any]:
     """Return a table of a module that needs PyTorch; empty where it is not installed."""
-    if find_spec("torch") is None:
+    if not is_installed("torch"):
         return {}
     module, _, table = home.partition(":")
     presets: Mapping[str, Any] = getattr(importlib.import_module(module), table)

@@ -22,7 +22,7 @@ from mixling.answers.labels import Targets
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import assign_folds
-from mixling.models.model import Model
+from mixling.networks.network import TextNetwork
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.training.config import NgramConfig, TrainConfig
@@ -99,8 +99,8 @@ def predict_out_of_fold(
     texts: Sequence[Text],
     training: TrainConfig,
     *,
-    build: Callable[[], Model],
-    finish: Callable[[Model], Predict],
+    build: Callable[[], TextNetwork],
+    finish: Callable[[TextNetwork], Predict],
 ) -> OutOfFold:
     """Train a network for each fold on the others.
 
@@ -120,7 +120,7 @@ def predict_out_of_fold(
         total = epochs * math.ceil(len(part) / training.batch_size)
         Trainer(model, part, training.model_copy(update=changes), last_step=total).fit()
         held = np.flatnonzero(folds == fold)
-        for index, row in zip(held, finish(model.cpu())([texts[int(i)] for i in held]), strict=True):
+        for index, row in zip(held, finish(model)([texts[int(i)] for i in held]), strict=True):
             logits[index] = row
     return OutOfFold(folds=folds, logits=np.stack(logits))
 

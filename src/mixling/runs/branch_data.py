@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mixling.data.batches import TextSet
 from mixling.data.splits import unseen
-from mixling.models.model import Model
+from mixling.networks.network import TextNetwork
 from mixling.ngrams.cross_fitting import OutOfFold, Predict, predict_out_of_fold
 from mixling.ngrams.data import LinearData, TeacherLabels
 from mixling.runs.labeled_data import LabeledExamples
@@ -19,6 +17,7 @@ from mixling.runs.resolve.config import RunConfig
 from mixling.runs.validation import Export, ExportedNetwork
 from mixling.runtime.predictor import Predictor
 from mixling.text.encoder import TextEncoder
+from mixling.threads import num_threads
 from mixling.training.augmentation import NO_AUGMENTATION
 from mixling.training.calibration import Calibration
 from mixling.training.callbacks import Log
@@ -38,7 +37,7 @@ def branch_data(
     data: TrainingData,
     joined: LabeledData | None,
     deadline: Deadline,
-    untrained: Model,
+    untrained: TextNetwork,
     export: Export,
     log: Log,
 ) -> LinearData:
@@ -64,10 +63,10 @@ def branch_data(
             "ngrams.cross_fit=false omits it)"
         )
 
-        def finish(model: Model) -> Predict:
+        def finish(network: TextNetwork) -> Predict:
             if calibration is not None:
-                calibration.fold(model)
-            return Predictor(export(model, precision=config.decisions.precision)).text_logits
+                calibration.fold(network)
+            return Predictor(export(network, precision=config.decisions.precision)).text_logits
 
         out_of_fold = _out_of_fold(examples, examples.folds, training, joined or data, untrained, finish)
     return LinearData(
@@ -75,7 +74,7 @@ def branch_data(
         train=examples.train,
         validation=examples.validation,
         network=np.stack(network.outputs),
-        predict=Predictor(network.content, num_threads=torch.get_num_threads()).text_logits,
+        predict=Predictor(network.content, num_threads=num_threads()).text_logits,
         weights=examples.weights if config.distill is None else None,
         text=encoder.config,
         vocabulary=encoder.vocabulary,
@@ -107,8 +106,8 @@ def _out_of_fold(
     folds: npt.NDArray[np.int64],
     training: TrainConfig,
     data: LabeledData,
-    untrained: Model,
-    finish: Callable[[Model], Predict],
+    untrained: TextNetwork,
+    finish: Callable[[TextNetwork], Predict],
 ) -> OutOfFold:
     known = np.arange(len(folds))
     texts = list(examples.train.texts)
@@ -117,6 +116,4 @@ def _out_of_fold(
         if examples.task.has_labels:
             new = unseen(examples.validation, examples.task.labels.names)
             known = np.setdiff1d(known, new + len(examples.train))
-    return predict_out_of_fold(
-        folds, data, known, texts, training, build=lambda: copy.deepcopy(untrained), finish=finish
-    )
+    return predict_out_of_fold(folds, data, known, texts, training, build=untrained.copy, finish=finish)

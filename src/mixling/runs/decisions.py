@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mixling.answers.conformal import ConformalSets
 from mixling.answers.decision import DecisionRule
@@ -25,7 +24,7 @@ from mixling.metrics.base import Metrics
 from mixling.metrics.label_thresholds import LabelThreshold
 from mixling.metrics.out_of_scope import OutOfScope
 from mixling.metrics.quantization import QuantizationCheck
-from mixling.models.model import Model
+from mixling.networks.network import TextNetwork
 from mixling.ngrams.choose import budget, fit_ngrams
 from mixling.ngrams.data import LinearData
 from mixling.ngrams.fitted import Fitted
@@ -38,6 +37,7 @@ from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 from mixling.text.windows import ReadingConfig
+from mixling.threads import num_threads
 from mixling.training.calibration import Calibration, CalibrationReport, fit_calibration, report_calibration
 from mixling.training.callbacks import Detail, Log
 from mixling.training.config import NgramConfig
@@ -142,7 +142,7 @@ class Decided:
         """The content of model.onnx."""
         return self.decisions.add_to(self.network.content)
 
-    def of_refit(self, model: Model, validation: Validation, export: Export, log: Log) -> Decided:
+    def of_refit(self, model: TextNetwork, validation: Validation, export: Export, log: Log) -> Decided:
         """Return the same decisions for a model that was trained on the validation examples, too.
 
         The metrics still describe the first model, to which these examples were new.
@@ -176,7 +176,7 @@ def _with_branch(content: bytes, branch: Fitted | None, values: Mapping[str, Any
 def decide(
     config: DecisionsConfig,
     ngrams: NgramConfig,
-    model: Model,
+    model: TextNetwork,
     validation: Validation,
     *,
     export: Export,
@@ -251,7 +251,7 @@ def decide(
 
 
 def _calibrate(
-    model: Model, validation: Validation, log: Log
+    model: TextNetwork, validation: Validation, log: Log
 ) -> tuple[Calibration | None, CalibrationReport | None, Outputs | None]:
     """Fold the calibration into the last layer of a trained model.
 
@@ -292,7 +292,7 @@ def _fit_branch(
         return None, network.outputs
     combined = branch.combine(network.outputs)
     if combined is None:
-        written = Predictor(_with_branch(network.content, branch, {}), num_threads=torch.get_num_threads())
+        written = Predictor(_with_branch(network.content, branch, {}), num_threads=num_threads())
         combined = list(validation.of_file(written))
     if config.use == "alone":
         return branch, combined

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
 from mixling.data.config import ColumnsConfig
+from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, names_of
 from mixling.data.inputs import in_windows
 from mixling.data.splits import describe_unseen
@@ -21,9 +22,12 @@ from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
+from mixling.runs.resolve.config import RunConfig
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.windows import TooLong, too_long_for
 from mixling.samples.sets import DEMO_COLUMNS, demo_model
+from mixling.tasks import task_type
+from mixling.tasks.base import Task
 from mixling.text.noise import NoiseLevel, noisy_texts
 
 
@@ -142,3 +146,14 @@ def evaluate_out_of_scope(
     if not texts:
         raise DataError("has no texts; out-of-scope texts are needed", path=sources[0])
     return out_of_scope_report(inside, predictor.predict_proba(texts).max(1), threshold=task.threshold)
+
+
+def aimed_task(config: RunConfig, train: Dataset) -> Task:
+    """Return the task of a comparison: the metric of our models chooses the options of the baselines, too."""
+    kind = task_type(config.task)
+    task = kind(kind.label_set(train))
+    if config.decisions.costs is None:  # no baseline knows the costs of errors
+        task.aim_at(config.decisions.metric)
+        if config.decisions.metric is not None:
+            task.headline = task.metric
+    return task

@@ -9,8 +9,7 @@ from mixling.data.corpora import is_plain, read_texts
 from mixling.data.dataset import Dataset
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import DataError
-from mixling.models.model import Model, build_model, count_parameters
-from mixling.networks.config import ModelConfig
+from mixling.networks.network import TextNetwork
 from mixling.runs.pretrained import load_pretrained
 from mixling.runs.replay import load_head, replayed_run
 from mixling.runs.resolve.config import RunConfig
@@ -21,8 +20,10 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, TextEncoder, train_vocabulary
 from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
 from mixling.text.vocabulary import Vocabulary
+from mixling.training.backends.choose import make_network, trains_natively
+from mixling.training.backends.context import DistributedContext
 from mixling.training.callbacks import Detail, Log
-from mixling.training.initialization import check_projection, init_bottleneck
+from mixling.training.initialization import check_projection, init_bottleneck, read_embeddings
 
 _VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
 
@@ -91,21 +92,37 @@ def make_encoder(text: TextConfig, texts: Dataset, seed: int, shared: Shared) ->
 
 
 def initial_model(
-    config: RunConfig, task: Task, encoder: TextEncoder, vectors: WordVectors | None, log: Log
-) -> tuple[Model, ModelConfig]:
-    """Return the model with its initial weights, and its configuration, completed for the vocabulary."""
-    model_config = config.model.model_copy(update={"text": encoder.config})
-    model = build_model(model_config, num_outputs=len(task.labels), output=task.output, seed=config.train.seed)
-    if model.embedding.embeddings is not None:
-        model.embedding.load_embeddings(config.model.embedding.embeddings)
+    config: RunConfig,
+    task: Task,
+    encoder: TextEncoder,
+    vectors: WordVectors | None,
+    distributed: DistributedContext,
+    log: Log,
+) -> TextNetwork:
+    """Return the network with its initial weights, and its configuration completed for the vocabulary.
+
+    Raises:
+        ConfigError: the configuration names a backend that does not know the model or the training.
+    """
+    completed = config.model.model_copy(update={"text": encoder.config})
+    natively = trains_natively(completed, task, config.train, distributed, distilled=config.distill is not None)
+    network = make_network(completed, len(task.labels), task.output, natively=natively, seed=config.train.seed)
+    if completed.text.projection.fixed_dim is not None:
+        weights = network.weights()
+        shape = weights["embedding.embeddings"].shape
+        read = read_embeddings(config.model.embedding.embeddings, shape)
+        network.restore({**weights, "embedding.embeddings": read})
     if config.init.pretrained is not None:
-        load_pretrained(model, model_config, config.init.pretrained, resize=config.init.resize)
+        load_pretrained(network, config.init.pretrained, resize=config.init.resize)
         if replayed_run(config.init, config.task) is not None:
-            load_head(model, task.labels, config.init.pretrained)
+            load_head(network, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""
-    log(Detail(f"{counted}{len(encoder.vocabulary):,} subwords, {count_parameters(model):,} parameters"))
+    log(Detail(f"{counted}{len(encoder.vocabulary):,} subwords, {network.num_parameters:,} parameters"))
     if vectors is not None:
-        fitted = init_bottleneck(model.embedding, encoder, vectors)
+        weights = network.weights()
+        table = weights["embedding.weight"]
+        fitted = init_bottleneck(table, completed.embedding, encoder, vectors, dim=completed.dim)
+        network.restore(weights)
         known = f"the embeddings of {fitted.words:,} words reproduce {fitted.explained:.0%} of the variance"
         log(Detail(f"initialization: {known} of their vectors"))
-    return model, model_config
+    return network

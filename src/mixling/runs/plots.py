@@ -32,9 +32,8 @@ class Curves(Callback):
         every: minimum number of seconds between two plots, and before the first; drawing takes about half a second.
     """
 
-    def __init__(self, folder: Path, log: Callable[[str], None], *, every: float = 30.0) -> None:
+    def __init__(self, folder: Path, *, every: float = 30.0) -> None:
         self._folder = folder
-        self._log = log
         self._every = every
         self._next = 0.0
 
@@ -46,5 +45,5 @@ class Curves(Callback):
             return
         lines = (self._folder / HISTORY).read_text("utf-8").splitlines()
         history = [json.loads(line) for line in lines]
-        drawn = if_possible(lambda: training_curves(history, self._folder / CURVES_FILE), self._log)
+        drawn = if_possible(lambda: training_curves(history, self._folder / CURVES_FILE), lambda message: None)
         self._next = time.monotonic() + self._every if drawn else float("inf")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
-
-from torch import Tensor
+from typing import Any
 
 from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.artifacts.kinds import PRETRAINING, TRAINING, kind_of
-from mixling.artifacts.weights import check_shapes, load_weights, read_weights, weight_shapes
+from mixling.artifacts.weights import check_shapes, check_weights, read_weights, weight_shapes
 from mixling.errors import ConfigError
 from mixling.hub import on_hub
-from mixling.models.model import Model, build_model
 from mixling.networks.config import ModelConfig
+from mixling.networks.network import NamedWeights, TextNetwork
+from mixling.training.backends.choose import need_torch, shapes_of
 
 # Training defaults for fine-tuning. The learning rate is the better of 5e-4 and 2e-3 on SST-2, RTE and ConjNLI for gMLP
 # of width 128 (experiments/pretraining.py); wider models need a lower one.
@@ -37,7 +36,7 @@ def pretrained_config(folder: str) -> dict[str, Any]:
     def read(artifact: Artifact) -> tuple[ModelConfig, Path]:
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         shapes = weight_shapes(artifact.folder)
-        check_shapes(artifact.folder, lambda: build_model(config, num_outputs=2, output="text"), shapes, parts=_PARTS)
+        check_shapes(artifact.folder, lambda: shapes_of(config, 2, "text"), shapes, parts=_PARTS)
         # While a run is replaced, its files are elsewhere for a moment; files of the hub are in the cache.
         return config, (artifact.folder if on_hub(folder) else Path(folder)) / artifact.vocabulary().name
 
@@ -63,11 +62,11 @@ def inherited_defaults(folder: str) -> dict[str, Any]:
     return {"ngrams": saved["config"]["ngrams"]}
 
 
-def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: bool) -> None:
-    """Load the embedding layer and the encoder of the model in a run folder into a model.
+def load_pretrained(network: TextNetwork, folder: str, *, resize: bool) -> None:
+    """Load the embedding layer and the encoder of the model in a run folder into a network.
 
     Args:
-        resize: allow the model to read longer texts than the pretrained one. Weights for the new positions come from
+        resize: allow the network to read longer texts than the pretrained one. Weights for the new positions come from
             `resize` of the mixers; new position embeddings keep their initial values.
 
     Raises:
@@ -75,40 +74,29 @@ def load_pretrained(model: Model, config: ModelConfig, folder: str, *, resize: b
         ModelFileError: the folder is incomplete or damaged.
     """
 
-    def read(artifact: Artifact) -> tuple[ModelConfig, dict[str, Tensor]]:
+    def read(artifact: Artifact) -> tuple[ModelConfig, NamedWeights]:
         weights = read_weights(artifact.folder, artifact.saved)
         config = artifact.parse(ModelConfig, artifact.saved["model"])
         return config, {name: weights[name] for name in weights if name.startswith(_PARTS)}
 
     saved, weights = read_artifact(folder, read, hint=PRETRAINED_HINT, kinds=(TRAINING, PRETRAINING))
     for name in ("dim", "blocks", "final_norm"):
-        if getattr(saved, name) != getattr(config, name):
+        if getattr(saved, name) != getattr(network.config, name):
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
     longest = saved.text.max_len
-    wanted = config.text.max_len
+    wanted = network.config.text.max_len
     if wanted > longest and not resize:
         raise ConfigError(
             f"model.text.max_len = {wanted}, but {folder} was trained with {longest} tokens; set it to {longest}, or "
             "allow longer texts with --set init.resize=true"
         )
+    own = network.weights()
     if wanted > longest:
-        weights = _for_longer_texts(saved, model, weights, wanted)
+        need_torch("resizing a model")
+        from mixling.models.network import for_longer_texts
+
+        weights = for_longer_texts(saved, weights, own, wanted, _PARTS)
     remedy = f"; it was made for {longest} tokens: leave out model.text.max_len = {wanted}" if wanted != longest else ""
-    load_weights(model, weights, folder=folder, remedy=remedy, parts=_PARTS)
-
-
-def _for_longer_texts(saved: ModelConfig, model: Model, weights: dict[str, Tensor], wanted: int) -> dict[str, Tensor]:
-    """Return the weights resized to the model's length, where mixers support that; other weights are unchanged."""
-    source = build_model(saved, num_outputs=2, output="text")
-    source.load_state_dict({**source.state_dict(), **weights})
-    for module in source.encoder.modules():
-        if hasattr(module, "resize"):
-            cast(Any, module).resize(wanted)
-    out = {name: value for name, value in source.state_dict().items() if name.startswith(_PARTS)}
-    positions = model.embedding.positions
-    if positions is not None and positions.weight is not None:
-        table = positions.weight.detach().clone()
-        name = "embedding.positions.weight"
-        table[: saved.text.max_len] = out[name]
-        out[name] = table
-    return out
+    shapes = {name: value.shape for name, value in own.items() if name.startswith(_PARTS)}
+    check_weights(shapes, weights, folder=folder, remedy=remedy)
+    network.restore({**own, **weights})

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from mixling.answers.labels import LabelSet
 from mixling.artifacts.artifact import Artifact, read_artifact
@@ -27,7 +25,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import names_of
 from mixling.data.splits import few_per_label
 from mixling.errors import ConfigError, DataError, ModelFileError
-from mixling.models.model import Model
+from mixling.networks.network import TRANSITION_SCORES, NamedWeights, TextNetwork
 from mixling.runs.resolve.config import InitConfig, RunConfig
 from mixling.tasks import task_type
 
@@ -137,14 +135,14 @@ def _sample(data: Dataset, count: int, *, seed: int) -> Dataset:
     return data.subset(sorted(chosen))
 
 
-def load_head(model: Model, labels: LabelSet, folder: str) -> None:
-    """Give a model the head of a trained one; labels that are new keep their initial weights.
+def load_head(network: TextNetwork, labels: LabelSet, folder: str) -> None:
+    """Give a network the head of a trained one; labels that are new keep their initial weights.
 
     Raises:
         ModelFileError: the folder is incomplete or damaged.
     """
 
-    def read(artifact: Artifact) -> tuple[dict[str, Tensor], LabelSet]:
+    def read(artifact: Artifact) -> tuple[NamedWeights, LabelSet]:
         return read_weights(artifact.folder, artifact.saved), LabelSet.from_dict(artifact.saved["labels"])
 
     weights, known = read_artifact(folder, read, hint="`mixling train` makes one", kinds=(TRAINING,))
@@ -152,16 +150,17 @@ def load_head(model: Model, labels: LabelSet, folder: str) -> None:
     pairs = [(new, at[name]) for new, name in enumerate(labels.names) if name in at]
     if not pairs:
         return
-    rows, sources = (torch.tensor(part) for part in zip(*pairs, strict=True))
-    own = model.head.state_dict()
+    rows, sources = (np.array(part) for part in zip(*pairs, strict=True))
+    own = network.weights()
     for name, value in own.items():
-        saved = weights.get(f"head.{name}")
-        if saved is None:
-            raise ModelFileError(f"{folder}: its head has no {name}")
-        if name == "transitions":
+        if not name.startswith("head."):
+            continue
+        if (saved := weights.get(name)) is None:
+            raise ModelFileError(f"{folder}: its head has no {name.removeprefix('head.')}")
+        if name == TRANSITION_SCORES:
             value[rows[:, None], rows] = saved[sources[:, None], sources]
-        elif name.startswith("output."):
+        elif name.startswith("head.output."):
             value[rows] = saved[sources]
         else:
-            value.copy_(saved)
-    model.head.load_state_dict(own)
+            value[...] = saved
+    network.restore(own)

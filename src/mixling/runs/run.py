@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Required, TypedDict, TypeVar, Unpack
 
-from torch import Tensor, nn
+import numpy.typing as npt
 
 from mixling.artifacts.files import CARD_FILE, CURVES_FILE, METRICS_FILE, REFIT_FOLDER
 from mixling.artifacts.kinds import kind_named
@@ -24,6 +24,7 @@ from mixling.artifacts.weights import write_model
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.export.plots import training_curves
+from mixling.networks.network import TextNetwork
 from mixling.runs.plots import Curves, if_possible
 from mixling.runs.record import begin_run, beginning, finish_run, open_run
 from mixling.storage import write_atomic, write_sealed
@@ -33,7 +34,6 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import TrainingData
 from mixling.training.files import CHECKPOINT
 from mixling.training.loop import Trainer
-from mixling.training.state import restore_weights
 
 _M = TypeVar("_M")
 _T = TypeVar("_T")
@@ -178,12 +178,11 @@ class RunFolder:
             self.distributed.barrier()
         return result
 
-    def train(
-        self, model: nn.Module, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes]
-    ) -> Trainer:
+    def train(self, model: Any, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes]) -> Trainer:
         """Train the model, or continue from the checkpoint; the model then has the weights of the best evaluation.
 
         Args:
+            model: a `TextNetwork`, or a model of PyTorch.
             training: with values that depend on the data resolved.
             content: of the data, as part of the fingerprint that ties a checkpoint to its run.
 
@@ -193,7 +192,7 @@ class RunFolder:
         self._fingerprint = _fingerprint(self._config, kind_named(self._kind).data_keys, content)
         callback = self._callback
         if self.is_main:
-            callback = CallbackList(callback or Callback(), Curves(self.folder, self.log))
+            callback = CallbackList(callback or Callback(), Curves(self.folder))
         trainer = Trainer(
             model,
             data,
@@ -206,7 +205,6 @@ class RunFolder:
             log=self.log,
         )
         self._history = trainer.fit(resume=self.begun)
-        model.cpu()
         return trainer
 
     def without_training(self, loss: float) -> None:
@@ -214,7 +212,7 @@ class RunFolder:
         self._history = [{"epoch": 0, "step": 0, "train_loss": None, "val_loss": loss, "best": True}]
 
     def train_again(
-        self, model: nn.Module, data: TrainingData, first: Trainer, *, initial: Mapping[str, Tensor]
+        self, model: TextNetwork, data: TrainingData, first: Trainer, *, initial: Mapping[str, npt.NDArray[Any]]
     ) -> dict[str, Any]:
         """Train the model anew on other data, for as many epochs as were best; or continue this training.
 
@@ -226,7 +224,7 @@ class RunFolder:
         Returns:
             The entry "refit" of metrics.json.
         """
-        restore_weights(model, initial)
+        model.restore(initial)
         per_epoch = math.ceil(len(data) / first.config.batch_size)
         best = best_evaluation(self._history)["step"]
         # The same epochs, not the same steps: with few examples an epoch more or less matters.
@@ -247,7 +245,6 @@ class RunFolder:
             last_step=steps,
         )
         trainer.fit(resume=self.distributed.broadcast([(location / CHECKPOINT).exists()])[0] > 0)
-        model.cpu()
         return {"examples": len(data), "steps": steps}
 
     @property
@@ -255,9 +252,9 @@ class RunFolder:
         """The record of the best evaluation of the first training."""
         return best_evaluation(self._history)
 
-    def save(self, model: nn.Module, values: Mapping[str, Any], *, parameters: int) -> None:
-        """Write the weights, and config.json with what else is needed to build the model."""
-        write_model(self.folder, model, {"kind": self._kind, "parameters": parameters, **values})
+    def save(self, weights: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any], *, parameters: int) -> None:
+        """Write weights by name, and config.json with what else is needed to build the model."""
+        write_model(self.folder, weights, {"kind": self._kind, "parameters": parameters, **values})
 
     def finish(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,7 +20,6 @@ from mixling.export.card import model_card
 from mixling.export.onnx import export_onnx
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics, Metrics
-from mixling.models.model import count_parameters
 from mixling.networks.config import ModelConfig
 from mixling.runs.branch_data import branch_data
 from mixling.runs.data import read_out_of_scope
@@ -45,11 +43,9 @@ from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
-from mixling.training.backends.choose import knows_natively
 from mixling.training.callbacks import Detail, Log
 from mixling.training.config import TrainConfig
 from mixling.training.plan import Deadline
-from mixling.training.state import weights_of
 
 # Of the time that is left when training begins; the rest is for decisions.
 _PART = 0.9
@@ -101,16 +97,15 @@ def fit(
             deadline = Deadline(config.train.time_budget, run.started)
             training = resolve_training(config, examples)
             data, measured = training_data(config, examples, training, encoder, shared, run.log)
-            model, model_config = initial_model(config, examples.task, encoder, examples.vectors, run.log)
-            knows_natively(model, data, training, run.distributed)  # refuses a backend before the run begins
-            untrained = copy.deepcopy(model)
+            network = initial_model(config, examples.task, encoder, examples.vectors, run.distributed, run.log)
+            untrained = network.copy()
             seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
-        _log_smoothing(config, model_config, examples.task, run.log)
+        _log_smoothing(config, network.config, examples.task, run.log)
         vocabulary = encoder.vocabulary
         labels = examples.task.labels
         if run.is_main:
             write_setup(
-                run.folder, model_config, labels, vocabulary,
+                run.folder, network.config, labels, vocabulary,
                 task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
             )  # fmt: skip
 
@@ -119,7 +114,7 @@ def fit(
             training = training.model_copy(update={"time_budget": left * part / (2 if config.decisions.refit else 1)})
         trainer = None
         if config.ngrams.use != "alone":
-            trainer = run.train(model, data, training, content=_content(encoder, examples))
+            trainer = run.train(network, data, training, content=_content(encoder, examples))
 
         joined = None if trainer is None else joined_data(config, examples, data)
         export = partial(
@@ -134,7 +129,8 @@ def fit(
                 deadline=deadline, untrained=untrained, export=export, log=run.log,
             )  # fmt: skip
             decided = decide(
-                config.decisions, config.ngrams, model, measured, export=export, linear=linear, counts=examples.counts,
+                config.decisions, config.ngrams, network, measured, export=export, linear=linear,
+                counts=examples.counts,
                 outside=read_out_of_scope(config), held_out=examples.held_out, log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}
@@ -143,8 +139,9 @@ def fit(
             and trainer is not None
             and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]
         ):
-            refit = {"refit": run.train_again(model, joined, trainer, initial=weights_of(untrained))}
-            decided = decided and decided.of_refit(model, measured, export, run.log)
+            initial = untrained.weights()
+            refit = {"refit": run.train_again(network, joined, trainer, initial=initial)}
+            decided = decided and decided.of_refit(network, measured, export, run.log)
         if decided is None:
             return None
         if trainer is None:
@@ -152,9 +149,9 @@ def fit(
 
         name, content = vocabulary.serialize()
         write_atomic(run.folder / name, content)
-        parameters = count_parameters(model)
-        described = {"task": config.task, "model": model_config.to_dict(), "labels": labels.to_dict()}
-        run.save(model, {**described, "vocabulary": name}, parameters=parameters)
+        parameters = network.num_parameters
+        described = {"task": config.task, "model": network.config.to_dict(), "labels": labels.to_dict()}
+        run.save(network.weights(), {**described, "vocabulary": name}, parameters=parameters)
         write_atomic(run.folder / ONNX_FILE, decided.content)
         on_validation = bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
         _write_seen(run.folder, examples, seen_before, on_validation=on_validation)
@@ -168,7 +165,7 @@ def fit(
             decided.metrics,
             report,
             parameters=parameters,
-            card=partial(_card, config, model_config, training, examples),
+            card=partial(_card, config, network.config, training, examples),
             draw=partial(_draw, decided.metrics),
         )
     check_abstention(finished.report["abstention"], finished.folder)

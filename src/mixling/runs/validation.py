@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from mixling.data.dataset import Dataset
 from mixling.export.quantize import quantization_problem
 from mixling.metrics.base import Metrics
 from mixling.metrics.quantization import QuantizationCheck
-from mixling.models.model import Model
+from mixling.networks.network import TextNetwork
 from mixling.runtime.onnx.session import Precision
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.base import Task
 from mixling.text.windows import ReadingConfig
+from mixling.threads import num_threads
 from mixling.training.callbacks import Log
 from mixling.training.dataset_adapter import LabeledData, predict_logits
 from mixling.training.memory import release
@@ -43,7 +43,7 @@ class Validation(ABC):
         self.targets = targets
 
     @abstractmethod
-    def of_model(self, model: Model) -> Outputs:
+    def of_model(self, model: TextNetwork) -> Outputs:
         """Return the outputs of the float model."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class LabeledValidation(Validation):
         self._data = data
         self._validation = validation
 
-    def of_model(self, model: Model) -> Outputs:
+    def of_model(self, model: TextNetwork) -> Outputs:
         return self._data.validation_logits(model)
 
     def of_file(self, predictor: Predictor) -> Outputs:
@@ -82,7 +82,7 @@ class QuestionValidation(Validation):
         self._questions = data.validation.questions
         super().__init__(data.objective, list(self._questions.answers))
 
-    def of_model(self, model: Model) -> Outputs:
+    def of_model(self, model: TextNetwork) -> Outputs:
         """Return the answers of the float model, after choosing the threshold that saved models use."""
         found = self._data.validation.find(predict_logits(model, self._data.validation))
         self.reading = self._data.resolved(found)
@@ -114,7 +114,7 @@ class ExportedNetwork:
 
 
 def export_network(
-    model: Model,
+    model: TextNetwork,
     validation: Validation,
     export: Export,
     precision: Precision,
@@ -131,7 +131,7 @@ def export_network(
 
     def exported(precision: Precision) -> tuple[bytes, Outputs]:
         content = export(model, precision=precision, reading=validation.reading)
-        outputs = validation.of_file(Predictor(content, num_threads=torch.get_num_threads()))
+        outputs = validation.of_file(Predictor(content, num_threads=num_threads()))
         release()  # what the predictor had
         return content, outputs
 

@@ -159,7 +159,7 @@ def open_generator(name: str, path: Path, *, max_texts: int, max_chars: int) -> 
     except ModuleNotFoundError as error:
         raise MissingPackage(
             f"{path}: the model generates text, which needs {error.name}; "
-            f"run {install_command('serve', 'train')}, or leave the model out"
+            f"run {install_command('serve', 'torch')}, or leave the model out"
         ) from None
     return LoadedGenerator(name, generator.digest[:12], generator, _request_type(generator, max_texts, max_chars))
 

@@ -211,11 +211,9 @@ class Task(Objective, Presentation, Baselines):
 
     # Training
 
-    def stack(self, targets: Targets, width: int) -> Tensor:
-        """Return the targets of a batch as one tensor; `width` is the padded length of its texts."""
-        import torch
-
-        return torch.from_numpy(targets if isinstance(targets, np.ndarray) else np.stack(targets))
+    def stack(self, targets: Targets, width: int) -> npt.NDArray[Any]:
+        """Return the targets of a batch as one array; `width` is the padded length of its texts."""
+        return targets if isinstance(targets, np.ndarray) else np.stack(targets)
 
     def _balance(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         present = counts > 0

@@ -29,6 +29,7 @@ from mixling.tasks.objective import LossTerms
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
+from mixling.threads import num_threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -240,8 +241,6 @@ class Classification(Task):
         On few texts logistic regression of all labels together is more accurate where labels are of different
         frequency (experiments/README.md).
         """
-        import torch
-
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         if self.class_weights is not None:
             fractions = fractions * self.class_weights[targets]
@@ -251,7 +250,7 @@ class Classification(Task):
                 fitted = logistic.fit_sparse_logistic(features, classes, len(present), fractions, strength)
                 return fitted if len(present) == len(self.labels) else self._with_absent(present, *fitted)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
-        threads = torch.get_num_threads()
+        threads = num_threads()
         return fit_margins(
             features,
             targets == labels[:, None],

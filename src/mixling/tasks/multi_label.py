@@ -32,6 +32,7 @@ from mixling.tasks.objective import LossTerms
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
 from mixling.text.encoder import Encoded, Text
+from mixling.threads import num_threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -285,8 +286,6 @@ class MultiLabel(Task):
         kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
-        import torch
-
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
         marks = targets.T > 0
         if self.class_weights is not None:
@@ -299,7 +298,7 @@ class MultiLabel(Task):
             ratio_power=ratio_power,
             duals=duals,
             kept=kept,
-            threads=torch.get_num_threads(),
+            threads=num_threads(),
         )
 
     def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:

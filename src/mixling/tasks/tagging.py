@@ -137,15 +137,13 @@ class Tagging(Task):
             return targets, None
         return [np.where(tags < len(self.labels), tags, NO_TARGET) for tags in targets], None
 
-    def stack(self, targets: Targets, width: int) -> Tensor:
-        import torch
-
+    def stack(self, targets: Targets, width: int) -> npt.NDArray[Any]:
         cut = [items[:width] for items in targets]
         hard = cut[0].ndim == 1
         shape = (len(cut), width)
         out = np.full(shape, NO_TARGET) if hard else np.zeros((*shape, len(self.labels)), np.float32)
         out[np.arange(width) < np.array([[len(items)] for items in cut])] = np.concatenate(cut)
-        return torch.from_numpy(out)
+        return out
 
     def _soft_loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the loss of a teacher's probabilities; they are 0 for padding, and for words that no teacher read."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from mixling.answers.labels import LabelSet
+from mixling.config import Config
 from mixling.errors import DataError
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -168,3 +171,23 @@ def _from_mapping(item: Mapping[str, Any], labels: LabelSet, where: str) -> npt.
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:3]))
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+class FineTuneConfig(Config):
+    """AdamW with warm-up and linear decay: BERT's defaults (Devlin et al. 2019, appendix A.3)."""
+
+    epochs: int = Field(3, ge=1, description="passes over the labeled examples")
+    lr: float = Field(5e-5, gt=0, description="peak learning rate")
+    batch_size: int = Field(32, ge=1, description="examples per step")
+    max_len: int = Field(128, ge=8, description="maximum number of subwords of a text")
+    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of the steps")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay of AdamW")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability that is spread over all labels")
+
+
+def is_transformer(path: str) -> bool:
+    """Return whether a path is a folder of the transformers library, or may be a name on the hub."""
+    folder = Path(path)
+    if folder.is_dir():
+        return (folder / "tokenizer_config.json").exists() or (folder / "tokenizer.json").exists()
+    return path.startswith("hf:")

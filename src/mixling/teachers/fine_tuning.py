@@ -9,29 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 
-from mixling.config import Config
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
 from mixling.errors import UserError
 from mixling.installation import install_command
 from mixling.tasks.base import Task
+from mixling.teachers.base import FineTuneConfig
 from mixling.teachers.transformer import autocast, encode, first_subwords, load_transformer, longest, quiet
 
 _IGNORED = -100  # label that the library's losses ignore
-
-
-class FineTuneConfig(Config):
-    """AdamW with warm-up and linear decay: BERT's defaults (Devlin et al. 2019, appendix A.3)."""
-
-    epochs: int = Field(3, ge=1, description="passes over the labeled examples")
-    lr: float = Field(5e-5, gt=0, description="peak learning rate")
-    batch_size: int = Field(32, ge=1, description="examples per step")
-    max_len: int = Field(128, ge=8, description="maximum number of subwords of a text")
-    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of the steps")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay of AdamW")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability that is spread over all labels")
 
 
 def fine_tune(

@@ -162,14 +162,6 @@ def _check_files(folder: Path) -> None:
             raise ModelFileError(f"{item}: is not a regular file")
 
 
-def is_transformer(path: str) -> bool:
-    """Return whether a path is a folder of the transformers library, or may be a name on the hub."""
-    folder = Path(path)
-    if folder.is_dir():
-        return (folder / "tokenizer_config.json").exists() or (folder / "tokenizer.json").exists()
-    return path.startswith("hf:")
-
-
 def longest(tokenizer: Any, model: Any, max_len: int) -> int:
     """Return `max_len`, limited by the positions of the model."""
     positions = getattr(model.config, "max_position_embeddings", None) or max_len

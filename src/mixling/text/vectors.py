@@ -22,8 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from mixling.config import Config, parse
-from mixling.errors import DataError, ModelFileError, UserError, shown
-from mixling.installation import install_command
+from mixling.errors import DataError, ModelFileError, shown
 from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, split_normal_words
@@ -133,12 +132,7 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
 
     Raises:
         DataError: the texts have too few distinct words.
-        UserError: scipy is not installed.
     """
-    try:
-        import scipy.linalg  # noqa: F401
-    except ImportError:
-        raise UserError(f"word vectors need scipy; {install_command('train')}") from None
     tokens, words, counts, num_tokens = _read(texts, config)
     associations = _pmi(_pairs(tokens, len(words), config), config)
     if (beside := np.count_nonzero(np.diff(associations.indptr))) <= config.dim:

@@ -148,7 +148,7 @@ class Vocabulary:
                 try:
                     from mixling.text.sentencepiece import read_sentencepiece  # imports protobuf: 20 ms
                 except ModuleNotFoundError:
-                    install = install_command("train")
+                    install = install_command("sentencepiece")
                     raise MissingPackage(f"{path}: is read by protobuf, which is missing: {install}") from None
 
                 return cls(read_sentencepiece(read_limited(path, MAX_JSON), str(path)))

@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from mixling.arrays import Float64
-from mixling.models.heads import PoolingHead, TokenHead
-from mixling.models.model import Model
+from mixling.networks.network import TRANSITION_SCORES, TextNetwork
 from mixling.tasks.base import Task
 
 MIN_SLOPE = 0.01
@@ -40,16 +38,15 @@ class Calibration:
         """Return calibrated logits (..., C)."""
         return (logits * self.slope + self.offset).astype(np.float32)
 
-    def fold(self, model: Model) -> None:
-        """Multiply and add in the last layer of a model, whose logits are then calibrated."""
-        assert isinstance(model.head, PoolingHead | TokenHead)
-        output = model.head.output
-        slope, offset = (torch.from_numpy(part).to(output.weight) for part in (self.slope, self.offset))
-        with torch.no_grad():
-            output.weight.mul_(slope[:, None])
-            output.bias.mul_(slope).add_(offset)
-            if isinstance(model.head, TokenHead) and model.head.transitions is not None:
-                model.head.transitions.mul_(slope)
+    def fold(self, network: TextNetwork) -> None:
+        """Multiply and add in the last layer of a network, whose logits are then calibrated."""
+        weights = network.weights()
+        slope = self.slope.astype(np.float32)
+        weights["head.output.weight"] *= slope[:, None]
+        weights["head.output.bias"] = weights["head.output.bias"] * slope + self.offset.astype(np.float32)
+        if TRANSITION_SCORES in weights:
+            weights[TRANSITION_SCORES] *= slope
+        network.restore(weights)
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,10 @@ class TrainConfig(Config):
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 if the device supports it natively"
+        "auto", description="auto: bfloat16 if the device supports it natively; native steps: float32"
     )
     backend: Literal["torch", "native", "auto"] = Field(
-        "torch", description="what computes the steps; auto: native steps for the models that they know"
+        "auto", description="what computes the steps; auto: native steps for the models that they know, without PyTorch"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: a GPU if there is one")
     track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(

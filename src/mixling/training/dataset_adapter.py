@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from mixling.answers.labels import Targets
-from mixling.data.batches import Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
+from mixling.arrays import Float32
+from mixling.data.batches import Batch, Indices, Inputs, TextSet, collate, drop_words, length_batches, training_batches
 from mixling.errors import TrainingError
-from mixling.models.heads import TokenHead
-from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.tasks.objective import Objective
 from mixling.text.encoder import TextEncoder
 from mixling.training.augmentation import Augmenter, BatchPart
 from mixling.training.long_texts import LongTexts, find_long_texts
+from mixling.training.losses import loss_sums
 from mixling.training.memory import Heap
-from mixling.training.state import gather
 
 # Validation examples that are evaluated during training; with them the error of an accuracy is at most 0.7 points.
 MAX_EVALUATED = 5_000
@@ -33,7 +29,22 @@ MAX_EVALUATED = 5_000
 _EVALUATED_WORDS = 250_000
 _MIN_EVALUATED = 1_000
 
-Forward = Callable[[Inputs], Tensor]
+Targeted = tuple[Inputs, Any, Float32 | None]  # inputs, targets and weights
+
+
+class Evaluated(Protocol):
+    """What computes the logits of an evaluation: a network, or the backend that trains it."""
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether there are logits for each token, or word."""
+
+    @property
+    def transitions(self) -> Float32 | None:
+        """The score (C, C) of each tag after each other one, if the model has learned them."""
+
+    def logits(self, batch: Batch) -> Float32:
+        """Return the logits of a batch, (B, C) or (B, N, C)."""
 
 
 class TrainingData(ABC):
@@ -53,7 +64,7 @@ class TrainingData(ABC):
         """Return the batches of an epoch as indices of examples."""
 
     @abstractmethod
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         """Return the model's inputs, the targets and the weights of some examples of a batch.
 
         Args:
@@ -62,11 +73,11 @@ class TrainingData(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
+    def evaluate(self, model: Any) -> tuple[dict[str, float], float]:
         """Return the metrics and the loss of a model on the validation examples.
 
         Args:
-            forward: calls the model on its device, with the precision of the training.
+            model: the backend that trains it; of labeled texts whatever has their logits, see `Evaluated`.
 
         Raises:
             TrainingError: an output is not finite.
@@ -109,7 +120,7 @@ class LabeledData(TrainingData):
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Inputs, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         mine = indices[chosen]
         size = len(indices)
         encoder = self.train.encoder
@@ -118,7 +129,7 @@ class LabeledData(TrainingData):
         encoder = encoder if self.augmenter is None else self.augmenter.encoder
         batch = collate(words, encoder, starts if self.objective.per_word else None)
         targets = self.objective.stack(_chosen(self.train_targets, mine), batch.num_answers)
-        return batch, targets, None if self.weights is None else torch.from_numpy(self.weights[mine])
+        return batch, targets, None if self.weights is None else self.weights[mine]
 
     def _encoded(
         self, mine: Indices, chosen: Indices, size: int, *, seed: int, step: int
@@ -139,11 +150,10 @@ class LabeledData(TrainingData):
         starts = [item.starts for item in encoded if item.starts is not None]
         return [item.words for item in encoded], starts or None
 
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        assert isinstance(model, Model)
+    def evaluate(self, model: Evaluated) -> tuple[dict[str, float], float]:
         chosen = self._evaluated
         targets = self.validation_targets
-        logits = self.validation_logits(model, chosen, forward)
+        logits = self.validation_logits(model, chosen)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         if chosen is not None:
@@ -151,19 +161,16 @@ class LabeledData(TrainingData):
         metrics = self.validation_task.evaluate(logits, targets, tables=False)
         return metrics.numbers(), mean_loss(self.objective, logits, targets)
 
-    def validation_logits(
-        self, model: Model, chosen: Indices | None = None, forward: Forward | None = None
-    ) -> list[npt.NDArray[np.float32]]:
+    def validation_logits(self, model: Evaluated, chosen: Indices | None = None) -> list[npt.NDArray[np.float32]]:
         """Return the logits of the validation examples, as `predict_logits` does, with long texts read to the end.
 
         The tasks then have the model's transitions, if it has any.
         """
-        logits = predict_logits(model, self.validation, chosen, forward)
-        if isinstance(model.head, TokenHead) and model.head.transitions is not None:
-            transitions = gather(model.head.transitions.detach()).float().cpu().numpy().copy()
+        logits = predict_logits(model, self.validation, chosen)
+        if (transitions := model.transitions) is not None:
             self.objective.transitions = self.validation_task.transitions = transitions
         return self._long.complete(
-            logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers, forward)
+            logits, chosen, self.objective, lambda windows, numbers: predict_logits(model, windows, numbers)
         )
 
     @cached_property
@@ -209,23 +216,14 @@ class EncodedTexts(Protocol):
         """Return the first token of each word of the texts; None if all tokens have outputs."""
 
 
-@torch.inference_mode()
 def predict_logits(
-    model: Model,
-    texts: EncodedTexts,
-    chosen: Indices | None = None,
-    forward: Forward | None = None,
-    *,
-    batch_size: int = 512,
+    model: Evaluated, texts: EncodedTexts, chosen: Indices | None = None, *, batch_size: int = 512
 ) -> list[npt.NDArray[np.float32]]:
-    """Return the logits of each text, (C,) or (N, C), as float32; the model is left in evaluation mode.
+    """Return the logits of each text, (C,) or (N, C), as float32.
 
     Args:
         chosen: only of the texts with these indices, in this order.
-        forward: calls the model; by default in float32.
     """
-    model.eval()
-    device = next(model.parameters()).device
     chosen = np.arange(len(texts)) if chosen is None else chosen
     out: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(chosen)
     heap = Heap()
@@ -233,9 +231,7 @@ def predict_logits(
         read = chosen[indices]
         words = texts.words(read)
         starts = texts.starts(read) if model.of_tokens else None
-        batch = collate(words, texts.encoder, starts).to(device)
-        outputs = model(*batch.arguments) if forward is None else forward(batch)
-        logits = outputs.float().cpu().numpy()
+        logits = model.logits(collate(words, texts.encoder, starts))
         for row, index, item in zip(logits, indices, starts or words, strict=True):
             out[index] = row if row.ndim == 1 else row[: len(item)]
         heap.limit()
@@ -252,11 +248,16 @@ def mean_loss(task: Task, logits: list[npt.NDArray[np.float32]], targets: Target
     for indices in length_batches(words, 512):
         part = [logits[i] for i in indices]
         width = int(words[indices].max())
-        scores = torch.zeros(len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1])
+        scores = np.zeros((len(part), *((width,) if part[0].ndim == 2 else ()), part[0].shape[-1]), np.float32)
         for row, item in zip(scores, part, strict=True):
-            row[: len(item)] = torch.from_numpy(item)
+            row[: len(item)] = item
         gold = task.stack(_chosen(targets, indices), width)
-        losses, weights = task.loss(scores, gold, None if fractions is None else torch.from_numpy(fractions[indices]))
-        total = total + float(losses)
-        weight = weight + float(weights)
+        terms = task.loss_terms(transitions=task.transitions is not None)
+        assert terms is not None, f"the loss of {task.name} is not known as numbers"
+        losses, weights = loss_sums(
+            terms,
+            scores, gold, None if fractions is None else fractions[indices], task.transitions,
+        )  # fmt: skip
+        total += losses
+        weight += weights
     return total / max(weight, 1e-12)

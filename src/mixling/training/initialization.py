@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
+from mixling.arrays import Float32
 from mixling.errors import ConfigError
-from mixling.models.embedding import ProjectionEmbedding
+from mixling.networks.config import EmbeddingConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vectors import WordVectors
@@ -39,7 +41,13 @@ class Fit:
 
 
 def init_bottleneck(
-    embedding: ProjectionEmbedding, encoder: TextEncoder, vectors: WordVectors, *, scale: float = 0.5
+    table: Float32,
+    options: EmbeddingConfig,
+    encoder: TextEncoder,
+    vectors: WordVectors,
+    *,
+    dim: int,
+    scale: float = 0.5,
 ) -> Fit:
     """Set the rows of the bottleneck by ridge regression of the word vectors.
 
@@ -47,6 +55,9 @@ def init_bottleneck(
     gets the first dimensions of the vectors.
 
     Args:
+        table: the weights of the bottleneck, which are changed.
+        options: of the embedding.
+        dim: D, the width of the tokens.
         scale: root mean square of the resulting embeddings of words, per column.
 
     Raises:
@@ -67,12 +78,32 @@ def init_bottleneck(
     fitted = features @ rows
     explained = 1 - np.square(fitted - wanted).sum(1) @ weights / (np.square(wanted).sum(1) @ weights)
     rows *= scale / np.sqrt(np.average(np.square(fitted).mean(1), weights=weights))
-    with torch.no_grad():
-        width = min(rows.shape[1], embedding.dim)
-        # The matrix of the word itself among the 2w+1 of its window, or the shared matrix of a factorized window.
-        first = 0 if embedding.spread is not None else embedding.window * embedding.dim
-        embedding.weight[: len(rows), first : first + width] = torch.from_numpy(rows[:, :width])
+    width = min(rows.shape[1], dim)
+    # The matrix of the word itself among the 2w+1 of its window, or the shared matrix of a factorized window.
+    first = 0 if options.window_type == "factorized" else options.window * dim
+    table[: len(rows), first : first + width] = rows[:, :width]
     return Fit(words=len(wanted), explained=float(explained))
+
+
+def read_embeddings(path: str | None, shape: tuple[int, ...]) -> Float32:
+    """Return the fixed embeddings of a .npy or .safetensors file; a saved model has them among its weights.
+
+    Raises:
+        ConfigError: the configuration names no file, or the file has no matrix of the right shape.
+    """
+    if path is None:
+        raise ConfigError("projection 'embedding': set model.embedding.embeddings to a .npy or .safetensors file")
+    try:
+        arrays = (
+            list(load_file(path).values()) if path.endswith(".safetensors") else [np.load(path, allow_pickle=False)]
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ConfigError(f"{path}: cannot be read as subword embeddings: {error}") from None
+    if (shapes := [array.shape for array in arrays]) != [shape]:
+        raise ConfigError(
+            f"{path}: has arrays of shapes {shapes}; one of (num_features, embedding_dim) = {shape} is needed"
+        )
+    return np.asarray(arrays[0], np.float32)
 
 
 def check_projection(text: TextConfig) -> None:

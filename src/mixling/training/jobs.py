@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
 from mixling.errors import Interrupted, TrainingError, UserError
+from mixling.threads import has_gpu, limited_threads, num_threads
 from mixling.training.callbacks import Log
-from mixling.training.threads import has_gpu, limited_threads, num_threads
 from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers, num_workers, wait_for
 
 _J = TypeVar("_J")

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from mixling.config import dotted
-from mixling.data.batches import Indices, Inputs, shard
+from mixling.data.batches import Indices, shard
 from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
 from mixling.training.backends.base import StepPart
@@ -30,14 +28,14 @@ from mixling.training.backends.context import DistributedContext
 from mixling.training.callbacks import Callback, CallbackList, Detail, Log, Step
 from mixling.training.checkpoint import load_checkpoint, save_checkpoint
 from mixling.training.config import TrainConfig
-from mixling.training.dataset_adapter import TrainingData
+from mixling.training.dataset_adapter import Targeted, TrainingData
 from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import learning_rate
 from mixling.training.plan import affordable, default_evaluations
 from mixling.training.prefetch import Prefetcher
-from mixling.training.state import TrainingState, restore_weights
+from mixling.training.state import NamedArrays, TrainingState
 from mixling.training.tracking import remove_tracking, tracking
 
 
@@ -48,6 +46,7 @@ class Trainer:
     gets the weights at the end.
 
     Args:
+        model: a `TextNetwork`, or a model of PyTorch.
         folder: where checkpoints and metrics.jsonl are written; None: nowhere.
         command: the command line that resumes the training, for messages; by default `mixling train --resume`.
         fingerprint: identifies data and configuration; checkpoints with another fingerprint are not resumed.
@@ -60,7 +59,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         data: TrainingData,
         config: TrainConfig,
         *,
@@ -88,12 +87,12 @@ class Trainer:
             self._callbacks = CallbackList(self.callback, trackers)
         self.model = model
         self.backend = choose_backend(model, data, config, self.distributed)
-        self._best: dict[str, Tensor] = {}
+        self._best: NamedArrays = {}
         self._batches: list[Indices] = []
         self._epoch = -1
         self._saved_at = time.monotonic()
         self._heap = Heap()
-        self._prefetcher: Prefetcher[tuple[Inputs, Tensor, Tensor | None]] = Prefetcher()
+        self._prefetcher: Prefetcher[Targeted] = Prefetcher()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,7 +129,7 @@ class Trainer:
             self._callbacks.finished()
             self._prefetcher.close()
             self._heap.release()
-        restore_weights(self.model, self._best)
+        self.backend.finish(self._best)
         if state.stopped and state.step < state.total_steps and self.distributed.is_main:
             self._log(
                 f"training ended early: {self.config.patience} evaluations in a row were no better and had no lower "
@@ -192,7 +191,7 @@ class Trainer:
             if len(parts) == 1:
                 self._start_batch(step + 1)
             if idle:
-                weights = torch.zeros(1)
+                weights = np.zeros(1, np.float32)
             tokens = 0 if idle else batch.num_tokens
             yield StepPart(batch, targets, weights, tokens, last=number == len(parts))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
-from mixling.training.threads import num_threads
+from mixling.threads import num_threads
 
 _Batch = TypeVar("_Batch")
 

@@ -9,20 +9,17 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
 from mixling.answers.questions import Answers, Found, find_answer
-from mixling.data.batches import Batch, Indices, collate, drop_words, training_batches
+from mixling.data.batches import Indices, collate, drop_words, training_batches
 from mixling.data.dataset import Dataset
 from mixling.errors import TrainingError
 from mixling.metrics.squad import answer_report, choose_threshold
-from mixling.models.model import Model
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
 from mixling.text.windows import EncodedWindows, ReadingConfig, WindowEncoder
-from mixling.training.dataset_adapter import Forward, TrainingData, mean_loss, predict_logits
+from mixling.training.dataset_adapter import Evaluated, Targeted, TrainingData, mean_loss, predict_logits
 
 _CHUNK = 1024  # questions to encode at a time
 
@@ -129,7 +126,7 @@ class QuestionData(TrainingData):
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
         return training_batches(self.train.lengths, batch_size, seed=seed, epoch=number)
 
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         targets = self.train.targets[indices[chosen]]
         words = drop_words(
             self.train.words(indices[chosen]), self.token_dropout,
@@ -137,11 +134,10 @@ class QuestionData(TrainingData):
         )  # fmt: skip
         for row, separator in zip(words, targets[:, 0], strict=True):
             row[separator] = SEPARATOR  # must not be dropped: it separates the texts and represents "no answer"
-        return collate(words, self.train.encoder), torch.from_numpy(targets), None
+        return collate(words, self.train.encoder), targets, None
 
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        assert isinstance(model, Model)
-        logits = predict_logits(model, self.validation, forward=forward)
+    def evaluate(self, model: Evaluated) -> tuple[dict[str, float], float]:
+        logits = predict_logits(model, self.validation)
         if not all(np.isfinite(row).all() for row in logits):
             raise TrainingError("an output on validation data is not finite")
         found = self.validation.find(logits)

@@ -23,9 +23,9 @@ from mixling.runs.run import Run
 from mixling.runs.training import fit
 from mixling.storage import read_json, write_sealed
 from mixling.tasks import task_type
+from mixling.threads import limited_threads
 from mixling.training.callbacks import Callback, Log
 from mixling.training.files import CHECKPOINT
-from mixling.training.threads import limited_threads
 from mixling.tuning.space import Dimension, Value
 from mixling.tuning.study import Result, Studies, best
 from mixling.tuning.worker import Failed, Job, Trained, work

@@ -57,7 +57,7 @@ def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
         threads: that a training uses.
     """
     end_with_parent()
-    from mixling.training.threads import limited_threads
+    from mixling.threads import limited_threads
 
     try:
         with limited_threads(threads):

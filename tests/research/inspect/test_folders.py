@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from mixling import ConfigError, DataConfig, ModelFileError, RunConfig, TextEncoder, fit, pretrain, read_data
-from mixling.artifacts import load_model
 from mixling.data import collate
 from mixling.models import Model
 from mixling.research.inspect import layer_maps, learned_filters, load_inspected
 from mixling.research.pretraining import MASKED_LM, load_pretraining
+from mixling.research.saved import load_model
 from mixling.runs.resolve import resolve
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]

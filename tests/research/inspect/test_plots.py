@@ -338,7 +338,7 @@ def test_pyplot_is_left_alone(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UserError, match=r"\[train\]"):
+    with pytest.raises(UserError, match=r"\[plots\]"):
         run_plots.training_curves(RECORDS, tmp_path / "curves.png")
-    with pytest.raises(UserError, match=r"\[train\]"):  # before the work for the plot
+    with pytest.raises(UserError, match=r"\[plots\]"):  # before the work for the plot
         fonts.check_plot(tmp_path / "curves.png")

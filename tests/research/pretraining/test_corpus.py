@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.mixers import HyperMixingConfig
+from mixling.models import tensors_of
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig
 from mixling.research.pretraining import (
@@ -93,20 +94,20 @@ def test_what_is_asked_is_what_stood_there(subwords: bool) -> None:
     for row, index in enumerate(indices):
         block, _ = made.train.block(int(index), LENGTH)
         asked = targets[row] != NO_TARGET
-        locations = batch.starts[row][asked].numpy()
+        locations = batch.starts[row][asked]
         for location, target in zip(locations, targets[row][asked].tolist(), strict=True):
             assert block[location] > FIRST, "neither a separator nor what is hidden already"
             word = names[block[location] - FIRST]
             assert target == (made.encoder.vocabulary.subword_id(word) if subwords else made.targets[block[location]])
         # Elsewhere the model reads what stands there.
         bags = made.encoder.bags(block).features
-        read = batch.features.numpy()[batch.index[row].numpy() - 1][:, : bags.shape[1]]
+        read = batch.features[batch.index[row] - 1][:, : bags.shape[1]]
         same = (read == bags).all(1)
         assert same[np.setdiff1d(np.arange(LENGTH), locations)].all()
     again = made.batch(indices, indices, seed=4, step=9)
     other = made.batch(indices, indices, seed=4, step=10)
-    assert torch.equal(batch.index, again[0].index)
-    assert not torch.equal(targets, other[1]) or not torch.equal(batch.starts, other[0].starts)
+    assert np.array_equal(batch.index, again[0].index)
+    assert not np.array_equal(targets, other[1]) or not np.array_equal(batch.starts, other[0].starts)
 
 
 def test_most_hidden_tokens_are_the_mask_and_none_is_reported_by_itself() -> None:
@@ -119,7 +120,7 @@ def test_most_hidden_tokens_are_the_mask_and_none_is_reported_by_itself() -> Non
         batch, targets, _ = made.batch(indices, indices, seed=0, step=step)
         assert batch.starts is not None
         asked = targets != NO_TARGET
-        rows = np.nonzero(asked.numpy())[0]
+        rows = np.nonzero(asked)[0]
         read = batch.features[batch.index[rows, batch.starts[asked]] - 1, 0]
         count += len(read)
         masked += int((read == int(mask[0])).sum())
@@ -135,8 +136,8 @@ def test_shards_hide_what_the_whole_batch_does() -> None:
     part, some, _ = made.batch(indices, np.array([1, 3]), seed=1, step=3)
     for mine, location in enumerate((1, 3)):
         reported = some[mine][some[mine] != NO_TARGET]
-        assert torch.equal(reported, targets[location][targets[location] != NO_TARGET])
-        assert torch.equal(part.features[part.index[mine] - 1, 0], whole.features[whole.index[location] - 1, 0])
+        assert np.array_equal(reported, targets[location][targets[location] != NO_TARGET])
+        assert np.array_equal(part.features[part.index[mine] - 1, 0], whole.features[whole.index[location] - 1, 0])
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_hidden_tokens() -> None:
@@ -161,9 +162,10 @@ def test_tied_logits_are_products_with_the_rows_of_subwords() -> None:
     model = build_model(config, num_outputs=outputs(made, True), output="subwords", seed=0).double().eval()
     batch, _, _ = made.batch(np.arange(4), np.arange(4), seed=0, step=0)
     assert batch.starts is not None
-    logits = model(batch.features, None, batch.index, batch.mask, batch.starts)
+    features, _, index, mask, starts = tensors_of(batch.arguments)
+    logits = model(features, None, index, mask, starts)
     table = model.embedding.weight
-    x = model.encoder(table[batch.features[batch.index - 1, 0].long()], batch.mask)
+    x = model.encoder(table[features[index - 1, 0].long()], mask)
     for b in range(4):
         for location, row in zip(batch.starts[b].tolist(), logits[b], strict=True):
             normed = F.layer_norm(x[b, location], (32,), model.head.norm.weight, model.head.norm.bias)

@@ -25,9 +25,11 @@ from mixling import (
     fit,
     pretrain,
 )
-from mixling.artifacts import PRETRAINING, is_finished, load_model
+from mixling.artifacts import PRETRAINING, is_finished
 from mixling.config import merge, parse
 from mixling.errors import Interrupted, StorageError
+from mixling.models import TorchNetwork
+from mixling.research.saved import load_model
 from mixling.runs import FINE_TUNING, pretrained_config
 from mixling.runs.pretrained import load_pretrained
 from mixling.training import CHECKPOINT, Callback
@@ -93,7 +95,7 @@ def test_every_kind_of_encoder_is_pretrained_and_fine_tuned(name: str, text: Pat
     before = load_file(tmp_path / "pre" / "model.safetensors")
     settings = fine_tuning(tmp_path / "pre")
     model = build_model(settings.model, num_outputs=2, output="text", seed=5)
-    load_pretrained(model, settings.model, str(tmp_path / "pre"), resize=False)
+    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=False)
     for key, value in model.state_dict().items():
         if not key.startswith("head."):
             assert torch.equal(value, before[key]), key
@@ -208,15 +210,15 @@ def test_longer_texts_are_an_error_or_an_explicit_resize(name: str, text: Path, 
     settings = fine_tuning(tmp_path / "pre", model=longer)
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
     with pytest.raises(ConfigError, match=r"max_len = 20, but .* 12 tokens; .*init\.resize=true"):
-        load_pretrained(model, settings.model, str(tmp_path / "pre"), resize=False)
+        load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=False)
     if name != "gmlp":
         with pytest.raises(ConfigError, match=r"has the shape .* it was made for 12 tokens: leave out"):
-            load_pretrained(model, settings.model, str(tmp_path / "pre"), resize=True)
+            load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=True)
         return
-    load_pretrained(model, settings.model, str(tmp_path / "pre"), resize=True)
+    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=True)
     short = fine_tuning(tmp_path / "pre").model
     other = build_model(short, num_outputs=2, output="text", seed=0)
-    load_pretrained(other, short, str(tmp_path / "pre"), resize=False)
+    load_pretrained(TorchNetwork(other), str(tmp_path / "pre"), resize=False)
     x, mask = torch.randn(2, 12, 16), torch.ones(2, 12, dtype=torch.bool)
     torch.testing.assert_close(model.eval().encoder(x, mask), other.eval().encoder(x, mask))
 
@@ -227,14 +229,14 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
     settings = fine_tuning(folder, model={"dim": 8})
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
     with pytest.raises(ConfigError, match="dim of the pretrained model differs"):
-        load_pretrained(model, settings.model, str(folder), resize=False)
+        load_pretrained(TorchNetwork(model), str(folder), resize=False)
     with pytest.raises(ConfigError, match="is not the folder of a finished run"):
         pretrained_config(str(tmp_path / "nothing"))
     same = fine_tuning(folder).model
     good = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(good[:-10])
     with pytest.raises(ModelFileError, match=r"model\.safetensors: does not match its checksum"):
-        load_pretrained(build_model(same, num_outputs=2, output="text"), same, str(folder), resize=False)
+        load_pretrained(TorchNetwork(build_model(same, num_outputs=2, output="text")), str(folder), resize=False)
     (folder / "config.json").write_text("{}")
     with pytest.raises(ModelFileError, match=r"config\.json: is damaged"):
         pretrained_config(str(folder))

@@ -280,7 +280,7 @@ def test_a_missing_library_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     targets = ["1.0", "2.0"] if template == "stsb" else ["neutral", "entailment"]
-    with pytest.raises(UserError, match=rf'need {package}; install it by pip install .*\[train\]"'):
+    with pytest.raises(UserError, match=rf'need {package}; install it by pip install .*\[torch\]"'):
         text_report(targets, pairs(targets), template=template, bleu=bleu)
 
 

@@ -12,13 +12,14 @@ from torch import nn
 from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
+from mixling.networks import plan_network
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
 from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash
 from mixling.training import OptimConfig
-from mixling.training.backends import NativeNetwork, plan_network
+from mixling.training.backends import NativeSteps
 from mixling.training.backends.native import NativeBatch
 
 LABELS = ("a", "b", "c", "d", "e")
@@ -117,12 +118,12 @@ def model_of(case: Case) -> nn.Module:
     return model
 
 
-def native_of(case: Case, model: nn.Module, optim: OptimConfig | None = None, *, threads: int = 1) -> NativeNetwork:
+def native_of(case: Case, model: nn.Module, optim: OptimConfig | None = None, *, threads: int = 1) -> NativeSteps:
     plan = plan_network(case.model, len(case.task.labels), case.task.output)
     transitions = "head.transitions" in plan.shapes
     terms = case.task.loss_terms(transitions=transitions)
     assert terms is not None
-    network = NativeNetwork(plan, optim or OptimConfig(), terms, threads=threads)
+    network = NativeSteps(plan, optim or OptimConfig(), terms, threads=threads)
     views = network.parameters()
     assert {name: view.shape for name, view in views.items()} == {
         name: tuple(value.shape) for name, value in model.named_parameters()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from mixling import TrainConfig
 from mixling.errors import ConfigError, Interrupted
 from mixling.tasks import LossConfig
+from mixling.threads import limited_threads
 from mixling.training import NO_AUGMENTATION, Callback, OptimConfig, Trainer
 from mixling.training.backends import NativeBackend, TorchBackend
 
@@ -28,7 +28,7 @@ def config(backend: str, **options: Any) -> TrainConfig:
 
 
 def weights_of(trainer: Trainer) -> dict[str, bytes]:
-    return {name: value.numpy().tobytes() for name, value in trainer.model.state_dict().items()}
+    return {name: value.tobytes() for name, value in trainer.model.weights().items()}
 
 
 @pytest.mark.parametrize("kind", ["texts", "tagged", "pairs"])
@@ -50,9 +50,9 @@ def test_it_trains_as_pytorch_does(trainer: MakeTrainer, kind: str, balanced: bo
 def test_threads_change_no_byte(trainer: MakeTrainer, tagged: bool) -> None:
     found = []
     for threads in (1, 2, 4):
-        torch.set_num_threads(threads)
         made = trainer(config("native"), tagged=tagged, num_train=200, **FITTING)
-        made.fit()
+        with limited_threads(threads):
+            made.fit()
         found.append(weights_of(made))
     assert found[0] == found[1] == found[2]
 

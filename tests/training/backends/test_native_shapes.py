@@ -14,13 +14,14 @@ from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
 from mixling.models import Model
+from mixling.networks import plan_network
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig
 from mixling.tasks import Classification, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash
 from mixling.training import OptimConfig
-from mixling.training.backends import NativeNetwork, plan_network
+from mixling.training.backends import NativeSteps
 from mixling.training.backends import native as native_backend
 from mixling.training.backends.native import NativeBatch
 
@@ -82,7 +83,7 @@ def test_gradients_and_steps_of_any_shape(case: Any, threads: int, registers: in
     plan = plan_network(config, labels, task.output)
     terms = task.loss_terms(transitions="head.transitions" in plan.shapes)
     assert terms is not None
-    network = NativeNetwork(plan, OptimConfig(), terms, half=half, threads=threads)
+    network = NativeSteps(plan, OptimConfig(), terms, half=half, threads=threads)
     for name, value in model.named_parameters():
         network.parameters()[name][...] = value.detach().numpy()
     patched = pytest.MonkeyPatch()

@@ -125,7 +125,7 @@ def compare_command(options: CompareOptions) -> None:
     one text and training time in one table, and a sentence. The rows that they are compared on, from --test or a
     part that is held out of FILES, are trained on by none.
     """
-    started = announce("compare")
+    started = announce("compare", loads="PyTorch")
     from mixling.comparison.benchmark import check_folder
     from mixling.comparison.outcome import compare as run_benchmark
     from mixling.comparison.report import as_markdown, as_text, to_dict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import itertools
 import os
 import sys
@@ -17,6 +16,7 @@ from mixling.cli.findings import STRENGTH, has_color, suspicious_lines
 from mixling.cli.output import announce, put
 from mixling.cli.results import SystemAnswers, majority_answers, score_lines
 from mixling.errors import command_line, printable
+from mixling.installation import is_installed
 
 if TYPE_CHECKING:
     from mixling.data.dataset import Dataset
@@ -43,32 +43,27 @@ def demo_command(
 ) -> None:
     """Train on sample data, and try the model.
 
-    Where PyTorch is not installed, the packaged model `demo`, which was made in the same way, is tried instead.
     The data are 2,700 messages to the support of an invented shop (`mixling sample`); the training takes seconds of one
     core. Then the demo prints how good the model is on 300 other messages, what it answers and why, and labels that
     look wrong, and writes a page that answers in a browser.
     """
     page = out / "page.html"
-    trains = can_import("torch") and can_import("sklearn")
-    if trains and not overwrite and is_trained(out / "model"):
+    if not overwrite and is_trained(out / "model"):
         write_messages(out, overwrite=False)
         put(f"{out / 'model'}: an earlier demo's model; --overwrite trains again\n")
-    elif trains:
-        train_demo(out, overwrite=overwrite)
     else:
-        write_messages(out, overwrite=overwrite)
+        train_demo(out, overwrite=overwrite)
     from mixling.browser.site import write_page
     from mixling.runtime.latency import time_for_a_text
     from mixling.runtime.predictor import Predictor
-    from mixling.samples.sets import demo_model
 
-    file = out / "model" / "model.onnx" if trains else demo_model()
+    file = out / "model" / "model.onnx"
     predictor = Predictor(file)
     rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
-    put("\n".join(["", *_accuracies(predictor, rows, test, baseline=trains), ""]) + "\n")
+    put("\n".join(["", *_accuracies(predictor, rows, test, baseline=is_installed("sklearn")), ""]) + "\n")
     color = has_color()
     put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
-    if trains:
+    if is_installed("sklearn"):
         put("\n".join([*suspicious_lines(rows), ""]) + "\n")
     content = file.read_bytes()
     write_page(content, page, name="demo")
@@ -77,21 +72,12 @@ def demo_command(
     put(
         f"model  {file}, {len(content) / 1e6:.2f} MB, {took['milliseconds']:.3f} ms for an answer "
         f"({engine} engine)\npage   {page}: open it in a browser, it works offline\n"
-        f"next   {command_line('mixling', 'predict', file.parent if trains else 'demo', 'where is my parcel?')}\n"
+        f"next   {command_line('mixling', 'predict', file.parent, 'where is my parcel?')}\n"
     )
-    if not trains:
-        from mixling.installation import install_command
-
-        put(f"train  {install_command('train')}\n")
     if not no_open and _has_display():
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-
-
-def can_import(name: str) -> bool:
-    """Return whether a package is installed."""
-    return sys.modules.get(name, True) is not None and importlib.util.find_spec(name) is not None
 
 
 def is_trained(folder: Path) -> bool:
@@ -129,14 +115,12 @@ def train_demo(out: Path, *, epochs: int = 10, overwrite: bool = False) -> None:
         refuse_old_run(model)
     write_messages(out, overwrite=overwrite)
     started = announce("demo")
-    import torch
-
     from mixling.runs.data import read_data
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.runs.training import fit
+    from mixling.threads import limited_threads
     from mixling.training.progress import TrainingProgress
 
-    torch.set_num_threads(1)  # such small steps gain little from a second thread, and lose much if cores are shared
     values = {
         "task": "classification",
         "data": {"train": [str(out / "messages.csv")], "columns": {"text": "message", "label": "topic"}},
@@ -144,7 +128,8 @@ def train_demo(out: Path, *, epochs: int = 10, overwrite: bool = False) -> None:
         "train": {"epochs": epochs},
     }
     terminal = TrainingProgress()
-    with interruptible(model):
+    # Such small steps gain little from a second thread, and lose much if cores are shared.
+    with interruptible(model), limited_threads(1):
         resolved = resolve(values, spec=LABELS, where="demo")
         train, validation = read_data(resolved.config, spool_dir=None, log=lambda message: None)
         terminal.log(f"{out / 'messages.csv'}: {len(train):,} messages to train on, {len(validation):,} to choose by")

@@ -91,13 +91,13 @@ def _write(content: bytes, out: Path | None, browser: Path | None, model: str, w
 
 
 def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
-    from mixling.artifacts.weights import load_model
+    from mixling.artifacts.weights import load_network
     from mixling.export.onnx import amend, export_onnx
 
-    model, encoder, labels, task = load_model(folder)
+    network, encoder, labels, task = load_network(folder)
     metadata = opened.metadata
     content = export_onnx(
-        model,
+        network,
         text=encoder.config,
         task=task,
         labels=labels,

@@ -113,7 +113,7 @@ def tune_command(options: TuneOptions) -> None:
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
         raise ConfigError(f"--resume takes all other options from {options.out}; leave out {', '.join(also)}")
     seconds = options.seconds
-    started = announce("tune")
+    started = announce("tune", loads="PyTorch")
     from mixling.storage import locked
     from mixling.training.interrupts import Terminated, terminations
 

@@ -37,7 +37,7 @@ def read_parquet(data: BinaryIO, path: str, stack: ExitStack, columns: Collectio
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise UserError(f"reading Parquet requires pyarrow: {install_command('train')}") from None
+        raise UserError(f"reading Parquet requires pyarrow: {install_command('parquet')}") from None
     broken = (pa.ArrowException, OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error)
     number = 0
 

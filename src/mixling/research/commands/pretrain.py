@@ -79,7 +79,7 @@ def pretrain_command(options: PretrainOptions) -> None:
     Tokens are hidden, and the model learns to predict them from their context. `mixling train FILE --from DIR` then
     fine-tunes the model. `mixling pretrain --resume -o DIR` continues an interrupted run; it needs no other files.
     """
-    started = announce("pretrain")
+    started = announce("pretrain", loads="PyTorch")
     from mixling.artifacts.resume import kind_of_run
     from mixling.cli.folders import check_run_folder, interruptible
     from mixling.cli.training import session

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mixling.artifacts.artifact import read_artifact
-from mixling.artifacts.weights import load_model
 from mixling.data.batches import Batch, collate
 from mixling.research.inspect.weights import Inspected, of_model
 from mixling.research.kind import ResearchKind
 from mixling.research.pretraining.evaluation import load_pretraining
+from mixling.research.saved import load_model
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.table import SPECIAL
 

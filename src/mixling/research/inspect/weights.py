@@ -28,6 +28,7 @@ from mixling.mixers.identity import Identity
 from mixling.models.block import Block
 from mixling.models.encoder import Encoder
 from mixling.models.model import Model
+from mixling.models.tensors import tensor_of
 from mixling.research.inspect.maps import pseudo_attention
 
 PSEUDO_ATTENTION = "pseudo-attention"
@@ -90,16 +91,17 @@ def of_model(model: Model, batches: Iterable[Batch], *, tokens: Sequence[str] = 
     """
 
     def run(batch: Batch) -> Tensor:
-        rows = model.embedding.word_rows(batch.features, batch.weights)
-        vectors: Tensor = model.encoder(
-            *model.with_class_token(model.embedding(rows, batch.index, batch.mask), batch.mask)
-        )
+        weights = None if batch.weights is None else tensor_of(batch.weights)
+        features, index, mask = (tensor_of(part) for part in (batch.features, batch.index, batch.mask))
+        rows = model.embedding.word_rows(features, weights)
+        vectors: Tensor = model.encoder(*model.with_class_token(model.embedding(rows, index, mask), mask))
         return vectors
 
     named = tokens if model.class_token is None or not tokens else ["[CLS]", *tokens]
 
     def mask_of(batch: Batch) -> Tensor:
-        return batch.mask if model.class_token is None else F.pad(batch.mask, (1, 0), value=True)
+        mask = tensor_of(batch.mask)
+        return mask if model.class_token is None else F.pad(mask, (1, 0), value=True)
 
     passes = (
         Pass(lambda batch=batch: run(batch), {"encoder": mask_of(batch)}, {"encoder": named})  # type: ignore[misc]

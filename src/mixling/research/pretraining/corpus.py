@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from mixling.data.batches import Batch, Indices, collate, pad_targets
 from mixling.data.masking import choose_masked, replace_masked
 from mixling.errors import TrainingError
+from mixling.models.tensors import tensor_of
 from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig, count_hits
 from mixling.research.pretraining.prepared import Tokens
 from mixling.tasks.objective import NO_TARGET
@@ -21,7 +21,8 @@ from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import FIRST
 from mixling.text.vocabulary import Vocabulary
-from mixling.training.dataset_adapter import Forward, TrainingData
+from mixling.training.backends.pytorch import Forward, TorchBackend
+from mixling.training.dataset_adapter import Targeted, TrainingData
 
 MASK_WORD = "[MASK]"  # the first word of a document encoder's table: row `FIRST`
 _VALIDATION_BATCH = 64
@@ -88,20 +89,22 @@ class MaskedText(TrainingData):
         order = np.random.default_rng([seed, number]).permutation(len(self))
         return [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
 
-    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> tuple[Batch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         return *self._masked(self.train, indices, chosen, seed=[seed, 2, step]), None
 
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        return evaluate_masked(self.masked_validation(), forward)
+    def evaluate(self, model: TorchBackend) -> tuple[dict[str, float], float]:
+        return evaluate_masked(self.masked_validation(), model.forward)
 
-    def masked_validation(self) -> Iterator[tuple[Batch, Tensor]]:
+    def masked_validation(self) -> Iterator[tuple[Batch, npt.NDArray[np.int64]]]:
         """Yield masked batches of the validation text and their targets, always the same."""
         count = self.validation.blocks(self.length)
         for number, first in enumerate(range(0, count, _VALIDATION_BATCH)):
             indices = np.arange(first, min(first + _VALIDATION_BATCH, count))
             yield self._masked(self.validation, indices, np.arange(len(indices)), seed=[0, 3, number])
 
-    def _masked(self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]) -> tuple[Batch, Tensor]:
+    def _masked(
+        self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]
+    ) -> tuple[Batch, npt.NDArray[np.int64]]:
         config = self.config
         rng = np.random.default_rng(seed)
         blocks = [tokens.block(int(index), self.length) for index in indices]
@@ -125,7 +128,9 @@ class MaskedText(TrainingData):
 
 
 @torch.inference_mode()
-def evaluate_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -> tuple[dict[str, float], float]:
+def evaluate_masked(
+    batches: Iterator[tuple[Batch, npt.NDArray[np.int64]]], forward: Forward
+) -> tuple[dict[str, float], float]:
     """Return perplexity and accuracy on hidden tokens, and the mean loss.
 
     Raises:
@@ -135,9 +140,9 @@ def evaluate_masked(batches: Iterator[tuple[Batch, Tensor]], forward: Forward) -
     sums = np.zeros(3)
     for batch, targets in batches:
         logits = forward(batch).float()
-        targets = targets.to(logits.device)
-        loss, count = objective.loss(logits, targets, None)
-        sums += [float(loss), float(count_hits(logits, targets)), float(count)]
+        expected = tensor_of(targets, logits.device)
+        loss, count = objective.loss(logits, expected, None)
+        sums += [float(loss), float(count_hits(logits, expected)), float(count)]
     loss_mean, accuracy = (sums[:2] / max(sums[2], 1)).tolist()
     if not math.isfinite(loss_mean):
         raise TrainingError("an output on validation data is not finite")

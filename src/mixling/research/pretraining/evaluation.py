@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.kinds import PRETRAINING
-from mixling.artifacts.weights import read_model
 from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.models.model import Model, build_model
+from mixling.models.tensors import tensors_of
 from mixling.networks.config import ModelConfig
 from mixling.research.pretraining.corpus import (
     MASK_WORD,
@@ -26,6 +27,7 @@ from mixling.research.pretraining.corpus import (
 from mixling.research.pretraining.documents import WordReader
 from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig
 from mixling.research.pretraining.prepared import encode_documents
+from mixling.research.saved import read_model
 from mixling.runs.pretrained import PRETRAINED_HINT
 from mixling.text.encoder import TextEncoder
 from mixling.text.vocabulary import Vocabulary
@@ -80,7 +82,7 @@ def evaluate_text(folder: str | Path, sources: Sequence[str], *, text: str = "te
     )
 
     def forward(batch: Inputs) -> Tensor:
-        logits: Tensor = model(*batch.arguments)
+        logits: Tensor = model(*tensors_of(batch.arguments, torch.device("cpu")))
         return logits
 
     metrics, loss = evaluate_masked(data.masked_validation(), forward)

@@ -13,6 +13,7 @@ from mixling.artifacts.kinds import PRETRAINING
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.models.model import Model, build_model, count_parameters
+from mixling.models.tensors import tensor_of, weights_of
 from mixling.networks.config import ModelConfig
 from mixling.networks.presets import PRESETS, with_changes
 from mixling.research.pretraining.card import pretraining_card
@@ -30,6 +31,7 @@ from mixling.text.table import FIRST
 from mixling.text.vocabulary import FILES as VOCABULARY_FILES
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.config import TokenTraining, TrainConfig
+from mixling.training.initialization import read_embeddings
 from mixling.training.optim import OptimConfig
 
 SPECIALS = ("[SEP]", MASK_WORD)
@@ -100,7 +102,7 @@ def pretrain(config: PretrainConfig, **arguments: Unpack[RunArguments]) -> Run[d
         run.train(model, data, config.train, content=[content])
         if not run.is_main:
             return None
-        run.save(model, _saved(config, model_config, encoder, data), parameters=parameters)
+        run.save(weights_of(model), _saved(config, model_config, encoder, data), parameters=parameters)
         metrics = {key: run.best[f"val_{key}"] for key in ("perplexity", "accuracy", "loss")}
         values = {**config.to_dict(), "model": model_config.to_dict()}
         return run.finish(
@@ -138,7 +140,8 @@ def _build(config: PretrainConfig, model_config: ModelConfig, data: MaskedText) 
     num_outputs = _num_outputs(model_config, data)
     model = build_model(model_config, num_outputs=num_outputs, output="subwords", seed=config.train.seed)
     if model.embedding.embeddings is not None:
-        model.embedding.load_embeddings(config.model.embedding.embeddings)
+        table = model.embedding.embeddings
+        table.copy_(tensor_of(read_embeddings(config.model.embedding.embeddings, tuple(table.shape))))
     return model
 
 

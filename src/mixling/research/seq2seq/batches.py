@@ -31,16 +31,12 @@ class PairBatch:
         """The arguments of `EncoderDecoder.forward`."""
         return self.source, self.source_mask, self.target
 
-    def to(self, device: torch.device) -> PairBatch:
-        """Return the batch on a device."""
-        return PairBatch(self.source.to(device), self.source_mask.to(device), self.target.to(device), self.num_tokens)
-
 
 def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
     """Return sources as one tensor, and its mask."""
     lengths = np.array([len(source) for source in sources])
     width = int(lengths.max())
-    return pad_targets(sources, width, pad), torch.from_numpy(np.arange(width) < lengths[:, None])
+    return torch.from_numpy(pad_targets(sources, width, pad)), torch.from_numpy(np.arange(width) < lengths[:, None])
 
 
 def collate_pairs(
@@ -55,5 +51,5 @@ def collate_pairs(
     width = max(map(len, targets))
     shifted = [np.concatenate([[pad], target[:-1]]) for target in targets]
     count = sum(map(len, sources)) + sum(map(len, targets))
-    batch = PairBatch(source, mask, pad_targets(shifted, width, pad), count)
-    return batch, pad_targets(targets, width, NO_TARGET)
+    batch = PairBatch(source, mask, torch.from_numpy(pad_targets(shifted, width, pad)), count)
+    return batch, torch.from_numpy(pad_targets(targets, width, NO_TARGET))

@@ -13,6 +13,7 @@ from mixling.data.batches import Inputs
 from mixling.data.corpora import read_texts
 from mixling.data.readers.rows import SKIP, OnBadRow
 from mixling.errors import DataError
+from mixling.models.tensors import tensors_of
 from mixling.research.pretraining.documents import SubwordReader
 from mixling.research.pretraining.prepared import Prepared, encode_documents
 from mixling.research.seq2seq.batches import SubwordIds
@@ -140,7 +141,7 @@ def exact_matches(generator: TextGenerator, pairs: Sequence[Pair]) -> list[bool]
 
 def _evaluated(generator: TextGenerator, pairs: Sequence[tuple[SubwordIds, SubwordIds]]) -> Scores:
     def forward(batch: Inputs) -> Tensor:
-        logits: Tensor = generator.model(*batch.to(generator.device).arguments)
+        logits: Tensor = generator.model(*tensors_of(batch.arguments, generator.device))
         return logits
 
     return evaluate_pairs(pairs, forward, pad=generator.coder.pad_id)

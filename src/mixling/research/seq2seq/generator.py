@@ -13,9 +13,9 @@ import torch
 from mixling.answers.labels import not_finite
 from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.kinds import TEXT_TO_TEXT
-from mixling.artifacts.weights import read_model
 from mixling.data.batches import length_batches
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.research.saved import read_model
 from mixling.research.seq2seq.batches import SubwordIds, pad_sources
 from mixling.research.seq2seq.config import PairTaskConfig
 from mixling.research.seq2seq.generation import GenerationConfig, generate

@@ -252,4 +252,4 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         package = {"sklearn": "scikit-learn"}.get(name.split(".")[0], name.split(".")[0])
-        raise MissingPackage(f"metrics need {package}; install it by {install_command('train')}") from None
+        raise MissingPackage(f"metrics need {package}; install it by {install_command('torch')}") from None

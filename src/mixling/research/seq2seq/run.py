@@ -9,11 +9,13 @@ from typing import Any, Unpack
 
 from mixling.artifacts.artifact import read_artifact
 from mixling.artifacts.kinds import TEXT_TO_TEXT
-from mixling.artifacts.weights import load_weights, read_weights
+from mixling.artifacts.weights import read_weights
 from mixling.errors import ConfigError
 from mixling.models.model import count_parameters
+from mixling.models.tensors import weights_of
 from mixling.research.pretraining.documents import SubwordReader
 from mixling.research.pretraining.prepared import Prepared, run_corpus, sample_documents
+from mixling.research.saved import load_weights
 from mixling.research.seq2seq.card import text_to_text_card
 from mixling.research.seq2seq.config import SPANS, PairRunConfig
 from mixling.research.seq2seq.evaluation import evaluate_task
@@ -68,7 +70,7 @@ def fit_pairs(config: PairRunConfig, **arguments: Unpack[RunArguments]) -> Run[d
         run.train(model, data, config.train, content=_content(coder, parts, prepared))
         if not run.is_main:
             return None
-        run.save(model, _saved(config), parameters=parameters)
+        run.save(weights_of(model), _saved(config), parameters=parameters)
         generator = TextGenerator(run.folder)
         metrics = {
             task.config.name: evaluate_task(

@@ -11,16 +11,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from mixling.data.batches import Indices, length_batches, training_batches
 from mixling.errors import TrainingError
-from mixling.research.seq2seq.batches import PairBatch, SubwordIds, collate_pairs
+from mixling.research.seq2seq.batches import SubwordIds, collate_pairs
 from mixling.research.seq2seq.mixture import MixingConfig, draw, draws
 from mixling.research.seq2seq.pairs import Pair
 from mixling.research.seq2seq.recombination import Lexicon, learn_lexicon, recombine
 from mixling.tasks.objective import NO_TARGET, UNSMOOTHED, LossConfig, TokenObjective
-from mixling.training.dataset_adapter import Forward, TrainingData
+from mixling.training.backends.pytorch import Forward, TorchBackend
+from mixling.training.dataset_adapter import Targeted, TrainingData
 
 _VALIDATION_BATCH = 128
 _VALIDATION_LOGITS = 1 << 26  # maximum number of logits in memory
@@ -131,9 +131,7 @@ class PairData(TrainingData):
         lengths = np.concatenate([part.lengths for part in self.parts])[chosen]
         return [chosen[batch] for batch in training_batches(lengths, batch_size, seed=seed, epoch=number)]
 
-    def batch(
-        self, indices: Indices, chosen: Indices, *, seed: int, step: int
-    ) -> tuple[PairBatch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         pairs = []
         for number in chosen:
             part, index = self._find(int(indices[number]))
@@ -141,8 +139,8 @@ class PairData(TrainingData):
         sources, targets = zip(*pairs, strict=True)
         return *collate_pairs(sources, targets, pad=self.pad), None
 
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        scores = {part.name: evaluate_pairs(part.validation, forward, pad=self.pad) for part in self.parts}
+    def evaluate(self, model: TorchBackend) -> tuple[dict[str, float], float]:
+        scores = {part.name: evaluate_pairs(part.validation, model.forward, pad=self.pad) for part in self.parts}
         total = sum(scores.values(), Scores())
         if not math.isfinite(total.loss):
             raise TrainingError("an output on validation data is not finite")

@@ -12,7 +12,7 @@ try:
     import transformers
 except ImportError:
     raise MissingPackage(
-        f"mixling.research.transformers needs transformers; run {install_command('train', 'hf')}"
+        f"mixling.research.transformers needs transformers; run {install_command('torch', 'hf')}"
     ) from None
 
 from mixling.research.transformers.features import MixlingFeatureExtractor

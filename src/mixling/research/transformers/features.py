@@ -102,7 +102,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
         labels = [np.asarray(example[name]) for example in examples]
         if "tokens" in examples[0]:
             width = batch["input_ids"].shape[1]
-            batch["labels"] = pad_targets([row[:width] for row in labels], width, _IGNORED)
+            batch["labels"] = torch.from_numpy(pad_targets([row[:width] for row in labels], width, _IGNORED))
         else:
             stacked = np.stack(labels)
             batch["labels"] = torch.from_numpy(stacked.astype(np.float32 if stacked.dtype.kind == "f" else np.int64))

@@ -8,10 +8,11 @@ from typing import Any, Literal, cast
 import torch
 
 from mixling.answers.labels import LabelSet
-from mixling.artifacts.weights import load_model
 from mixling.errors import ConfigError
 from mixling.export.onnx import export_onnx
 from mixling.models.model import build_model
+from mixling.models.network import TorchNetwork
+from mixling.research.saved import load_model
 from mixling.research.transformers.features import MixlingFeatureExtractor
 from mixling.research.transformers.modeling import (
     MixlingConfig,
@@ -111,6 +112,11 @@ def save_onnx(
     network.encoder.load_state_dict(model.mixling.encoder.state_dict())
     network.head.load_state_dict(model.head.state_dict())
     content = export_onnx(
-        network, text=encoder.config, task=task.name, labels=labels, vocabulary=encoder.vocabulary, precision=precision
+        TorchNetwork(network),
+        text=encoder.config,
+        task=task.name,
+        labels=labels,
+        vocabulary=encoder.vocabulary,
+        precision=precision,
     )
     write_atomic(path, content)

@@ -14,11 +14,12 @@ from mixling.answers.labels import LabelSet
 from mixling.answers.predictions import Prediction
 from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.kinds import IMAGES
-from mixling.artifacts.weights import read_model
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
 from mixling.export.card_data import label_table
 from mixling.metrics.base import ClassificationMetrics
+from mixling.models.tensors import tensors_of
+from mixling.research.saved import read_model
 from mixling.research.vision.images import ImageShape, LabeledImages, Pixels, image_pixels, read_image, read_labeled
 from mixling.research.vision.model import ImageModel, ImageModelConfig, build_image_model
 from mixling.research.vision.training import image_logits
@@ -126,7 +127,7 @@ class ImageClassifier:
         return metrics
 
     def _forward(self, batch: Inputs) -> torch.Tensor:
-        logits: torch.Tensor = self.model(*batch.to(self.device).arguments)
+        logits: torch.Tensor = self.model(*tensors_of(batch.arguments, self.device))
         return logits
 
     def _predictions(self, batch: list[Pixels]) -> list[Prediction]:

@@ -164,7 +164,7 @@ def _open_image(path: Path) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise MissingPackage(f"images are read by Pillow, which is missing: {install_command('train')}") from None
+        raise MissingPackage(f"images are read by Pillow, which is missing: {install_command('torch')}") from None
     try:
         image = Image.open(path)
     except FileNotFoundError:

@@ -14,6 +14,7 @@ from mixling.errors import DataError
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics
 from mixling.models.model import count_parameters
+from mixling.models.tensors import weights_of
 from mixling.research.vision.classifier import ImageClassifier, image_card
 from mixling.research.vision.config import ImageRunConfig
 from mixling.research.vision.images import ImageShape, LabeledImages, read_labeled
@@ -54,7 +55,9 @@ def fit_images(config: ImageRunConfig, **arguments: Unpack[RunArguments]) -> Run
         run.train(model, data, training, content=_content(train, validation))
         if not run.is_main:
             return None
-        run.save(model, {"model": config.model.to_dict(), "labels": labels.to_dict()}, parameters=parameters)
+        run.save(
+            weights_of(model), {"model": config.model.to_dict(), "labels": labels.to_dict()}, parameters=parameters
+        )
         metrics = ImageClassifier.of(model, config.model, labels).evaluate(validation)
         report = {
             "validation": metrics.to_dict(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,8 @@ from mixling.research.vision.augmentation import Augmentation, ImageAugmentation
 from mixling.research.vision.images import LabeledImages, Pixels
 from mixling.tasks.base import Task
 from mixling.tasks.classification import Classification
-from mixling.training.dataset_adapter import Forward, TrainingData, mean_loss
+from mixling.training.backends.pytorch import Forward, TorchBackend
+from mixling.training.dataset_adapter import Targeted, TrainingData, mean_loss
 
 _BATCH = 256  # of evaluation
 
@@ -39,10 +39,6 @@ class ImageBatch:
     def num_tokens(self) -> int:
         """The number of patches of all images."""
         return len(self.images) * self.num_patches
-
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on a device."""
-        return type(self)(self.images.to(device), self.num_patches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +68,7 @@ class ImageData(TrainingData):
         order = np.random.default_rng([seed, 0, number]).permutation(len(self))
         return [order[first : first + batch_size] for first in range(0, len(self), batch_size)]
 
-    def batch(
-        self, indices: Indices, chosen: Indices, *, seed: int, step: int
-    ) -> tuple[ImageBatch, Tensor, Tensor | None]:
+    def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
         augmentation = Augmentation(self.augment, size=len(indices), seed=[seed, 5, step])
         # Of a mixed batch the partners of the chosen images are read as well, which may be other processes'.
         partners = augmentation.partners[chosen] if augmentation.way else chosen
@@ -95,8 +89,8 @@ class ImageData(TrainingData):
         first, second = (nn.functional.one_hot(item, count).float() for item in (own, others))
         return (1 - smoothing) * torch.lerp(second, first, fraction) + smoothing / count
 
-    def evaluate(self, model: nn.Module, forward: Forward) -> tuple[dict[str, float], float]:
-        logits = image_logits(forward, self.validation.pixels, self.num_patches)
+    def evaluate(self, model: TorchBackend) -> tuple[dict[str, float], float]:
+        logits = image_logits(model.forward, self.validation.pixels, self.num_patches)
         if not np.isfinite(logits).all():
             raise TrainingError("an output on validation data is not finite")
         metrics = self.validation_task.evaluate(list(logits), self.validation_targets, tables=False)

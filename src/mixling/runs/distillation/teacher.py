@@ -18,11 +18,9 @@ from mixling.runs.distillation.ensemble import TrainMember, train_ensemble
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import file_hashes
 from mixling.tasks.base import Task
-from mixling.teachers.base import EnsembleTeacher, Teacher
-from mixling.teachers.encoder import EncoderTeacher
-from mixling.teachers.fine_tuning import FineTuneConfig, fine_tune
+from mixling.teachers.base import EnsembleTeacher, FineTuneConfig, Teacher, is_transformer
 from mixling.teachers.saved import FileTeacher, SavedTeacher
-from mixling.teachers.transformer import TransformerTeacher, is_transformer
+from mixling.training.backends.choose import need_torch
 from mixling.training.callbacks import Log
 
 SELF = "self"
@@ -163,10 +161,16 @@ def open_teacher(
         assert train_member is not None, "the teacher 'self' needs train_member"
         return ensemble({f"self-{i}": i for i in range(1, config.num_members + 1)}, train_member, SavedTeacher)
     if name.startswith(ENCODER):
+        need_torch(name)
+        from mixling.teachers.encoder import EncoderTeacher
+
         log("teacher: fitting a linear classifier on the embeddings of a sentence encoder")
         encoder = name.removeprefix(ENCODER).removeprefix("hf:")
         return EncoderTeacher.fit(encoder, train, validation, task, max_len=config.max_len)
     if is_transformer(name):
+        need_torch(name)
+        from mixling.teachers.transformer import TransformerTeacher
+
         name = name.removeprefix("hf:")
         opened = functools.partial(TransformerTeacher, task=type(task), max_len=config.max_len)
         if not config.fine_tune:
@@ -194,6 +198,8 @@ class _FineTuned:
         self.record = [content, config.to_dict(), task.labels.to_dict()]
 
     def __call__(self, seed: int, folder: Path, log: Log) -> None:
+        from mixling.teachers.fine_tuning import fine_tune
+
         log(f"fine-tuning {self._base} on {len(self._train):,} examples")
         fine_tune(
             self._base, self._train, self._validation, self._task,

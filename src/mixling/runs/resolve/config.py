@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import torch
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
@@ -19,6 +19,7 @@ from mixling.networks.presets import DEFAULT_PRESET, PRESETS
 from mixling.runs.distillation.teacher import DistillConfig
 from mixling.tasks import DEFAULT_TASK, task_type
 from mixling.text.windows import ReadingConfig
+from mixling.threads import num_threads
 from mixling.training.config import Initialization, NgramConfig, TrainConfig
 from mixling.version import __version__
 
@@ -241,13 +242,10 @@ class RunConfig(Config):
 
 
 def run_provenance() -> dict[str, Any]:
-    """Return the software versions and thread count to record in run.json."""
-    return {
-        "mixling": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-    }
+    """Return the software versions and thread count to record in run.json; without PyTorch where it is not in use."""
+    torch = sys.modules.get("torch")
+    versions = {"mixling": __version__, "torch": None if torch is None else torch.__version__}
+    return {**versions, "python": platform.python_version(), "threads": num_threads()}
 
 
 def resumed_config(folder: Path) -> tuple[RunConfig, bool]:

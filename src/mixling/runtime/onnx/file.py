@@ -21,7 +21,8 @@ from mixling.runtime.onnx.graph import KIND_SIZES, MAX_RANK, TYPES, Graph, Node,
 
 MAX_MODEL_BYTES = 2**31
 
-_KEY = b"mixling_sha256"
+SEAL_KEY = "mixling_sha256"
+_KEY = SEAL_KEY.encode()
 # ModelProto.metadata_props (field 14) of 82 bytes: key (field 1) of 14, value (field 2) of 64.
 _SEAL = bytes([14 << 3 | 2, 82, 1 << 3 | 2, len(_KEY)]) + _KEY + bytes([2 << 3 | 2, 64])
 _SEAL_LENGTH = len(_SEAL) + 64
@@ -73,6 +74,18 @@ def read_model_file(data: bytes) -> tuple[dict[str, str], Graph]:
     if not sealed:
         raise ValueError("is damaged or was modified: it does not end in its checksum")
     return metadata, graph
+
+
+def fields_of(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield number, begin, begin of the content and end of each field of a message that mixling wrote."""
+    parser = _Parser(data)
+    begin = 0
+    while begin < len(data):
+        tag, inside = parser.varint(begin, len(data))
+        value, after = parser.varint(inside, len(data))
+        inside, end = (after, after + value) if tag & 7 == 2 else (inside, after)
+        yield tag >> 3, begin, inside, end
+        begin = end
 
 
 class _Malformed(Exception):

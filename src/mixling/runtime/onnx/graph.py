@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 # ONNX's numbers of the types that a model file may use, with NumPy's names.
 FLOAT = 1
+INT8 = 3
 INT32 = 6
 INT64 = 7
 BOOL = 9
+DOUBLE = 11
 MAX_RANK = 8
-TYPES = {FLOAT: "f4", 2: "u1", 3: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", 11: "f8"}
+TYPES = {FLOAT: "f4", 2: "u1", INT8: "i1", INT32: "i4", INT64: "i8", BOOL: "?", 10: "f2", DOUBLE: "f8"}
 KIND_SIZES = {kind: np.dtype(name).itemsize for kind, name in TYPES.items()}  # in bytes
 
 

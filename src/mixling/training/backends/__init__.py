@@ -7,9 +7,8 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.training.backends.base import Backend, StepPart, StepSums
     from mixling.training.backends.choose import choose_backend
-    from mixling.training.backends.native import NativeNetwork
-    from mixling.training.backends.network import NetworkPlan, plan_network
+    from mixling.training.backends.native import NativeSteps
+    from mixling.training.backends.native_backend import NativeBackend, NativeNetwork
     from mixling.training.backends.pytorch import TorchBackend
-    from mixling.training.backends.shared_model import NativeBackend
 
 __getattr__, __dir__ = lazy_imports(__name__)

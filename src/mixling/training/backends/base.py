@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from mixling.arrays import Float32
+from mixling.training.state import NamedArrays
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from mixling.data.batches import Inputs
     from mixling.training.dataset_adapter import TrainingData
 
@@ -27,8 +28,8 @@ class StepPart:
     """
 
     batch: Inputs
-    targets: Tensor
-    weights: Tensor | None
+    targets: Any
+    weights: Float32 | None
     tokens: int
     last: bool
 
@@ -84,13 +85,17 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> NamedArrays:
         """Return a copy of the model's weights."""
 
     @abstractmethod
-    def state(self, best: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint: of the model, of its best evaluation, of the optimizer."""
+    def finish(self, weights: NamedArrays) -> None:
+        """End with these weights; the model that was given has them, on the CPU."""
 
     @abstractmethod
-    def load(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Continue from the tensors of a checkpoint; return the weights of the best evaluation."""
+    def state(self, best: NamedArrays) -> NamedArrays:
+        """Return the arrays of a checkpoint: of the model, of its best evaluation, of the optimizer."""
+
+    @abstractmethod
+    def load(self, arrays: NamedArrays) -> NamedArrays:
+        """Continue from the arrays of a checkpoint; return the weights of the best evaluation."""

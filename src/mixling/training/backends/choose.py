@@ -1,50 +1,105 @@
-"""Choosing what computes the steps of a training: native steps for the models that they know, PyTorch for all."""
+"""Choosing what computes the steps of a training: native steps for the networks of arrays, PyTorch for all others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from mixling.errors import ConfigError
-from mixling.training.backends.base import Backend
-from mixling.training.backends.pytorch import TorchBackend
+from mixling.installation import install_command, is_installed
+from mixling.networks.initial import initial_weights
+from mixling.networks.plan import plan_network
+from mixling.tasks.base import Task
+from mixling.training.backends import native
+from mixling.training.backends.native_backend import NativeBackend, NativeNetwork, check_native
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from mixling.networks.config import ModelConfig, Output
+    from mixling.networks.network import TextNetwork
+    from mixling.training.backends.base import Backend
     from mixling.training.backends.context import DistributedContext
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
 
 
-def choose_backend(
-    model: nn.Module, data: TrainingData, config: TrainConfig, distributed: DistributedContext
-) -> Backend:
-    """Return the backend that the configuration names, or for "auto" the native one where it knows model and training.
+def make_network(
+    config: ModelConfig, num_outputs: int, output: Output, *, natively: bool = True, seed: int | None = None
+) -> TextNetwork:
+    """Return a network: of arrays where native steps know it, else of PyTorch.
+
+    Args:
+        config: complete, with the rows of the embedding table.
+        num_outputs: C.
+        output: see `TextNetwork`.
+        natively: False: of PyTorch in any case.
+        seed: of the initial weights; None: any.
 
     Raises:
-        ConfigError: the native steps, which the configuration names, do not know the model or the training.
+        ConfigError: parts of the configuration do not fit each other, or PyTorch is needed and not installed.
     """
-    if knows_natively(model, data, config, distributed):
-        from mixling.training.backends.shared_model import NativeBackend
+    plan = None
+    with contextlib.suppress(ConfigError):
+        plan = plan_network(config, num_outputs, output)
+    initial = None if plan is None or seed is None else initial_weights(config, plan.shapes, seed)
+    network: TextNetwork
+    if plan is not None and natively and native._native is not None:
+        network = NativeNetwork(config, num_outputs=num_outputs, output=output)
+    else:
+        need_torch("this model")
+        from mixling.models.network import build_network
 
-        return NativeBackend(model, data, config, distributed)
-    return TorchBackend(model, data.objective, config, distributed)
+        network = build_network(config, num_outputs=num_outputs, output=output, seed=seed)
+    if initial is not None:  # the same ones in both
+        network.restore(initial)
+    return network
 
 
-def knows_natively(model: nn.Module, data: TrainingData, config: TrainConfig, distributed: DistributedContext) -> bool:
+def shapes_of(config: ModelConfig, num_outputs: int, output: Output) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes of a network's weights by name, without memory for them; raises as `make_network`."""
+    with contextlib.suppress(ConfigError):
+        return plan_network(config, num_outputs, output).shapes
+    need_torch("this model")
+    from mixling.models.network import shapes_of_model
+
+    return shapes_of_model(config, num_outputs, output)
+
+
+def need_torch(what: str) -> None:
+    """Raise a `ConfigError` with the command that installs PyTorch, where it is not installed."""
+    if not is_installed("torch"):
+        raise ConfigError(f"{what} needs PyTorch, which is not installed: {install_command('torch')}")
+
+
+def choose_backend(model: Any, data: TrainingData, config: TrainConfig, distributed: DistributedContext) -> Backend:
+    """Return the backend that trains a network, or a model of PyTorch."""
+    if isinstance(model, NativeNetwork):
+        assert isinstance(data.objective, Task), "native steps are for labels of texts and for answers in them"
+        return NativeBackend(model, data.objective, config)
+    from mixling.models.network import TorchNetwork
+    from mixling.training.backends.pytorch import TorchBackend
+
+    module = model.model if isinstance(model, TorchNetwork) else model
+    return TorchBackend(module, data.objective, config, distributed)
+
+
+def trains_natively(
+    config: ModelConfig, task: Task, training: TrainConfig, distributed: DistributedContext, *, distilled: bool
+) -> bool:
     """Return whether native steps may be used, and know the model and the training.
+
+    Args:
+        distilled: whether targets are a teacher's probabilities.
 
     Raises:
         ConfigError: they do not, and the configuration names them.
     """
-    if config.backend == "torch":
+    if training.backend == "torch":
         return False
-    from mixling.training.backends.shared_model import check_native
-
     try:
-        check_native(model, data, config, distributed)
+        check_native(config, task, training, distributed, distilled=distilled)
     except ConfigError as error:
-        if config.backend == "native":
+        if training.backend == "native":
             raise ConfigError(f"train.backend: got 'native': {error}; allowed here: torch, auto") from None
         return False
     return True

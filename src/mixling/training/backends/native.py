@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.networks.plan import NetworkPlan
 from mixling.tasks.objective import LossKind, LossTerms
 from mixling.training.backends.base import StepSums
-from mixling.training.backends.network import NetworkPlan
 
 if TYPE_CHECKING:
     from mixling.training.optim import OptimConfig
@@ -25,7 +25,7 @@ with contextlib.suppress(ImportError):
     from mixling.native import _steps as _native
 
 _REGISTERS = 256  # the widest to use, in floats, or a tile of a matrix unit; tests try narrower ones
-_KINDS: dict[LossKind, int] = {"softmax": 1, "sigmoid": 2, "squares": 3, "sequences": 4, "spans": 5}
+KINDS: dict[LossKind, int] = {"softmax": 1, "sigmoid": 2, "squares": 3, "sequences": 4, "spans": 5}
 _NORM_EPS = 1e-5
 
 Array = npt.NDArray[Any]
@@ -46,19 +46,19 @@ class NativeBatch:
         return *self.features.shape, *self.index.shape, self.features, self.factors, self.index, self.mask
 
 
-class NativeNetwork:
+class NativeSteps:
     """A network's parameters and their moments, and computations with them.
 
     Args:
         plan: where the parameters are.
         optim: AdamW; each step has its own learning rate.
-        loss: the terms of the loss.
+        loss: the terms of the loss; None: only logits are computed.
         half: compute feed-forwards in bfloat16 where the processor has it.
         threads: number of threads; results do not depend on it.
     """
 
     def __init__(
-        self, plan: NetworkPlan, optim: OptimConfig, loss: LossTerms, *, half: bool = False, threads: int = 1
+        self, plan: NetworkPlan, optim: OptimConfig, loss: LossTerms | None, *, half: bool = False, threads: int = 1
     ) -> None:
         self.plan = plan
         self.threads = threads
@@ -131,12 +131,13 @@ class NativeNetwork:
     ) -> StepSums:
         optim = self._optim
         loss = self._loss
+        assert loss is not None, "only logits are computed"
         soft = targets.dtype == np.float32
         width = 1 if self.plan.numbers[7] else targets.shape[1]
         smoothing = 0.0 if soft else loss.smoothing
         ids, values = (None, np.ascontiguousarray(targets)) if soft else (np.ascontiguousarray(targets, np.int64), None)
         weights = None if weights is None else np.ascontiguousarray(weights, np.float32)
-        to = _KINDS[loss.kind], smoothing, width, ids, values, weights, loss.class_weights
+        to = KINDS[loss.kind], smoothing, width, ids, values, weights, loss.class_weights
         by = updates, float(self.step_number + 1), optim.clip_norm or 0.0, seed % 2**32
         moments = optim.beta1, optim.beta2, optim.eps
         fraction = 1.0 if optim.embedding_lr is None else optim.embedding_lr

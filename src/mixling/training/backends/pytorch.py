@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from mixling.arrays import Float32
 from mixling.data.batches import Inputs
 from mixling.layers.precision import has_bfloat16
+from mixling.models.tensors import array_of, gather, like, restore_weights, tensor_of, tensors_of, weights_of
 from mixling.training.backends.base import Backend, StepPart, StepSums
 from mixling.training.backends.context import DistributedContext
 from mixling.training.backends.optimizer import build_optimizer
 from mixling.training.backends.processes import add_up, gathering, wrap
-from mixling.training.state import gather, pack, unpack, weights_of
+from mixling.training.state import NamedArrays, pack, unpack
 
 if TYPE_CHECKING:
     from mixling.tasks.objective import Objective
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
+
+
+Forward = Callable[[Inputs], Tensor]
 
 
 def device_of(config: TrainConfig) -> torch.device:
@@ -48,6 +53,7 @@ class TorchBackend(Backend):
         self, model: nn.Module, objective: Objective, config: TrainConfig, distributed: DistributedContext
     ) -> None:
         self.device = device_of(config)
+        self._model = model
         self._objective = objective
         self._config = config
         self._distributed = distributed
@@ -72,16 +78,55 @@ class TorchBackend(Backend):
 
     def evaluate(self, data: TrainingData) -> tuple[dict[str, float], float]:
         self._trained.eval()
-        return data.evaluate(self._trained, self._forward)
+        return data.evaluate(self)
 
-    def weights(self) -> dict[str, Tensor]:
+    @property
+    def module(self) -> nn.Module:
+        """The module that is trained, which may be sharded."""
+        return self._trained
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether there are logits for each token, or word; see `Evaluated`."""
+        return bool(getattr(self._trained, "of_tokens", False))
+
+    @property
+    def transitions(self) -> Float32 | None:
+        """The learned transitions of tags; see `Evaluated`."""
+        found = self._trained.state_dict().get("head.transitions")
+        return None if found is None else array_of(found)
+
+    @torch.inference_mode()
+    def logits(self, batch: Inputs) -> Float32:
+        """Return the logits of a batch, computed with the precision of the training."""
+        self._trained.eval()
+        found: Float32 = self.forward(batch).float().cpu().numpy()
+        return found
+
+    def weights(self) -> NamedArrays:
         return weights_of(self._trained)
 
-    def state(self, best: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return pack(self._trained, best, self.optimizer)
+    def finish(self, weights: NamedArrays) -> None:
+        restore_weights(self._model, weights)
+        self._model.cpu()
 
-    def load(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return unpack(tensors, self._trained, self.optimizer)
+    def state(self, best: NamedArrays) -> NamedArrays:
+        slots = self.optimizer.state_dict()["state"]
+        optimizer = {f"{number}/{name}": array_of(v) for number, values in slots.items() for name, v in values.items()}
+        return pack(weights_of(self._trained), best, optimizer)
+
+    def load(self, arrays: NamedArrays) -> NamedArrays:
+        model, best, optimizer = unpack(arrays)
+        restore_weights(self._trained, model)
+        order = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, value in optimizer.items():
+            index, _, slot = name.partition("/")
+            number = int(index)
+            tensor = torch.from_numpy(value)
+            slots.setdefault(number, {})[slot] = like(tensor, order[number]) if tensor.ndim else tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
+        return best
 
     def _backward(self, parts: Iterable[StepPart], *, seed: int, signum: int = 0) -> Tensor:
         """Compute the gradients of the summed loss over the global batch, divided by the number of processes.
@@ -95,9 +140,9 @@ class TorchBackend(Backend):
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         for part in parts:
             with gathering(self._distributed, self._parallel, last=part.last):
-                logits = self._forward(part.batch).float()
-                weights = None if part.weights is None else part.weights.to(self.device)
-                loss, weight = self._objective.loss(logits, part.targets.to(self.device), weights)
+                logits = self.forward(part.batch).float()
+                weights = None if part.weights is None else tensor_of(part.weights, self.device)
+                loss, weight = self._objective.loss(logits, tensor_of(part.targets, self.device), weights)
                 loss.backward()
             sums[:2] += torch.stack([loss.detach(), weight.detach()])
             sums[3] += part.tokens
@@ -109,11 +154,10 @@ class TorchBackend(Backend):
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
-    def _forward(self, batch: Inputs) -> Tensor:
+    def forward(self, batch: Inputs) -> Tensor:
         """Return the model's outputs, computed with the precision of the training."""
-        batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._half):
-            logits: Tensor = self._parallel(*batch.arguments)
+            logits: Tensor = self._parallel(*tensors_of(batch.arguments, self.device))
             return logits
 
     def _scale(self, factor: float) -> float:
