@@ -90,7 +90,7 @@ def install(extras):
     python = environment(VENV)
     slow = ": minutes the first time, as PyTorch is large" if extras != "compare" else ""
     print(f"installing mixling[{extras}] into {VENV}{slow}", flush=True)
-    pip(python, "-e", f".[{extras}]")
+    pip(python, "setuptools>=77", "-e", f".[{extras}]")  # setuptools: `make native` builds in place
     with open(stamp, "w") as file:
         file.write(" ".join([digest, extras, *(before[1:] if before[:1] == [digest] else ())]))
 
