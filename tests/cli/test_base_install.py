@@ -91,8 +91,6 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ["train", "rows.csv", "-o", "out"],
-        ["train", "rows.csv", "-o", "out", "--set", "train.backend=torch"],
         ["compare", "rows.csv"],
         ["audit", "rows.csv", "-o", "out"],
         ["pretrain", "lines.txt", "-o", "out"],
@@ -120,9 +118,8 @@ def test_what_trains_names_the_package_and_the_command_that_installs_it(
 
 def test_it_trains_evaluates_and_explains(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
-    Path("rows.csv").write_text(
-        "text,label\n" + "a good film,yes\na dull film,no\nhow good it is,yes\nso dull,no\n" * 9
-    )
+    rows = [f"{word} film number {i},{label}" for i in range(30) for word, label in (("good", "yes"), ("dull", "no"))]
+    Path("rows.csv").write_text("\n".join(["text,label", *rows]))
     done = call("train", "rows.csv", "-o", "trained", "--epochs", 2)
     assert done.code == 0, done.err
     assert "PyTorch" not in done.err
@@ -149,14 +146,15 @@ def test_an_answer_loads_nothing_that_trains() -> None:
     # Neither the other commands nor the readers of files.
     assert "mixling.cli.commands.train" not in loaded
     assert {name for name in loaded if name.startswith("mixling.data.readers.")} <= {
-        f"mixling.data.readers.{name}" for name in ("files", "lines", "packed", "rows")
+        f"mixling.data.readers.{name}" for name in ("encodings", "files", "lines", "packed", "rows")
     }
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="of an environment without torch")
-def test_the_demo_tries_the_packaged_model(call: Call, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_demo_trains(call: Call, tmp_path: Path) -> None:
     done = call("demo", "-o", tmp_path / "demo", "--no-open")
     assert done.code == 0, done.err
     assert "accuracy on 300 test messages" in done.out
     assert (tmp_path / "demo" / "page.html").is_file()
-    assert done.out.splitlines()[-1].startswith("train  ")
+    assert done.out.splitlines()[-1].startswith("next  ")

@@ -37,7 +37,6 @@ EXTRAS = {
     "onnx": "torch",
     "onnxscript": "torch",
     "sacrebleu": "torch",
-    "onnxruntime": "onnx",
     "google": "sentencepiece",
     "pyarrow": "parquet",
     "sklearn": "compare",
