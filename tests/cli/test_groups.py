@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import Call
 
-QUICK = ["--model", "mixling-tiny", "--epochs", "1"]
+QUICK = ["--test-fraction", "0", "--model", "mixling-tiny", "--epochs", "1"]
 
 
 @pytest.fixture

@@ -232,7 +232,7 @@ def test_version() -> None:
     assert said.startswith(f"mixling {__version__}, with the native engine, with torch ")
     code = "import importlib.metadata as m, mixling.cli.main as main; m.version = lambda name: m.distribution('none')"
     without = python("-c", f"{code}; main.run()", "--version").stdout
-    assert "without torch: it predicts; to train, pip install" in without
+    assert "without torch, which models of other kinds need: pip install" in without
 
 
 MISTAKES = [
@@ -278,9 +278,10 @@ def test_a_mistake_has_no_traceback(tmp_path: Path) -> None:
 
 def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
     # A process of its own: here torch and all that uses it are loaded already.
-    code = "import sys; sys.modules['torch'] = None; from mixling.cli.main import run; run()"
+    hide = "find = u.find_spec; u.find_spec = lambda name, of=None: None if name == 'torch' else find(name, of)"
+    code = f"import importlib.util as u; {hide}; from mixling.cli.main import run; run()"
     rows = tmp_path / "rows.csv"
-    rows.write_text("text,label\n" + "a good film,yes\na dull film,no\n" * 20)
+    rows.write_text("text,label\n" + "".join(f"good film {i},yes\ndull film {i},no\n" for i in range(30)))
     options = ("-o", str(tmp_path / "out"), "--set", "train.backend=torch")
     done = python("-c", code, "train", str(rows), *options)
     assert done.returncode == 2
@@ -291,10 +292,6 @@ def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ["train", "x.csv", "-o", "out"],
-        ["train", "x.csv", "-o", "out", "--task", "text2text"],
-        ["distill", "x.csv", "-o", "out"],
-        ["compare", "x.csv"],
         ["pretrain", "x.txt", "-o", "out"],
         ["pretrain", "x.txt", "-o", "out", "--objective", "span-corruption"],
     ],
@@ -302,7 +299,7 @@ def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
 )
 def test_something_is_seen_before_what_takes_long_is_imported(args: list[str], tmp_path: Path) -> None:
     """Where importing torch fails, the line stands before the error."""
-    code = "import sys; sys.modules['torch'] = sys.modules['scipy'] = None; from mixling.cli.main import run; run()"
+    code = "import sys; sys.modules['torch'] = None; from mixling.cli.main import run; run()"
     begin = time.perf_counter()
     done = python("-c", code, *args, cwd=tmp_path)
     assert done.returncode == 2

@@ -10,7 +10,8 @@ from mixling.artifacts.kinds import PRETRAINING, TRAINING, RunKind, kind_named
 from mixling.errors import UserError
 
 _OF_TRAINING = ("train", "tune", "compare", "pretrain", "distill")  # commands that set keys of all sections
-_OF_PAIRS = {"--source", "--target", "--group-by", "--template", "--prefix"}  # options of text to text
+# Options of text to text, without their dashes.
+_OF_PAIRS = {"source", "target", "group-by", "template", "prefix"}
 
 
 def key_of_option(option: str, command: str, arguments: Sequence[str]) -> str | None:
@@ -45,7 +46,7 @@ def _kind_of_arguments(arguments: Sequence[str]) -> RunKind | None:
             task=values.get("--task"),
             model=values.get("--model"),
             toml=values.get("--config"),
-            pairs=not _OF_PAIRS.isdisjoint(words),
+            pairs=any(f"--{name}" in words for name in _OF_PAIRS),
             pretrained=values.get("--from"),
             files=[word for word in words if Path(word).exists()],
         )
