@@ -195,9 +195,9 @@ def test_a_backend_that_does_not_know_the_model_is_refused_before_the_run_begins
 ) -> None:
     rows = ["train", reviews / "train.csv", "--text", "review", "--label", "stars"]
     refused = call(
-        *rows, *SMALL, "--set", "train.backend=native", "--set", "model.head.dropout=0.1", "-o", tmp_path / "run"
+        *rows, *SMALL, "--set", "train.backend=native", "--set", "model.embedding.norm=true", "-o", tmp_path / "run"
     )
     assert refused.code == 2
-    assert "error: train.backend: got 'native': model.head.dropout: got 0.1, which" in refused.err
+    assert "error: train.backend: got 'native': model.embedding.norm: got True, which" in refused.err
     assert refused.err.endswith("allowed here: torch, auto\n")
     assert not (tmp_path / "run").exists()
