@@ -110,7 +110,7 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     parts = [TEXTS] if output == "tokens" else [TEXTS, PAIRS]
     texts = [item for part in parts for item in part]
     stores = [Dataset.from_examples(Example(item, None, "x", 1) for item in part) for part in parts]
-    expected = [row for store in stores for row in predict_logits(model, TextSet(store, encoder))]
+    expected = [row for store in stores for row in predict_logits(TorchNetwork(model), TextSet(store, encoder))]
     for together in (
         predictor.logits(predictor.encode(texts)),
         [predictor.logits(predictor.encode([item]))[0] for item in texts],
