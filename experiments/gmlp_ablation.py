@@ -29,7 +29,7 @@ from mixling.artifacts import RUN_FILE, is_finished
 from mixling.layers import RelativePositions
 from mixling.mixers import AttentionConfig, MixerConfig, SynthesizerConfig, TokenMLPConfig
 from mixling.models import count
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, FeedForwardConfig
 from mixling.provenance import provenance
 from mixling.research.presets import bert, gmlp
 from mixling.research.pretraining import PRETRAINING_DEFAULTS

@@ -40,7 +40,7 @@ from torch.nn import functional as F
 from mixling.layers import Positions
 from mixling.mixers import AttentionConfig, HyperMixingConfig, IdentityConfig, MixerConfig, TokenMLPConfig
 from mixling.models import Encoder, count_parameters
-from mixling.networks.blocks import BlockConfig, EncoderConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, EncoderConfig, FeedForwardConfig
 from mixling.provenance import provenance
 from mixling.research.inspect import learning_curves, pseudo_attention, token_maps
 from mixling.storage import write_json

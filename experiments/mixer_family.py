@@ -42,7 +42,7 @@ from mixling.config import parse
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.metrics import resampled
 from mixling.models import count
-from mixling.networks.presets import WORDS_AS_THEY_ARE
+from mixling.networks import WORDS_AS_THEY_ARE
 from mixling.provenance import provenance
 from mixling.research.cost import time_model
 from mixling.runs.resolve import resumed_config

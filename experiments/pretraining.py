@@ -35,8 +35,7 @@ from mixling.comparison import choose, fit_tfidf
 from mixling.config import merge, parse
 from mixling.data import ColumnsConfig, OnBadRow, split_validation
 from mixling.mixers import HyperMixingConfig
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.presets import WORDS_AS_THEY_ARE, own
+from mixling.networks import WORDS_AS_THEY_ARE, BlockConfig, FeedForwardConfig, own
 from mixling.provenance import provenance
 from mixling.research.pretraining import evaluate_text
 from mixling.runs import FINE_TUNING, pretrained_config

@@ -16,7 +16,7 @@ import torch
 from mixling import PRESETS, ModelConfig, build_model, model_config
 from mixling.config import parse
 from mixling.models import count, count_parameters
-from mixling.networks.config import Output, sized
+from mixling.networks import Output, sized
 from mixling.research.cost.flops import count_encoder_decoder
 from mixling.research.seq2seq import SEQ2SEQ_PRESETS
 from mixling.research.vision import IMAGE_PRESETS, build_image_model

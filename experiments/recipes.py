@@ -21,7 +21,7 @@ from typing import Any
 from mixling import ConfigError, PretrainConfig, RunConfig, fit, pretrain, read_data
 from mixling.config import merge, read_overrides
 from mixling.errors import near_miss
-from mixling.networks.presets import WORDS_AS_THEY_ARE
+from mixling.networks import WORDS_AS_THEY_ARE
 from mixling.research.pretraining import MASKED_LM
 from mixling.research.seq2seq import PAIRS, PairRunConfig, fit_pairs
 from mixling.research.vision import IMAGE_RUNS, ImageRunConfig, fit_images

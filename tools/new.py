@@ -35,7 +35,7 @@ from mixling.text.encoder import Encoded, Text
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixling.networks.config import Output
+    from mixling.networks import Output
 
 
 class {class_name}(Task):

@@ -11,7 +11,7 @@ from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.export import export_onnx
 from mixling.models import TorchNetwork
-from mixling.networks.config import Output
+from mixling.networks import Output
 from mixling.text import Text
 from mixling.training import predict_logits
 

@@ -21,8 +21,7 @@ from mixling.export import export_onnx
 from mixling.export.quantize import quantize, quantize_weights
 from mixling.mixers import TokenMLPConfig
 from mixling.models import Model, TorchNetwork
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
 from mixling.runtime.onnx import read_metadata
 from mixling.text import AveragedEmbedding, Binary, MinHash, SimHash, Ternary, Tsp, train_vocabulary
 

@@ -21,7 +21,7 @@ from mixling.export.trace import ExportedModel, trace
 from mixling.export.write import write_graph
 from mixling.mixers import TokenMLPConfig
 from mixling.models import TorchNetwork
-from mixling.networks.config import Output, sized
+from mixling.networks import Output, sized
 
 
 def exported(name: str, precision: Any = "float32", output: Output = "text", **changes: Any) -> ExportedModel:

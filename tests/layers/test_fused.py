@@ -14,8 +14,7 @@ from mixling import ModelConfig, TextConfig, build_model, model_config
 from mixling.layers import TagScores, fused, sequence_losses
 from mixling.mixers import HyperMixingConfig, TokenMLPConfig, hypermixing
 from mixling.models import Block, PoolingHead, ProjectionEmbedding
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
 from mixling.text import MinHash
 
 MASK = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5, [True, False, True, False, False]])

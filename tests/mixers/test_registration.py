@@ -22,7 +22,7 @@ from mixling.artifacts import write_model
 from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
 from mixling.models import weights_of
-from mixling.networks.blocks import BlockConfig
+from mixling.networks import BlockConfig
 from mixling.research.saved import load_model
 from mixling.text import MinHash
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from mixling import build_model, model_config
 from mixling.mixers import Attention, AttentionConfig
 from mixling.models import Block
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, FeedForwardConfig
 
 DIM, HEADS, FFN, VOCABULARY = 12, 3, 20, 30
 LENGTHS = [7, 3, 5]

@@ -14,7 +14,8 @@ from mixling.layers.dropout import dropout
 from mixling.layers.norms import RMSNorm, build_norm
 from mixling.mixers import AttentionConfig, HyperMixingConfig
 from mixling.models import Block, Encoder, FeedForward
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig, NormType
+from mixling.networks import BlockConfig, FeedForwardConfig
+from mixling.networks.blocks import NormType
 
 from ..research.seq2seq.small_models import drawn
 

@@ -10,7 +10,7 @@ import torch
 from mixling import ConfigError
 from mixling.config import parse
 from mixling.models import Encoder
-from mixling.networks.blocks import BlockConfig, EncoderConfig
+from mixling.networks import BlockConfig, EncoderConfig
 
 DIM = 8
 SHARED = {"num_buckets": 8, "max_distance": 6, "shared": True}

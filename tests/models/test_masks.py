@@ -14,8 +14,7 @@ from mixling import ConfigError, build_model, model_config
 from mixling.data import Batch
 from mixling.mixers import AttentionConfig, HyperMixingConfig, TokenMLPConfig
 from mixling.models import Block, Encoder, PoolingHead, TokenHead, tensors_of
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import HeadConfig
+from mixling.networks import BlockConfig, FeedForwardConfig, HeadConfig
 from mixling.research.seq2seq import EncoderDecoderConfig, build_encoder_decoder
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "mixer.md"

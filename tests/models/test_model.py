@@ -20,8 +20,7 @@ from mixling.config import parse
 from mixling.data import collate
 from mixling.mixers import IdentityConfig, TokenMLPConfig
 from mixling.models import Block, FeedForward, Model, PoolingHead, ProjectionEmbedding, TokenHead, tensors_of
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Output
 from mixling.text import AveragedEmbedding, Binary, MinHash, SimHash, Ternary, Text, Tsp
 from mixling.training.initialization import read_embeddings
 

@@ -12,8 +12,7 @@ from mixling import PRESETS, ConfigError, build_model, model_config
 from mixling.config import read_overrides
 from mixling.mixers import TokenMLPConfig
 from mixling.models import count_parameters
-from mixling.networks.config import Output
-from mixling.networks.presets import DEFAULT_PRESET
+from mixling.networks import DEFAULT_PRESET, Output
 
 PNLP_MIXERS = [name for name in PRESETS if name.startswith(("pnlp-mixer", "projection"))]
 SLOT_LABELS = 151  # MTOP's 75 slot types in IOB

@@ -22,7 +22,7 @@ from mixling import ModelConfig, ModelFileError, Predictor, Vocabulary, build_mo
 from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.models import TorchNetwork  # noqa: E402
-from mixling.networks.presets import pnlp_mixer  # noqa: E402
+from mixling.networks import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx import read_metadata, seal  # noqa: E402
 
 SEAL_LENGTH = 84

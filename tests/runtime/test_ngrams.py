@@ -20,7 +20,7 @@ from mixling.answers import LabelSet  # noqa: E402
 from mixling.errors import ModelFileError  # noqa: E402
 from mixling.export import amend, export_onnx  # noqa: E402
 from mixling.models import TorchNetwork  # noqa: E402
-from mixling.networks.presets import pnlp_mixer  # noqa: E402
+from mixling.networks import pnlp_mixer  # noqa: E402
 from mixling.runtime.onnx import open_model, seal  # noqa: E402
 from mixling.tasks import task_type  # noqa: E402
 from mixling.text import Distinct, NgramBranch, NgramMetadata, Words  # noqa: E402

@@ -28,8 +28,11 @@ from mixling.answers import LabelSet  # noqa: E402
 from mixling.export import export_onnx  # noqa: E402
 from mixling.mixers import TokenMLPConfig  # noqa: E402
 from mixling.models import Model, TorchNetwork  # noqa: E402
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig  # noqa: E402
-from mixling.networks.config import EmbeddingConfig  # noqa: E402
+from mixling.networks import (  # noqa: E402
+    BlockConfig,
+    EmbeddingConfig,
+    FeedForwardConfig,
+)
 from mixling.runtime.onnx import seal  # noqa: E402
 from mixling.tasks import (  # noqa: E402
     ANSWER_ENDS,

@@ -14,7 +14,7 @@ from mixling.answers import LabelSet
 from mixling.export import export_onnx
 from mixling.mixers import TokenMLPConfig
 from mixling.models import TorchNetwork
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, FeedForwardConfig
 from mixling.tasks import ANSWER_ENDS, task_type
 from mixling.text import MinHash, ReadingConfig, train_vocabulary
 

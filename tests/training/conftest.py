@@ -16,8 +16,7 @@ from mixling.answers import LabelSet
 from mixling.data import TextSet
 from mixling.mixers import MixerConfig, TokenMLPConfig
 from mixling.models import weights_of
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
 from mixling.tasks import Classification, Tagging, Task
 from mixling.text import MinHash, Text, train_vocabulary
 from mixling.training import Augmenter, DistributedContext, LabeledData, Trainer

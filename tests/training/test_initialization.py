@@ -10,7 +10,7 @@ import torch
 
 from mixling import ConfigError, TextConfig, TextEncoder
 from mixling.models import ProjectionEmbedding
-from mixling.networks.config import EmbeddingConfig
+from mixling.networks import EmbeddingConfig
 from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
 from mixling.training import initialization
 from mixling.training.initialization import Fit, init_bottleneck

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from mixling.networks.initial import initial_weights
     from mixling.networks.network import TextNetwork
     from mixling.networks.plan import NetworkPlan, plan_network
-    from mixling.networks.presets import own, pnlp_mixer
+    from mixling.networks.presets import DEFAULT_PRESET, WORDS_AS_THEY_ARE, own, pnlp_mixer
 
 __getattr__, __dir__ = lazy_imports(__name__)

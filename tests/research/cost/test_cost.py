@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mixling import PRESETS, build_model, model_config
 from mixling.models import count, count_parameters
-from mixling.networks.config import sized
+from mixling.networks import sized
 from mixling.provenance import provenance
 from mixling.research.cost import timing
 from mixling.research.cost.flops import count_encoder_decoder, count_images

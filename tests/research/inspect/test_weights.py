@@ -12,7 +12,7 @@ from torch import Tensor
 from mixling import PRESETS, ConfigError
 from mixling.mixers import AttentionConfig, IdentityConfig, MixerConfig, RemixingConfig, SpatialGatingConfig
 from mixling.models import Encoder
-from mixling.networks.blocks import BlockConfig
+from mixling.networks import BlockConfig
 from mixling.research.inspect import LayerMap, layer_maps, learned_filters, pseudo_attention
 from mixling.research.inspect.weights import MIXING_MODELS, highest, mixers_with, of_encoder
 from mixling.research.seq2seq import EncoderDecoder, build_encoder_decoder, seq2seq_config

@@ -12,8 +12,7 @@ from torch.nn import functional as F
 from mixling import ModelConfig, TextConfig, TextEncoder, TrainConfig, build_model
 from mixling.mixers import HyperMixingConfig
 from mixling.models import tensors_of
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig
 from mixling.research.pretraining import (
     MASK_WORD,
     MaskedLM,

@@ -14,7 +14,7 @@ from mixling import ConfigError, ModelConfig, Predictor, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.artifacts import write_model
 from mixling.models import tensors_of, weights_of
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, FeedForwardConfig
 from mixling.tasks import task_type
 from mixling.text import MinHash, SimHash, train_vocabulary
 

@@ -18,7 +18,7 @@ from mixling import ConfigError, model_config
 from mixling.config import parse
 from mixling.mixers import SpatialGatingConfig, TokenMLPConfig
 from mixling.models import count_parameters
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
+from mixling.networks import BlockConfig, FeedForwardConfig
 from mixling.research.vision import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64

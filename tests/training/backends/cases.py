@@ -12,9 +12,7 @@ from torch import nn
 from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
-from mixling.networks import plan_network
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig, Output
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Output, plan_network
 from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash

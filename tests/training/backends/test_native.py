@@ -13,9 +13,7 @@ from mixling.errors import ConfigError
 from mixling.layers import fused
 from mixling.mixers import HyperMixingConfig
 from mixling.models import heads
-from mixling.networks import plan_network
-from mixling.networks.blocks import BlockConfig
-from mixling.networks.config import EmbeddingConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, plan_network
 from mixling.training import OptimConfig
 from mixling.training.backends import native as native_backend
 from mixling.training.backends.native import NativeBatch

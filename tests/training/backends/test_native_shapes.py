@@ -14,9 +14,7 @@ from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
 from mixling.models import Model
-from mixling.networks import plan_network
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig
-from mixling.networks.config import EmbeddingConfig, HeadConfig
+from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, plan_network
 from mixling.tasks import Classification, Tagging
 from mixling.tasks.base import Task
 from mixling.text import MinHash
