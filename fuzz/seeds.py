@@ -17,6 +17,7 @@ from mixling import PRESETS, ModelConfig, Predictor, Vocabulary, build_model
 from mixling.answers import LabelSet
 from mixling.config import merge, parse
 from mixling.export import amend, export_onnx
+from mixling.models import TorchNetwork
 from mixling.runtime.onnx.session import Precision
 from mixling.tasks import ANSWER_ENDS, task_type
 from mixling.text import NgramBranch, NgramMetadata, ReadingConfig, Words
@@ -106,7 +107,7 @@ def export(kind: Kind) -> bytes:
         config = config.model_copy(update={"text": config.text.for_vocabulary(vocabulary)})
     labels, answers = LABELS[kind.task], kind.task == "question_answering"
     content = export_onnx(
-        build_model(config, num_outputs=len(labels), output=task_type(kind.task).output, seed=0),
+        TorchNetwork(build_model(config, num_outputs=len(labels)), output=task_type(kind.task).output, seed=0),
         text=config.text,
         task=kind.task,
         labels=labels,

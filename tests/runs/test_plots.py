@@ -66,7 +66,7 @@ def test_plots_are_not_drawn_often(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plots.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(plots, "training_curves", lambda records, path: drawn.append(clock[0]))
     (tmp_path / "metrics.jsonl").write_text("{}\n")
-    curves = plots.Curves(tmp_path, print)
+    curves = plots.Curves(tmp_path)
     curves.started(0, 100)
     for clock[0] in range(0, 100, 7):
         curves.evaluated({})
@@ -82,8 +82,8 @@ def test_a_run_without_matplotlib_has_no_plots_and_states_so(
     assert run is not None
     assert not PLOTS & {path.name for path in tmp_path.iterdir()}
     reported = [line for line in outputs if "matplotlib" in line]
-    assert len(reported) == 2, "once while it went on, once at the end"
-    assert '[train]"' in reported[0]
+    assert len(reported) == 1, "once, at the end"
+    assert '[plots]"' in reported[0]
 
 
 def test_a_resumed_run_may_be_tracked_otherwise_and_a_new_one_has_no_old_curves(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from mixling import ConfigError, DataConfig, ModelFileError, RunConfig, TextEncoder, fit, pretrain, read_data
 from mixling.data import collate
-from mixling.models import Model
+from mixling.models import Model, tensors_of
 from mixling.research.inspect import layer_maps, learned_filters, load_inspected
 from mixling.research.pretraining import MASKED_LM, load_pretraining
 from mixling.research.saved import load_model
@@ -54,9 +54,10 @@ def expected(model: Model, encoder: TextEncoder) -> np.ndarray:
     for text in TEXTS:
         batch = collate([encoder.encode([text])[0].words], encoder)
         with torch.no_grad():
-            rows = model.embedding.word_rows(batch.features, batch.weights)
-            x = block.mixer_norms[0](model.embedding(rows, batch.index, batch.mask))
-            weights = block.mixers[0].weights(x, batch.mask)["attention"][0].mean(0).double().numpy()
+            features, factors, index, mask, _ = tensors_of(batch.arguments)
+            rows = model.embedding.word_rows(features, factors)
+            x = block.mixer_norms[0](model.embedding(rows, index, mask))
+            weights = block.mixers[0].weights(x, mask)["attention"][0].mean(0).double().numpy()
         total[: len(weights), : len(weights)] += weights
         count[: len(weights), : len(weights)] += 1
     size = int((count[0] > 0).sum())
