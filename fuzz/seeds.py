@@ -107,7 +107,7 @@ def export(kind: Kind) -> bytes:
         config = config.model_copy(update={"text": config.text.for_vocabulary(vocabulary)})
     labels, answers = LABELS[kind.task], kind.task == "question_answering"
     content = export_onnx(
-        TorchNetwork(build_model(config, num_outputs=len(labels)), output=task_type(kind.task).output, seed=0),
+        TorchNetwork(build_model(config, num_outputs=len(labels), output=task_type(kind.task).output, seed=0)),
         text=config.text,
         task=kind.task,
         labels=labels,
