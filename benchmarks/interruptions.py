@@ -26,6 +26,7 @@ import collections
 import contextlib
 import csv
 import ctypes
+import dataclasses
 import gc
 import hashlib
 import json
@@ -53,7 +54,8 @@ from mixling.artifacts import NEXT, RUN_FILE, is_finished, read_folder
 from mixling.cli.main import build_app, run
 from mixling.provenance import provenance
 from mixling.runtime import ONNX_FILE
-from mixling.training.backends import TorchBackend
+from mixling.training.backends import NativeSteps
+from mixling.training.backends.base import StepSums
 
 SMALL = (
     *("--model", "pnlp-mixer-x-small", "--set", "model.dim=16", "--set", "model.text.projection.num_features=256"),
@@ -340,12 +342,14 @@ def replace_runs(
 
 def diverge(step: int) -> None:
     """Give the gradient of a step a norm that is not finite."""
-    scale, calls = TorchBackend._scale, iter(range(10**9))
+    make_step = NativeSteps.step
+    calls = iter(range(10**9))
 
-    def not_finite(self: TorchBackend, factor: float) -> float:
-        return float("nan") if next(calls) == step else scale(self, factor)
+    def not_finite(self: NativeSteps, *arguments: Any, **options: Any) -> StepSums:
+        sums = make_step(self, *arguments, **options)
+        return dataclasses.replace(sums, norm=float("nan")) if next(calls) == step else sums
 
-    TorchBackend._scale = not_finite  # type: ignore[method-assign]
+    NativeSteps.step = not_finite  # type: ignore[method-assign]
 
 
 def counted(each: list[dict[str, Any]], *keys: str) -> dict[str, int]:
