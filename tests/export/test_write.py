@@ -39,7 +39,8 @@ def exported(name: str, precision: Any = "float32", output: Output = "text", **c
 
 def write(module: ExportedModel) -> WrittenGraph | None:
     scale = None if module.scale is None else module.scale.numpy()
-    layers = layers_of(TorchNetwork(module.model))
+    network = TorchNetwork(module.model)
+    layers = layers_of(network, network.weights(), network.module())
     return write_graph(layers, module.table.numpy(), scale, has_weights=module.has_weights)
 
 

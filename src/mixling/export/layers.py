@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 from mixling.networks.blocks import BlockConfig, NormType
 from mixling.networks.mixers import IdentityConfig, TokenMLPConfig
-from mixling.networks.network import TRANSITION_SCORES, TextNetwork
+from mixling.networks.network import TRANSITION_SCORES, NamedWeights, TextNetwork
 
 LAYER_NORM_EPS = 1e-5
 _RMS_NORM_EPS = 1e-6
@@ -101,8 +101,12 @@ class Layers:
     transitions: Float32 | None
 
 
-def layers_of(network: TextNetwork) -> Layers:
+def layers_of(network: TextNetwork, weights: NamedWeights, module: Any) -> Layers:
     """Return the layers of a network.
+
+    Args:
+        weights: of the network.
+        module: `TextNetwork.module` of it, whose mixers are described by themselves.
 
     Raises:
         Unknown: the writers know no such layer.
@@ -110,9 +114,7 @@ def layers_of(network: TextNetwork) -> Layers:
     config = network.config
     if config.head.pooling == "class" and not network.of_tokens:
         raise Unknown
-    weights = network.weights()
     names = {id(value): name for name, value in weights.items()}
-    module = module_of(network)
     if module is not None:
         names |= {id(value): name for name, value in (*module.named_parameters(), *module.named_buffers())}
     read = _Reader(weights)
@@ -143,12 +145,6 @@ def table_of(weights: Mapping[str, Float32]) -> Float32:
     """Return the matrix whose rows are summed."""
     table = weights["embedding.weight"]
     return weights["embedding.embeddings"] @ table if "embedding.embeddings" in weights else table
-
-
-def module_of(network: TextNetwork) -> Any:
-    """Return a copy of the model of PyTorch, on the CPU and in float32; None: there is none."""
-    exported = getattr(network, "exported", None)
-    return None if exported is None else exported()
 
 
 class _Reader:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from mixling.answers.labels import LabelSet
 from mixling.export.encode import add_to_model, encode_model
-from mixling.export.layers import Unknown, layers_of, module_of, table_of
+from mixling.export.layers import Unknown, layers_of, table_of
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
-from mixling.networks.network import TextNetwork
+from mixling.networks.network import TRANSITION_SCORES, TextNetwork
 from mixling.runtime.onnx.extra_arrays import BRANCH, TRANSITIONS
 from mixling.runtime.onnx.file import SEAL_KEY, read_metadata
 from mixling.runtime.onnx.session import MODEL_FORMAT, Metadata
@@ -69,24 +69,26 @@ def export_onnx(
         precision=precision,
         parameters=network.num_parameters,
     )
+    weights = network.weights()
+    module = network.module()
     try:
-        layers = layers_of(network)
+        layers = layers_of(network, weights, module)
     except Unknown:
         layers = None
-    table: npt.NDArray[Any] = table_of(network.weights())
+    table: npt.NDArray[Any] = table_of(weights)
     scale = None
     if precision == "int8":
         table, scale = quantize(table, axis=1)
     graph = None if layers is None else write_graph(layers, table, scale, has_weights=has_weights)
     if graph is None:
         tracing = importlib.import_module("mixling.export.trace")
-        traced = tracing.ExportedModel(module_of(network), table, scale, has_weights=has_weights)
+        traced = tracing.ExportedModel(module, table, scale, has_weights=has_weights)
         graph = tracing.trace(traced, max_len=text.max_len)
     plan = None if layers is None else native_plan(layers, graph, table, scale)
     if precision == "int8":
         quantize_graph(graph)
-    if (transitions := network.transitions) is not None:
-        graph.weights[TRANSITIONS] = transitions
+    if TRANSITION_SCORES in weights:
+        graph.weights[TRANSITIONS] = weights[TRANSITION_SCORES]
     name, content = vocabulary.serialize()
     entries = {
         "mixling": _json(metadata.to_dict()),

@@ -49,8 +49,8 @@ class TorchNetwork(TextNetwork):
         found: Float32 = self.model(*tensors_of(batch.arguments, device)).float().cpu().numpy()
         return found
 
-    def exported(self) -> Model:
-        """Return the model as it is exported: a copy on the CPU, in float32, in evaluation mode."""
+    def module(self) -> Model:
+        """Return a copy of the model, on the CPU, in float32 and in evaluation mode."""
         return copy.deepcopy(self.model).cpu().float().eval()
 
     def copy(self) -> TorchNetwork:

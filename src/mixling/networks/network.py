@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mixling.arrays import Float32
 from mixling.networks.config import ModelConfig, Output
@@ -54,6 +54,10 @@ class TextNetwork(ABC):
     @abstractmethod
     def logits(self, batch: Batch) -> Float32:
         """Return the logits of a batch, (B, C) or (B, N, C)."""
+
+    def module(self) -> Any:
+        """Return a copy of PyTorch's model, on the CPU and in float32; None: there is none."""
+        return None
 
     @abstractmethod
     def copy(self) -> TextNetwork:

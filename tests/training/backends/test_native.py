@@ -14,6 +14,7 @@ from mixling.layers import fused
 from mixling.mixers import HyperMixingConfig
 from mixling.models import heads
 from mixling.networks import BlockConfig, EmbeddingConfig, plan_network
+from mixling.tasks import QuestionAnswering
 from mixling.training import OptimConfig
 from mixling.training.backends import native as native_backend
 from mixling.training.backends.native import NativeBatch
@@ -84,9 +85,11 @@ def compare_gradients(case: Case, lengths: tuple[int, ...]) -> None:
     grads = {name: item.grad for name, item in model.named_parameters()}
     norm = sum(grad.double().square().sum().item() for grad in grads.values() if grad is not None) ** 0.5
     assert found.norm == pytest.approx(norm, rel=1e-5)
+    # A softmax over the tokens does not depend on their common bias, whose gradient is rounding only.
+    zero = {"head.score.bias"} | ({"head.output.bias"} if isinstance(case.task, QuestionAnswering) else set())
     for name, grad in grads.items():
         expected = np.zeros_like(gradients[name]) if grad is None else grad.numpy()
-        size = max(np.abs(expected).max(), 1e-2 * norm)  # 1e-7 of the norm is rounding
+        size = max(np.abs(expected).max(), (1e-2 if name in zero else 1e-3) * norm)
         assert np.abs(gradients[name] - expected).max() <= 1e-5 * size, name
 
 

@@ -13,7 +13,7 @@ from mixling.errors import ConfigError
 from mixling.networks.config import ModelConfig, Output
 from mixling.networks.network import NamedWeights, TextNetwork
 from mixling.networks.plan import NetworkPlan, plan_network
-from mixling.threads import has_gpu, num_threads
+from mixling.threads import num_threads
 from mixling.training.backends import native
 from mixling.training.backends.base import Backend, StepPart, StepSums
 from mixling.training.backends.native import NativeBatch, NativeSteps
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mixling.training.backends.context import DistributedContext
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
+
+
+NOT_BUILT = "the C core is not built, since no C compiler was found when mixling was installed"
 
 
 class NativeNetwork(TextNetwork):
@@ -135,12 +138,12 @@ def check_native(
         ConfigError: the message names what they do not know.
     """
     if native._native is None:
-        raise ConfigError("the native module is not built")
+        raise ConfigError(NOT_BUILT)
     if training.optim.name != "adamw":
         raise ConfigError(f"train.optim.name: got {training.optim.name!r}, which is unknown to the native steps")
     if distributed.world > 1:
         raise ConfigError(f"native steps use the threads of one process; there are {distributed.world} processes")
-    if training.device == "cuda" or (training.device == "auto" and training.backend == "auto" and has_gpu()):
+    if training.device == "cuda":
         raise ConfigError("native steps are for processors, not for cuda")
     if training.gradient_accumulation_steps > 1:
         got = training.gradient_accumulation_steps
