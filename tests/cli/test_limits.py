@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.cli.limits import explained
+from mixling.limits import explained
 
 MODEL = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
@@ -32,9 +32,14 @@ def test_without_memory_for_numpy_there_is_one_line(tmp_path: Path, kilobytes: i
 
 @linux
 @pytest.mark.parametrize("kilobytes", [300_000, 500_000, 800_000])
-def test_without_memory_for_pytorch_there_is_one_line_before_it(tmp_path: Path, kilobytes: int) -> None:
-    (tmp_path / "rows.csv").write_text("text,label\n" + "fine,good\ndull,bad\n" * 30)
-    done = run(f"-v {kilobytes}", "compare", "rows.csv", cwd=tmp_path)
+@pytest.mark.parametrize(
+    "command", [("compare",), ("train", "--model", "gmlp-tiny", "-o", "out")], ids=lambda one: one[0]
+)
+def test_without_memory_for_pytorch_there_is_one_line_before_it(
+    tmp_path: Path, kilobytes: int, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"fine {i},good\ndull {i},bad\n" for i in range(40)))
+    done = run(f"-v {kilobytes}", *command, "rows.csv", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "error: the system allows too little: memory; see `ulimit -a`"
 

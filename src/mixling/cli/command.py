@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mixling.cli.examples import EXAMPLES, FIRST_OPTIONS
-from mixling.cli.limits import OF_NUMPY, require_memory
 from mixling.errors import ConfigError, shown
+from mixling.limits import OF_NUMPY, require_memory
 
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in order; arguments and options without a group come first."""

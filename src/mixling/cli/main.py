@@ -16,9 +16,9 @@ import typer
 from typer.main import get_command
 
 from mixling.cli.command import Command, Group, with_options
-from mixling.cli.limits import explained
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
+from mixling.limits import explained
 
 # The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
 GROUPS = {

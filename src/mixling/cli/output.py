@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from mixling.cli.limits import OF_TORCH, require_memory
 from mixling.errors import StorageError, printable
+from mixling.limits import require_memory_of_torch
 
 
 @contextlib.contextmanager
@@ -143,7 +143,7 @@ def announce(command: str, *, loads: str = "") -> Stopwatch:
     """
     if loads and os.environ.get("RANK", "0") == "0":
         print(f"mixling {command}: loading {loads}", file=sys.stderr, flush=True)
-        require_memory(OF_TORCH)
+        require_memory_of_torch()
     # Modules make half a million objects that stay; to look through these at the usual intervals takes half a second.
     gc.set_threshold(_OBJECTS)
     return Stopwatch(command, time.monotonic())

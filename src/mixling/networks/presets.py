@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from mixling.config import Config, merge, parse, read_toml
 from mixling.errors import ConfigError, near_miss
 from mixling.installation import install_command, is_installed
+from mixling.limits import require_memory_of_torch
 from mixling.networks.blocks import BlockConfig, FeedForwardConfig
 from mixling.networks.config import EmbeddingConfig, HeadConfig, ModelConfig
 from mixling.networks.mixer import MixerConfig
@@ -153,6 +154,7 @@ def _table(home: str) -> Mapping[str, Any]:
     """Return a table of a module that needs PyTorch; empty where it is not installed."""
     if not is_installed("torch"):
         return {}
+    require_memory_of_torch()
     module, _, table = home.partition(":")
     presets: Mapping[str, Any] = getattr(importlib.import_module(module), table)
     return presets

@@ -4,8 +4,7 @@ A feature of a text is the number of its distinct words that have the term, time
 as scikit-learn has it. Words with their pairs, and character n-grams, are two blocks; a constant for each gives them
 about the same length. Then a text's features are divided by their length: the root of the sum, over its terms as often
 as they are there, of a small integer in proportion to the term's squared factor, which the branch stores. Factors are
-multiplied into the weights afterwards, so that the branch needs them no more; without the terms that pruning leaves out,
-the lengths are others.
+multiplied into the weights afterwards, so that the branch needs them no more; pruning of terms changes the lengths.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixling.errors import ConfigError
 from mixling.installation import install_command, is_installed
+from mixling.limits import require_memory_of_torch
 from mixling.networks.initial import initial_weights
 from mixling.networks.plan import plan_network
 from mixling.tasks.base import Task
@@ -66,9 +67,10 @@ def shapes_of(config: ModelConfig, num_outputs: int, output: Output) -> Mapping[
 
 
 def need_torch(what: str) -> None:
-    """Raise a `ConfigError` with the command that installs PyTorch, where it is not installed."""
+    """Raise a `ConfigError` that names what installs PyTorch, or a `UserError` where it has too little memory."""
     if not is_installed("torch"):
         raise ConfigError(f"{what} needs PyTorch, which is not installed: {install_command('torch')}")
+    require_memory_of_torch()
 
 
 def choose_backend(model: Any, data: TrainingData, config: TrainConfig, distributed: DistributedContext) -> Backend:

@@ -7,13 +7,13 @@ import errno
 import mmap
 import os
 import re
+import sys
 
 from mixling.errors import UserError
 
 OF_NUMPY = 96 << 20  # bytes of addresses that its import takes with one thread; without them OpenBLAS ends the process
-OF_TORCH = (
-    1000 << 20
-)  # of PyTorch for CPUs, SciPy and a small training; libraries end the process without them, or wait
+# Of PyTorch for CPUs, SciPy and a small training; libraries end the process without them, or wait.
+_OF_TORCH = 1000 << 20
 
 _MEMORY = re.compile("allocate memory|bad_alloc|not enough memory|failed to map segment|Unable to allocate")
 _THREADS = re.compile("can't start new thread|ThreadPoolBuildError|pthread_create")
@@ -35,6 +35,12 @@ def require_memory(size: int) -> None:
             mmap.mmap(-1, size).close()
         except OSError as error:
             raise UserError(_too_little("memory")) from error
+
+
+def require_memory_of_torch() -> None:
+    """Refuse to import PyTorch where too little of a limited address space is left; raises as `require_memory`."""
+    if "torch" not in sys.modules:
+        require_memory(_OF_TORCH)
 
 
 def explained(error: BaseException) -> str:
