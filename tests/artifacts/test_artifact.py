@@ -23,8 +23,8 @@ from mixling import (
     read_data,
 )
 from mixling.artifacts import all_kinds, read_artifact
+from mixling.research import load_model
 from mixling.research.pretraining import MASKED_LM, PretrainedModel, load_pretraining
-from mixling.research.saved import load_model
 from mixling.research.seq2seq import PAIRS, fit_pairs
 from mixling.research.vision import IMAGE_RUNS, ImageClassifier, fit_images
 from mixling.runs.resolve import resolve

@@ -18,7 +18,7 @@ from mixling.artifacts.files import COMPLETE, CONFIG_FILE, METRICS_FILE, WEIGHTS
 from mixling.artifacts.replacement import commit, complete, link_folder
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, TrainingError
-from mixling.research.saved import load_model
+from mixling.research import load_model
 from mixling.runs.record import held
 from mixling.runtime import ONNX_FILE
 from mixling.training import CHECKPOINT, Callback, Step

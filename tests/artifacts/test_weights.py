@@ -12,8 +12,8 @@ from mixling.answers import LabelSet
 from mixling.artifacts import write_model
 from mixling.artifacts.weights import read_weights
 from mixling.models import Model, weights_of
+from mixling.research import load_model
 from mixling.research.pretraining import CorpusConfig, WordReader, open_prepared, prepare
-from mixling.research.saved import load_model
 from mixling.runs import pretrained_config
 from mixling.storage import read_json, sha256_of, write_sealed
 from mixling.tasks import Classification

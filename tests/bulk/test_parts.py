@@ -21,10 +21,9 @@ from mixling.bulk.csv_records import record_starts
 from mixling.bulk.plan import make_plan
 from mixling.bulk.read import LinesUnknownError, read_part, with_line
 from mixling.data import ColumnsConfig, OnBadRow
+from mixling.data.readers import flat, read_line_blocks
 from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.dialects import Dialect
-from mixling.data.readers.lines import read_line_blocks
-from mixling.data.readers.rows import flat
 from mixling.errors import ConfigError, DataError
 from mixling.tasks import Classification, Tagging
 

@@ -23,13 +23,11 @@ from tests.cli.conftest import Call
 from typer.main import get_command
 
 import mixling
+from mixling import PretrainConfig, RunConfig
 from mixling.cli import EXTRAS, build_app
 from mixling.cli.command import _RENAMED
-from mixling.research.pretraining import PretrainConfig
-from mixling.research.seq2seq.config import PairRunConfig
-from mixling.research.seq2seq.presets import Shape
+from mixling.research.seq2seq import PairRunConfig, Shape
 from mixling.research.vision import ImageRunConfig
-from mixling.runs.resolve import RunConfig
 from mixling.text import VectorConfig
 
 SOURCE = Path(mixling.__file__).parent

@@ -11,7 +11,8 @@ import pytest
 from typer.core import TyperArgument
 from typer.main import get_command
 
-from mixling.cli.main import COMMANDS, build_app
+from mixling.cli import build_app
+from mixling.cli.main import COMMANDS
 
 from .conftest import Call
 

@@ -16,8 +16,7 @@ import pytest
 
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.answers import LabelSet
-from mixling.comparison import Comparison, benchmark, candidates, compare, fast_text, outcome
-from mixling.comparison.baselines import Baseline, BaselineKind
+from mixling.comparison import Baseline, BaselineKind, Comparison, benchmark, candidates, compare, fast_text, outcome
 from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
 from mixling.comparison.evaluation import evaluate_systems
 from mixling.comparison.failures import Failures

@@ -18,8 +18,7 @@ from mixling.comparison.report import as_text
 from mixling.comparison.speed import Speed
 from mixling.data import Target
 from mixling.errors import ConfigError
-from mixling.tasks import Classification, Regression, Tagging
-from mixling.tasks.base import Task
+from mixling.tasks import Classification, Regression, Tagging, Task
 from mixling.text import Text
 
 LABELS = Classification(LabelSet(("a", "b"), "single"))

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mixling.data import Dataset, Example
-from mixling.data.guess import guess_columns
+from mixling.data import Dataset, Example, check_labels, guess_columns
 from mixling.data.number_codes import plain_number
-from mixling.data.splits import check_labels
 from mixling.errors import DataError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mixling.data.readers import OnBadRow, read_rows
+from mixling.data import OnBadRow, read_rows
 from mixling.errors import DataError
 
 TEXTS = {

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mixling.cli import main
-from mixling.data.guess import guess_columns
-from mixling.data.readers import OnBadRow, read_rows
+from mixling.data import OnBadRow, guess_columns, read_rows
 
 WORDS = ("quiet", "river", "film", "long", "rather", "good", "sister", "left", "early", "because", "rain", "my", "of")
 

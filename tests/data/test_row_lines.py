@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from mixling.data import OnBadRow
+from mixling.data.readers import flat
 from mixling.data.readers.delimited import read_delimited
 from mixling.data.readers.lines import RowLines
-from mixling.data.readers.rows import flat
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 
 from mixling import DataError
 from mixling.export import plots
-from mixling.metrics.reliability import ReliabilityBin
+from mixling.metrics import ReliabilityBin
 
 RECORDS: list[dict[str, Any]] = [
     {"epoch": epoch, "step": 10 * epoch, "train_loss": 1 / epoch, "val_loss": 0.5, "val_log_loss": 0.4,

@@ -23,7 +23,7 @@ from mixling.config import parse
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types, register_mixer
 from mixling.models import weights_of
 from mixling.networks import BlockConfig
-from mixling.research.saved import load_model
+from mixling.research import load_model
 from mixling.text import MinHash
 
 SOURCE = '''
@@ -201,7 +201,7 @@ def test_an_installed_package_s_mixer_is_trained_and_predicts(tmp_path: Path) ->
         "try: run()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert Predictor('run').predict(['a good film'])[0].label in ('0', '1')\n"
-        "from mixling.research.saved import load_model\n"
+        "from mixling.research import load_model\n"
         "print(type(load_model('run')[0].encoder.layers[0].mixers[0]).__module__)\n"
     )
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -21,7 +21,7 @@ from mixling.ngrams import LinearData, budget, fit_branch, fit_ngrams
 from mixling.ngrams import choose as module
 from mixling.ngrams import data as ngram_data
 from mixling.ngrams.data import TeacherLabels, _encoded
-from mixling.research.saved import load_model
+from mixling.research import load_model
 from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary

@@ -12,7 +12,7 @@ import torch
 
 from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, build_model, fit, read_data
 from mixling.answers import LabelSet
-from mixling.research.saved import load_model
+from mixling.research import load_model
 from mixling.runs.replay import _sample, load_head, replayed_run
 from mixling.runs.resolve import LABELS, resolve
 

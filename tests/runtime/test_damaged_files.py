@@ -363,8 +363,8 @@ def test_many_tiny_fields_are_not_walked_to_the_end(content: bytes, tmp_path: Pa
 FUZZ = """
 import random, sys
 from mixling.errors import ModelFileError
-from mixling.runtime.onnx.file import seal
-from mixling.runtime.predictor import Predictor
+from mixling.runtime.onnx import seal
+from mixling import Predictor
 
 content = open(sys.argv[1], "rb").read()
 body = content[:-84]

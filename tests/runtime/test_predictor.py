@@ -321,7 +321,7 @@ def test_a_folder_or_a_lone_file_predicts_without_torch(classifier: tuple[Model,
     (tmp_path / "model.onnx").write_bytes(classifier[1])
     program = """
 import sys
-from mixling.runtime.predictor import Predictor
+from mixling import Predictor
 for path in sys.argv[1:]:
     print(Predictor(path).predict("play some music").label)
 loaded = {"torch", "onnx", "onnxscript", "sklearn", "pyarrow", "matplotlib", "transformers"} & set(sys.modules)

@@ -86,7 +86,7 @@ def test_joblib_answers(predictor: Predictor) -> None:
 FORKS = """
 import os, signal, sys, threading, time
 from mixling.errors import DataError
-from mixling.runtime.predictor import Predictor
+from mixling import Predictor
 
 predictor = Predictor(sys.argv[1], num_threads=int(sys.argv[2]))
 expected = predictor.predict_one("what a film")

@@ -19,8 +19,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from mixling import ConfigError, Predictor
+from mixling.serving import ServerSettings, named_models, page, scheduling
 from mixling.serving import models as models_module
-from mixling.serving import named_models, page, scheduling
 from mixling.serving.accepting import Acceptor
 from mixling.serving.arriving import TICKET
 from mixling.serving.body import Bodies, ClientGone
@@ -29,7 +29,7 @@ from mixling.serving.keys import ApiKeys
 from mixling.serving.models import ModelStore
 from mixling.serving.problems import Problem
 from mixling.serving.scheduling import Line, Scheduler
-from mixling.serving.settings import ServerSettings, with_limits
+from mixling.serving.settings import with_limits
 
 Make = Callable[..., TestClient]
 KEY = "a-key-of-more-than-16-characters"

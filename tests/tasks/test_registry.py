@@ -27,7 +27,7 @@ from mixling.tasks import (
 
 STARS = '''
 from mixling.metrics.base import Score
-from mixling.tasks.regression import Regression
+from mixling.tasks import Regression
 
 class Stars(Regression):
     """Stars from 1 to 5: a regression whose answers are whole numbers."""

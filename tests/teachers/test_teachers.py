@@ -13,8 +13,8 @@ import pytest
 from mixling import DataError, ModelFileError, Predictor
 from mixling.answers import LabelSet
 from mixling.tasks import Classification, MultiLabel, Tagging, Task
-from mixling.teachers import FunctionTeacher, collect_predictions
-from mixling.teachers.base import EnsembleTeacher, Teacher
+from mixling.teachers import FunctionTeacher, Teacher, collect_predictions
+from mixling.teachers.base import EnsembleTeacher
 from mixling.teachers.saved import FileTeacher, SavedTeacher
 from mixling.text import Text
 

@@ -14,8 +14,8 @@ from mixling.answers import LabelSet
 from mixling.data import ColumnsConfig
 from mixling.runs.distillation import DistillConfig, open_teacher
 from mixling.tasks import Classification, MultiLabel, Tagging
-from mixling.teachers import Teacher, TransformerTeacher, fine_tune
-from mixling.teachers.base import FineTuneConfig, is_transformer
+from mixling.teachers import FineTuneConfig, Teacher, TransformerTeacher, fine_tune
+from mixling.teachers.base import is_transformer
 from mixling.text import Text
 
 transformers = pytest.importorskip("transformers")

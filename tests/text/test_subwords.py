@@ -29,7 +29,7 @@ both = pytest.mark.parametrize("coder", [CODER, JOINED], ids=["apart", "joined"]
 
 TRAIN = """
 import json, sys
-from mixling.text.subwords import SubwordTokenizer
+from mixling.text import SubwordTokenizer
 join = json.loads(sys.argv[1])
 print(json.dumps(SubwordTokenizer.train(json.load(sys.stdin), size=70, sentinels=2, join_symbols=join).serialize()))
 """

@@ -18,7 +18,7 @@ WORDS = ["the", "cat", "sat", "on", "mat", "the", "hat", "unhappiness", "unhappi
 
 TRAIN = """
 import json, sys
-from mixling.text.vocabulary import Vocabulary
+from mixling import Vocabulary
 print(json.dumps(Vocabulary.train(json.load(sys.stdin), size=150).serialize()))
 """
 
@@ -45,7 +45,7 @@ def test_two_processes_train_the_same_subwords() -> None:
 
 TRAIN_KINDS = """
 import json, sys
-from mixling.text.vocabulary import Vocabulary
+from mixling import Vocabulary
 words = json.load(sys.stdin)
 specials = ("[SEP]", "[MASK]")
 for size in (60, 120, 150, 400):

@@ -10,9 +10,16 @@ import torch
 
 from mixling.answers import LabelSet
 from mixling.layers import TagScores
-from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging
-from mixling.tasks.base import Task
-from mixling.tasks.question_answering import ANSWER_ENDS
+from mixling.tasks import (
+    ANSWER_ENDS,
+    Classification,
+    LossConfig,
+    MultiLabel,
+    QuestionAnswering,
+    Regression,
+    Tagging,
+    Task,
+)
 from mixling.training.losses import loss_sums
 
 NAMES = ("a", "b", "c")

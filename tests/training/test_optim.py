@@ -18,7 +18,7 @@ from mixling import ConfigError, TrainConfig
 from mixling.config import parse
 from mixling.research.seq2seq import build_encoder_decoder, seq2seq_config
 from mixling.training import OptimConfig, learning_rate
-from mixling.training.backends.optimizer import build_optimizer
+from mixling.training.backends import build_optimizer
 
 Floats = npt.NDArray[np.float64]
 
@@ -199,8 +199,8 @@ def weights_without_the_compiler() -> dict[str, list[list[float]]]:
     """The weights after two steps, by optimizer, in a process that must not import torch's compiler."""
     code = """
 import json, sys, torch
-from mixling.training.optim import OptimConfig
-from mixling.training.backends.optimizer import build_optimizer
+from mixling.training import OptimConfig
+from mixling.training.backends import build_optimizer
 weights = {}
 for name in ("adamw", "adafactor"):
     torch.manual_seed(0)

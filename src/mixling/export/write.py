@@ -123,7 +123,8 @@ def _write_identity(scope: Scope, layer: IdentityLayer, x: str) -> str:
     return x
 
 
-def _write_linear(scope: Scope, layer: LinearLayer, x: str) -> str:
+def write_linear(scope: Scope, layer: LinearLayer, x: str) -> str:
+    """Write a linear layer, or PyTorch's, which has the same attributes."""
     graph = scope.graph
     y = graph.add("MatMul", x, graph.weight(layer.weight, transposed=True))
     return y if layer.bias is None else graph.add("Add", y, graph.weight(layer.bias))
@@ -165,7 +166,7 @@ def _write_pooling_head(scope: Scope, layers: Layers, x: str) -> str:
 WRITERS: Writers = {
     FeedForwardLayer: _write_feed_forward,
     IdentityLayer: _write_identity,
-    LinearLayer: _write_linear,
+    LinearLayer: write_linear,
     Norm: _write_norm,
     TokenMixingLayer: _write_token_mixing,
 }

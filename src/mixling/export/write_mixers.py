@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from mixling.export.scope import Scope, Writers
+from mixling.export.write import write_linear
 from mixling.export.write_recurrent import RECURRENT_WRITERS
 from mixling.layers.hypernetwork import HeadLinear, Hypernetwork
 from mixling.layers.positions import Positions, PublishedPositions, RelativeBias
@@ -270,12 +271,6 @@ def _write_fourier(scope: Scope, module: Fourier, x: str) -> str:
     return graph.add("Sub", even, graph.add("MatMul", token_sin, graph.add("MatMul", x, sin)))
 
 
-def _write_linear(scope: Scope, module: nn.Linear, x: str) -> str:
-    graph = scope.graph
-    y = graph.add("MatMul", x, graph.weight(module.weight, transposed=True))
-    return y if module.bias is None else graph.add("Add", y, graph.weight(module.bias))
-
-
 def _write_layer_norm(scope: Scope, module: nn.LayerNorm, x: str) -> str:
     weights = [scope.graph.weight(weight) for weight in (module.weight, module.bias)]
     return scope.graph.add("LayerNormalization", x, *weights, axis=-1, epsilon=module.eps)
@@ -296,5 +291,5 @@ MODULE_WRITERS: Writers = {
     SpatialGating: _write_spatial_gating,
     Synthesizer: _write_synthesizer,
     nn.LayerNorm: _write_layer_norm,
-    nn.Linear: _write_linear,
+    nn.Linear: write_linear,
 }

@@ -12,9 +12,9 @@ import torch
 from mixling import ConfigError, DataConfig, ModelFileError, RunConfig, TextEncoder, fit, pretrain, read_data
 from mixling.data import collate
 from mixling.models import Model, tensors_of
+from mixling.research import load_model
 from mixling.research.inspect import layer_maps, learned_filters, load_inspected
 from mixling.research.pretraining import MASKED_LM, load_pretraining
-from mixling.research.saved import load_model
 from mixling.runs.resolve import resolve
 
 WORDS = ["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"]

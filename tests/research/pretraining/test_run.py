@@ -29,7 +29,7 @@ from mixling.artifacts import PRETRAINING, is_finished
 from mixling.config import merge, parse
 from mixling.errors import Interrupted, StorageError
 from mixling.models import TorchNetwork
-from mixling.research.saved import load_model
+from mixling.research import load_model
 from mixling.runs import FINE_TUNING, pretrained_config
 from mixling.runs.pretrained import load_pretrained
 from mixling.training import CHECKPOINT, Callback

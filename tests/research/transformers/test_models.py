@@ -180,7 +180,7 @@ def test_a_run_becomes_a_model_and_a_model_file(task: str, projection: Any, run_
 
 def test_a_run_gives_the_numbers_of_its_own_network(run_folder: Any) -> None:
     """A regression's network predicts standardized numbers."""
-    from mixling.research.saved import load_model
+    from mixling.research import load_model
 
     folder = run_folder("regression")
     model, features = mt.from_run(folder)

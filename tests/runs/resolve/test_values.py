@@ -11,8 +11,8 @@ import pytest
 
 from mixling.errors import ConfigError, UserError
 from mixling.research.pretraining import MASKED_LM
-from mixling.research.seq2seq.config import PAIRS
-from mixling.research.vision.config import IMAGE_RUNS
+from mixling.research.seq2seq import PAIRS
+from mixling.research.vision import IMAGE_RUNS
 from mixling.runs.resolve import LABELS, Spec, resolve
 
 KINDS: dict[str, tuple[Spec[Any], dict[str, Any]]] = {

@@ -13,8 +13,7 @@ from mixling import ModelConfig, TextConfig, build_model
 from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
 from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, Output, plan_network
-from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging
-from mixling.tasks.base import Task
+from mixling.tasks import Classification, LossConfig, MultiLabel, QuestionAnswering, Regression, Tagging, Task
 from mixling.text import MinHash
 from mixling.training import OptimConfig
 from mixling.training.backends import NativeSteps

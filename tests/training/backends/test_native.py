@@ -16,9 +16,9 @@ from mixling.models import heads
 from mixling.networks import BlockConfig, EmbeddingConfig, plan_network
 from mixling.tasks import QuestionAnswering
 from mixling.training import OptimConfig
+from mixling.training.backends import build_optimizer
 from mixling.training.backends import native as native_backend
 from mixling.training.backends.native import NativeBatch
-from mixling.training.backends.optimizer import build_optimizer
 
 from .cases import CASES, LENGTHS, Case, batch_of, config, model_of, native_of
 

@@ -15,8 +15,7 @@ from mixling.answers import LabelSet
 from mixling.mixers import TokenMLPConfig
 from mixling.models import Model
 from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig, plan_network
-from mixling.tasks import Classification, Tagging
-from mixling.tasks.base import Task
+from mixling.tasks import Classification, Tagging, Task
 from mixling.text import MinHash
 from mixling.training import OptimConfig
 from mixling.training.backends import NativeSteps

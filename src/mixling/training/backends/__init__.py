@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mixling.training.backends.choose import choose_backend
     from mixling.training.backends.native import NativeSteps
     from mixling.training.backends.native_backend import NativeBackend, NativeNetwork
+    from mixling.training.backends.optimizer import build_optimizer
     from mixling.training.backends.pytorch import TorchBackend
 
 __getattr__, __dir__ = lazy_imports(__name__)
