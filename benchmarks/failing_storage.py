@@ -179,7 +179,7 @@ def make_commands(folder: Path) -> dict[str, Command]:
     """Return the commands, whose data and folders are made in a folder."""
     write_data(folder, random.Random(0))
     rows = str(folder / "rows.csv")
-    train = ("train", rows, "--epochs", "1", *SMALLEST, "-o", "FOLDER")
+    train = ("train", rows, "--epochs", "1", "--test-fraction", "0", *SMALLEST, "-o", "FOLDER")
     old, new, unfinished = folder / "old", folder / "new", folder / "unfinished"
     _must([*train[:-1], str(old), "--seed", "1"])
     _must([*train[:-1], str(new), "--seed", "2"])

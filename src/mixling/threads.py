@@ -36,9 +36,10 @@ def limited_threads(number: int) -> Iterator[None]:
     global _limit
     before = num_threads()
     limit_before = _limit
-    torch = sys.modules.get("torch")
+    wanted_before = os.environ.get("OMP_NUM_THREADS")
     _limit = number
-    if torch is not None:
+    os.environ["OMP_NUM_THREADS"] = str(number)  # of PyTorch, if the block is the first to import it
+    if (torch := sys.modules.get("torch")) is not None:
         import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
 
         torch.set_num_threads(number)
@@ -47,5 +48,8 @@ def limited_threads(number: int) -> Iterator[None]:
             yield
     finally:
         _limit = limit_before
-        if torch is not None:
+        os.environ.pop("OMP_NUM_THREADS")
+        if wanted_before is not None:
+            os.environ["OMP_NUM_THREADS"] = wanted_before
+        if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(before)

@@ -12,6 +12,7 @@ import torch
 
 from mixling import ConfigError, Dataset, Example, Predictor, RunConfig, build_model, fit, read_data
 from mixling.answers import LabelSet
+from mixling.models import TorchNetwork
 from mixling.research import load_model
 from mixling.runs.replay import _sample, load_head, replayed_run
 from mixling.runs.resolve import LABELS, resolve
@@ -94,7 +95,7 @@ def test_the_weights_of_known_labels_are_kept(base: Path) -> None:
     model, _, _, _ = load_model(base / "base")
     model.head.output = torch.nn.Linear(old.head.output.in_features, 3)  # type: ignore[union-attr, arg-type]
     before = model.head.output.weight.detach().clone()  # type: ignore[union-attr]
-    load_head(model, LabelSet(("b", "new", "a"), "single"), str(base / "base"))
+    load_head(TorchNetwork(model), LabelSet(("b", "new", "a"), "single"), str(base / "base"))
     found = model.head.output.weight  # type: ignore[union-attr]
     assert torch.equal(found[[2, 0]], old.head.output.weight)  # type: ignore[union-attr, index]
     assert torch.equal(found[1], before[1])  # type: ignore[index]
@@ -117,7 +118,7 @@ def test_the_transitions_of_known_tags_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(predictor.task.transitions, known.detach().numpy())
     model = build_model(old.config, num_outputs=7, output="tags")
     names = ("O", "B-a", "B-city", "B-time", "I-a", "I-city", "I-time")
-    load_head(model, LabelSet(names, "iob"), str(tmp_path / "run"))
+    load_head(TorchNetwork(model), LabelSet(names, "iob"), str(tmp_path / "run"))
     found, kept = model.head.transitions, [0, 2, 3, 5, 6]
     assert isinstance(found, torch.Tensor)
     assert torch.equal(found[kept][:, kept], known)

@@ -272,11 +272,11 @@ def test_wrong_numbers_are_named() -> None:
 def test_from_the_command_line(mixling: Mixling, files: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     sets = ["--set", "model.dim=8", "--set", "model.num_layers=1", "--set", "train.batch_size=16"]
-    code, out, err = mixling("train", files / "train.csv", "-o", model, "--epochs", 4, *sets)
+    code, out, err = mixling("train", files / "train.csv", "-o", model, "--epochs", 4, "--test-fraction", 0, *sets)
     assert code == 0, err
     assert "task: regression (" in err
     assert "always the mean has mean squared error" in err
-    assert "label" not in err.partition("loading PyTorch")[2].replace("first rows of label", "")
+    assert "label" not in err.replace("first rows of label", "")
     assert "mean absolute error" in out
     card = (model / "README.md").read_text()
     assert "predicts a number for a text" in card

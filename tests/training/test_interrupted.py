@@ -71,7 +71,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def content_and_files(folder: Path) -> Any:
     """The files, of the checkpoint what is in it: safetensors writes its metadata in any order."""
     tensors, state = load_checkpoint(folder / CHECKPOINT)
-    weights = {name: value.numpy().tobytes() for name, value in tensors.items()}
+    weights = {name: value.tobytes() for name, value in tensors.items()}
     return weights, state, {name: content for name, content in files(folder).items() if name != CHECKPOINT}
 
 
