@@ -59,7 +59,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, completion: bool = True) ->
         completion: add options that install shell completion.
     """
     app = typer.Typer(
-        help="Small, fast text models: train on labeled rows, predict; without torch.",
+        help="Small, fast text models: train on labeled rows and predict, without PyTorch.",
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
@@ -189,5 +189,5 @@ def _version(requested: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """Small, fast text models: train on labeled rows, predict; without torch."""
+    """Small, fast text models: train on labeled rows and predict, without PyTorch."""
     gc.enable()
