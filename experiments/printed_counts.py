@@ -86,7 +86,12 @@ PRINTED: tuple[Printed, ...] = (
     _slots("pnlp-mixer-x-small", 0.2),
     _slots("projection-only", 0.82, "pNLP-Mixer, Table 2"),
     _slots("projection-only-w4", 2.4, "pNLP-Mixer, Table 2"),
-    _slots("pnlp-lstm", 1.8, "pNLP-Mixer, Table 2", "the paper gives no size of the LSTM"),
+    _slots(
+        "pnlp-lstm",
+        1.8,
+        "pNLP-Mixer, Table 2",
+        "the preset reads in both directions; the paper's LSTM is nowhere called bidirectional",
+    ),
     _slots("pnlp-transformer", 1.2, "pNLP-Mixer, Table 2"),
     *(
         _table_7(f"pnlp-mixer-{size}", parameters, max_len)
@@ -107,7 +112,7 @@ PRINTED: tuple[Printed, ...] = (
         for model, parameters in rows
     ),
     _masked("bert-base", 3, 110),
-    _masked("bert-base-content-free", 3, 95),
+    _masked("bert-base-content-free", 3, 96),
     _masked("mlp-mixer-text", 3, 112),
     *(_masked(f"gmlp-36-{variant}", 3, 92) for variant in ("linear", "additive", "multiplicative")),
     *(_masked(f"gmlp-{layers}", 4, size) for layers, size in ((18, 59), (36, 102), (72, 187), (144, 357))),
@@ -120,7 +125,8 @@ PRINTED: tuple[Printed, ...] = (
     _masked("gmlp-x-large", 5, 941, 1091.3),
     _masked("amlp-base", 5, 109, 128.9),
     _masked("amlp-large", 5, 316, 370.3),
-    *(Printed(model=model, source="HyperMixer, section 4.1", parameters=11) for model in ("hypermixer", "transformer")),
+    *(Printed(model=model, source="HyperMixer, section 4.3", parameters=11) for model in ("hypermixer", "transformer")),
+    Printed(model="t5-1.1-base", source="Remixer, Table 1", parameters=248),
     *(
         Printed(model=model, source="Remixer, Table 1", parameters=parameters, note=_NO_RULE)
         for model, parameters in (("remixer-base", 324), ("remixer-scaled-base", 224), ("mixer-mixer-base", 212))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tables import benchmarks, gmlp, hypermixer, own, pnlp, text_to_text, use
+from tables import benchmarks, gmlp, hypermixer, own, papers, pnlp, text_to_text, use
 from tables.markdown import NO_RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "conjnli_family": hypermixer.conjnli_family,
     "sst2_family": hypermixer.sst2_family,
     "snips_family": hypermixer.snips_family,
+    "contradictions": papers.contradictions,
     "hypermixer_search": hypermixer.hypermixer_search,
     "hypermixer_search_snips": hypermixer.hypermixer_search_snips,
     "hypermixer_search_conjnli": hypermixer.hypermixer_search_conjnli,

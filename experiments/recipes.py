@@ -105,14 +105,31 @@ def _gmlp_pretraining(source: str, *, lr: float, batch: int, steps: int, max_len
     )
 
 
-RECIPES: dict[str, Recipe] = {
-    "pnlp-mixer": Recipe(
-        source="pNLP-Mixer, section 4.1",
+def _remixer(source: str, steps: int, left_open: str = "") -> Recipe:
+    return Recipe(
+        source=source,
+        kind="text2text",
+        train={
+            **_UNREGULARIZED,
+            "precision": "bfloat16",
+            "batch_size": 128,
+            "steps": steps,
+            "optim": {**_ADAFACTOR, "lr": 1e-3},
+        },
+        dropout=0.1,
+        grid={"model.mixing_dropout": (0.0, 0.1, 0.2)},
+        open=f"{left_open}the vocabulary is T5's 32,000 (tokenizer.vocabulary)",
+    )
+
+
+def _pnlp_mixer(source: str, epochs: int, max_len: int, left_open: str = "") -> Recipe:
+    return Recipe(
+        source=source,
         kind="train",
         train={
             **_UNREGULARIZED,
             **WORDS_AS_THEY_ARE,
-            "epochs": 80,
+            "epochs": epochs,
             "batch_size": 256,
             "optim": {
                 "name": "adamw",
@@ -125,9 +142,17 @@ RECIPES: dict[str, Recipe] = {
                 "final_lr": 0.0,
             },
         },
-        model={"text": {"lowercase": False}},
+        model={"text": {"lowercase": False, "max_len": max_len}},
         open="optimizer, schedule and regularization: Adam at a constant rate, without regularization; the vocabulary "
-        "is multilingual BERT's cased one (--set model.text.vocabulary=FILE)",
+        f"is multilingual BERT's cased one (--set model.text.vocabulary=FILE){left_open}",
+    )
+
+
+RECIPES: dict[str, Recipe] = {
+    "pnlp-mixer": _pnlp_mixer("pNLP-Mixer, section 5", 80, 64),
+    "pnlp-mixer-imdb": _pnlp_mixer("pNLP-Mixer, section 7 (IMDB)", 60, 1024),
+    "pnlp-mixer-hyperpartisan": _pnlp_mixer(
+        "pNLP-Mixer, section 7 (Hyperpartisan)", 60, 2048, "; the paper has the mean of five seeds (--set train.seed=N)"
     ),
     "gmlp-table7": Recipe(
         source="gMLP, Table 7 (ImageNet)",
@@ -168,6 +193,19 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.1,
         grid={"train.optim.lr": (1e-5, 2e-5, 3e-5), "train.batch_size": (16, 32)},
     ),
+    "gmlp-table9-squad": Recipe(
+        source="gMLP, Table 9 (SQuAD)",
+        kind="train",
+        train={
+            **_UNREGULARIZED,
+            **WORDS_AS_THEY_ARE,
+            "steps": 8_000,
+            "batch_size": 32,
+            "optim": {**_BERT_ADAMW, "lr": 5e-5, "warmup": 1_000 / 8_000},
+        },
+        model={"text": {"max_len": 512}},
+        dropout=0.1,
+    ),
     "t5": Recipe(
         source="T5, section 3.1.3, and T5.1.1",
         kind="text2text",
@@ -182,14 +220,23 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.0,
         open="the rate 1 / sqrt(max(t, 10^4)) is Adafactor's own from 10,000 steps on, see train.optim",
     ),
-    "remixer": Recipe(
-        source="Remixer, section 3",
+    "remixer-pretraining": Recipe(
+        source="Remixer, section 3.1.1",
         kind="text2text",
-        train={**_UNREGULARIZED, "precision": "bfloat16", "optim": {**_ADAFACTOR, "lr": 1e-3}},
-        dropout=0.1,
-        grid={"model.mixing_dropout": (0.0, 0.1, 0.2)},
-        open="batch size and steps: as without a recipe; the vocabulary is T5's 32,000 (tokenizer.vocabulary)",
+        train={
+            **_UNREGULARIZED,
+            "precision": "bfloat16",
+            "batch_size": 128,
+            "steps": 524_000,
+            "optim": {**_ADAFACTOR, "lr": 1e-2},
+        },
+        model={"max_source_len": 512},
+        dropout=0.0,
+        open="the rate, T5's; the vocabulary is T5's 32,000 (tokenizer.vocabulary)",
     ),
+    "remixer-superglue": _remixer("Remixer, section 3.2 (SuperGLUE)", 200_000),
+    "remixer-entailment": _remixer("Remixer, section 3.3 (entailment)", 100_000, "the batch size, that of SuperGLUE; "),
+    "remixer-cogs": _remixer("Remixer, section 3.4 (COGS)", 50_000),
 }
 
 

@@ -1,4 +1,4 @@
-"""Remixer, section 5, scaled down: span corruption of unlabeled text, then tasks as text to text, beside T5.1.1.
+"""Remixer, sections 3.1 and 3.2, scaled down: span corruption of unlabeled text, then tasks as text to text.
 
 Paper (pretrained on C4, SuperGLUE's average): Remixer above T5.1.1 of its size. Here: IMDB's reviews, Unigram subwords
 trained on them, two layers of width 192 in encoder and decoder, and Remixer's block as wide as it takes to have as many

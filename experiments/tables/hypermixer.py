@@ -95,34 +95,43 @@ def _family(folder: Path, key: str) -> str:
 
 def hypermixer_search(folder: Path) -> str:
     """HyperMixer's Figures 3 and 4 on SST-2: the expected best of n random trials, by model and size of the data."""
-    return _search(folder, "hypermixer_search", (5, 10))
+    return _search(folder, "hypermixer_search-sst2_glue-narrow", (5, 10))
 
 
 def hypermixer_search_snips(folder: Path) -> str:
     """The same on SNIPS."""
-    return _search(folder, "hypermixer_search-snips", (10,))
+    return _search(folder, "hypermixer_search-snips-narrow", (10,))
 
 
 def hypermixer_search_conjnli(folder: Path) -> str:
     """Figure 3 on ConjNLI, with words that change in training."""
-    return _search(folder, "hypermixer_search-conjnli", ())
+    return _search(folder, "hypermixer_search-conjnli-narrow", ())
 
 
 def hypermixer_search_conjnli_words(folder: Path) -> str:
     """Figure 3 on ConjNLI, as far as it is run on the words as they are."""
-    return _search(folder, "hypermixer_search-conjnli-words", ())
+    return _search(folder, "hypermixer_search-conjnli-narrow-words", ())
+
+
+def hypermixer_search_paper(folder: Path) -> str:
+    """Figures 3 and 4 on SNIPS in the paper's space."""
+    return _search(folder, "hypermixer_search-snips-paper", (2, 5))
 
 
 def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
-    """The expected best of one trial, of some numbers of them and of all."""
+    """The expected best of one trial, of some numbers of them and of all; HyperMixer's also against the Transformer."""
     best_of = [f"best of {number}" for number in numbers]
-    rows = [["examples", "model", "trials", "one trial", *best_of, "best of all", "commit"]]
+    against = "one trial, all: against the Transformer"
+    rows = [["examples", "model", "trials", "one trial", *best_of, "best of all", against, "commit"]]
     for size in read_results(folder, name)["fractions"].values():
+        transformer = size["models"]["transformer"]["expected"]
         for model, found in size["models"].items():
             count = len(found["expected"])
-            rows.append([f"{size['examples']:,}", model, str(count)])
             best = zip(found["expected"], found["deviation"], strict=True)
             cells = [f"{percent(value)} ± {percent(deviation)}" for value, deviation in best]
+            rows.append([f"{size['examples']:,}", model, str(count)])
             rows[-1] += [cells[number - 1] if number <= count else "" for number in (1, *numbers, count)]
+            changes = [f"{100 * (found['expected'][at] / transformer[at] - 1):+.1f}%" for at in (0, -1)]
+            rows[-1].append(", ".join(changes) if model == "hypermixer" else "")
             rows[-1].append(size["provenance"]["commit"][:7])
     return as_markdown(rows)

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread, spread_or_mean
+from tables.markdown import NO_RESULTS, as_markdown, fraction, interval, read_results, spread_or_mean
 
-METRICS = ("word_accuracy", "span_f1", "sentence_accuracy")
-SLOTS = ("word_accuracy", "word_accuracy_without_o", "span_f1", "sentence_accuracy")
-TITLES = ("word accuracy", "span F1", "sentence accuracy")
+METRICS = ("word_accuracy_without_o", "span_f1", "sentence_accuracy", "word_accuracy")
+TITLES = ("without O", "span F1", "sentence accuracy", "word accuracy")
 
 
 def exact_match(folder: Path) -> str:
     """What pNLP-Mixer's "exact match" may be: our metrics less the printed figures, trained as the paper did."""
     results = read_results(folder, "pnlp_mixer")
-    both = results.get("table 1, paper", {}) | results.get("table 2, paper", {})
-    printed = [row for label, row in both.items() if row["paper"] and label != "Mixer"]  # which is MinHash again
-    if not printed:
+    tables = [results.get(f"table {number}, paper", {}) for number in range(1, 5)]
+    rows = {label: row for table in tables for label, row in table.items() if row["paper"]}
+    rows.pop("Mixer", None)  # which is MinHash again
+    if len(rows) < 3:
         return NO_RESULTS
-    foreign = [
-        row["mean"]
-        for label, row in results.get("table 8, ours", {}).items()
-        if label.split()[-1] in ("hi", "th") and label.split()[1] not in (f"{label.split()[-1]},", "M,")
-    ]
     unknown = [row["mean"] for row in results.get("table 8, paper", {}).values()]
-    rows = [["", "Tables 1 and 2", "mean", "Table 8, wrong script", "no word known"]]
-    for metric in ("span_f1", "word_accuracy_without_o", "sentence_accuracy", "word_accuracy"):
-        apart = [100 * row["mean"][metric] - row["paper"] for row in printed]
-        rows.append([metric.replace("_", " "), f"{min(apart):+.1f} to {max(apart):+.1f}"])
-        rows[-1].append(f"{statistics.mean(apart):+.1f}")
-        for found in (foreign, unknown):
-            values = sorted(100 * row[metric] for row in found)
-            rows[-1].append(" to ".join(dict.fromkeys(f"{value:.1f}" for value in values[:1] + values[-1:])))
-    return as_markdown(rows)
+    printed = [row["paper"] for row in rows.values()]
+    lines = [["read as", "rows", "ours less the paper's: mean, sd", "range", "correlation", "no word known"]]
+    for metric, title in zip(METRICS, TITLES, strict=True):
+        ours = [100 * row["mean"][metric] for row in rows.values()]
+        apart = [mine - theirs for mine, theirs in zip(ours, printed, strict=True)]
+        known = sorted(100 * row[metric] for row in unknown)
+        lines.append(
+            [
+                title,
+                f"{len(rows)}",
+                f"{statistics.mean(apart):+.1f}, {statistics.stdev(apart):.1f}",
+                f"{min(apart):+.1f} to {max(apart):+.1f}",
+                fraction(statistics.correlation(ours, printed), 2),
+                " to ".join(dict.fromkeys(f"{value:.1f}" for value in known[:1] + known[-1:])),
+            ]
+        )
+    return as_markdown(lines)
 
 
 def pnlp_tables(folder: Path) -> str:
@@ -44,45 +46,31 @@ def pnlp_tables(folder: Path) -> str:
     results = read_results(folder, "pnlp_mixer")
     parts = []
     for key, table in results.items():
-        if not key.startswith("table"):
+        if not re.match(r"table [1-4],", key):
             continue
-        found = {label: row for label, row in table.items() if _of_validation(key, label, len(row["seeds"]))}
-        if not found:
+        number, training = key.removeprefix("table ").split(", ", 1)
+        single = number in "34"
+        chosen = {
+            label: row
+            for label, row in table.items()
+            if not label.endswith(", distilled") and (single or len(row["seeds"]) >= 3)
+        }
+        if not chosen:
             continue
-        if key.startswith(("table 3", "table 4")):
-            parts.append(_varied(key, found, results))
-            continue
-        rows = [["model", "parameters", *TITLES, "ahead of the next", "paper"]]
-        differences = results.get(key.replace("table", "differences"), [])
+        base = results.get(f"table 1, {training}", {}).get("MinHash")
+        if single and base is not None:
+            chosen = {"BASE": base} | chosen
+        differences = results.get(f"differences {number}, {training}", [])
         ahead = {line["first"]: interval(line["difference"], line["low"], line["high"]) for line in differences}
-        for label, row in sorted(found.items(), key=lambda item: -(item[1]["paper"] or 0)):
-            seeds = [seed["validation"] for seed in row["seeds"]]
-            tested = [spread([seed[metric] for seed in seeds]) for metric in ("word_accuracy", "span_f1")]
-            tested.append(spread([seed["sentence_accuracy"] for seed in seeds]))
-            size = f"{row['seeds'][0]['parameters']:,}"
-            rows.append([label, size, *tested, ahead.get(label, ""), f"{row['paper'] or ''}"])
-        commit = next(iter(found.values()))["provenance"]["commit"][:7]
-        parts.append(f"{key[0].upper()}{key[1:]}, {len(seeds)} seeds, commit {commit}:\n\n{as_markdown(rows)}")
+        printed = "paper's BASE" if "x-small" in training else "paper"
+        rows = [["model", "parameters", "seeds", *TITLES, *(["ahead of the next"] if ahead else []), printed]]
+        ordered = chosen.items() if single else sorted(chosen.items(), key=lambda item: -(item[1]["paper"] or 0))
+        for label, row in ordered:
+            gap = [ahead.get(label, "")] if ahead else []
+            rows.append([label, *_tested(row, "validation"), *gap, f"{row['paper'] or ''}"])
+        commits = dict.fromkeys(row["provenance"]["commit"][:7] for row in chosen.values())
+        parts.append(f"Table {number}, {training}, commit {', '.join(commits)}:\n\n{as_markdown(rows)}")
     return "\n\n".join(parts) or NO_RESULTS
-
-
-def _varied(key: str, found: dict[str, Any], results: dict[str, Any]) -> str:
-    """BASE with one size changed, one seed each, beside all seeds of BASE itself."""
-    rows = [["BASE, with", "parameters", *TITLES]]
-    own = results.get(f"table 1, {key.partition(', ')[2]}", {}).get("MinHash")
-    if own is not None:
-        tested = [spread([seed["validation"][metric] for seed in own["seeds"]]) for metric in METRICS]
-        rows.append(["no change (three seeds)", f"{own['seeds'][0]['parameters']:,}", *tested])
-    for label, row in found.items():
-        rows.append([label.replace("1 layers", "1 layer"), f"{row['seeds'][0]['parameters']:,}"])
-        rows[-1] += [fraction(row["mean"][metric]) for metric in METRICS]
-    commit = next(iter(found.values()))["provenance"]["commit"][:7]
-    return f"{key[0].upper()}{key[1:]}, one seed, commit {commit}:\n\n{as_markdown(rows)}"
-
-
-def _of_validation(key: str, label: str, seeds: int) -> bool:
-    wanted = r"table [34]," if seeds < 3 or label.endswith(", distilled") else r"table [1-4],"
-    return re.match(wanted, key) is not None
 
 
 def languages(folder: Path) -> str:
@@ -103,15 +91,14 @@ def languages(folder: Path) -> str:
 
 def slots(folder: Path) -> str:
     """Taggers of MTOP English on test: all sizes of Table 5, two with transitions, and mixling's own."""
-    titles = (TITLES[0], "without O", *TITLES[1:])
-    rows = [["model", "parameters", "seeds", *titles, "paper's exact match", "commit"]]
+    rows = [["model", "parameters", "seeds", *TITLES, "paper's exact match", "commit"]]
     found = read_results(folder, "pnlp_mixer").get("table 5, ours", {})
     models = [(label, row) for label, row in found.items() if "rows" not in label]
     models.sort(key=lambda item: -item[1]["paper"])
     models += [(line["model"], line) for line in read_results(folder, "own_models") if line["set"] == "mtop_en"]
     for label, row in models:
         paper = fraction(row["paper"] / 100) if row.get("paper") else ""
-        rows.append([label, *_tested(row, "test", SLOTS), paper, row["provenance"]["commit"][:7]])
+        rows.append([label, *_tested(row, "test"), paper, row["provenance"]["commit"][:7]])
     return as_markdown(rows)
 
 
@@ -125,10 +112,10 @@ def distilled(folder: Path) -> str:
     return as_markdown(rows) if len(rows) > 1 else NO_RESULTS
 
 
-def _tested(row: dict[str, Any], part: str, metrics: Sequence[str] = METRICS) -> list[str]:
+def _tested(row: dict[str, Any], part: str) -> list[str]:
     """Parameters, seeds, and the mean of the metrics, of three seeds and more with their standard deviation."""
     seeds = row["seeds"]
-    values = [spread_or_mean([seed[part][metric] for seed in seeds]) for metric in metrics]
+    values = [spread_or_mean([seed[part][metric] for seed in seeds]) for metric in METRICS]
     return [f"{seeds[0]['parameters']:,}", str(len(seeds)), *values]
 
 

@@ -72,7 +72,7 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
         assert model_config(path) == experiment.matched(name, 64)
     space = read_space(options[options.index("--space") + 1])
     assert space["train.optim.lr"].log
-    assert (space["model.layers.0.dropout"].low, space["model.layers.0.dropout"].high) == (0, 0.3)
+    assert (space["model.layers.0.dropout"].low, space["model.layers.0.dropout"].high) == (0, 0.5)
     assert "100%, 40 examples, hypermixer" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), "--fractions", "0.5", "--out", str(out)])
     experiment.main()
@@ -83,10 +83,14 @@ def test_each_size_has_a_search_and_smaller_data_are_part_of_larger(
     changed = ["--task", "snips", "--runs", str(tmp_path / "other"), "--fractions", "1"]
     monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), *changed])
     experiment.main()
-    assert json.loads((tmp_path / "results" / "hypermixer_search-snips.json").read_text())["settings"]["epochs"] == 6
+    assert (
+        json.loads((tmp_path / "results" / "hypermixer_search-snips-paper.json").read_text())["settings"]["epochs"] == 6
+    )
     assert {"data.columns.text=tokens", "data.columns.label=intent", "train.epochs=6"} < set(given["search-1"])
     changed = ["--task", "snips", "--runs", str(tmp_path / "third"), "--fractions", "1", "--epochs", "8"]
     monkeypatch.setattr("sys.argv", ["x", *map(str, arguments[:-3]), *changed])
     experiment.main()
-    assert json.loads((tmp_path / "results" / "hypermixer_search-snips.json").read_text())["settings"]["epochs"] == 8
+    assert (
+        json.loads((tmp_path / "results" / "hypermixer_search-snips-paper.json").read_text())["settings"]["epochs"] == 8
+    )
     assert "train.epochs=8" in given["search-1"]

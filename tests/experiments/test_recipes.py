@@ -16,7 +16,13 @@ ADAMW = {"name": "adamw", "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_dec
 CONSTANT = {"name": "adafactor", "lr": 1e-3, "schedule": "constant", "warmup": 0.0}
 # As printed: the source, then values of `train` and of `train.optim`. "Gradient clipping 0" is none.
 PRINTED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "pnlp-mixer": ("pNLP-Mixer, section 4.1", {"epochs": 80, "batch_size": 256}, {"lr": 5e-4}),
+    "pnlp-mixer": ("pNLP-Mixer, section 5", {"epochs": 80, "batch_size": 256}, {"lr": 5e-4}),
+    "pnlp-mixer-imdb": ("pNLP-Mixer, section 7 (IMDB)", {"epochs": 60, "batch_size": 256}, {"lr": 5e-4}),
+    "pnlp-mixer-hyperpartisan": (
+        "pNLP-Mixer, section 7 (Hyperpartisan)",
+        {"epochs": 60, "batch_size": 256},
+        {"lr": 5e-4},
+    ),
     "gmlp-table7": (
         "gMLP, Table 7 (ImageNet)",
         {"epochs": 300, "batch_size": 4096, "loss": {"label_smoothing": 0.1, "class_weights": "none"}},
@@ -44,9 +50,33 @@ PRINTED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"epochs": 5, "batch_size": 32},
         {**ADAMW, "lr": 2e-5, "warmup": 0.1, "clip_norm": None},
     ),
+    "gmlp-table9-squad": (
+        "gMLP, Table 9 (SQuAD)",
+        {"steps": 8_000, "batch_size": 32},
+        {**ADAMW, "lr": 5e-5, "warmup": 1_000 / 8_000, "clip_norm": None},
+    ),
     "t5": ("T5, section 3.1.3, and T5.1.1", {"batch_size": 128}, CONSTANT),
     "t5-pretraining": ("T5, section 3.1.2, and T5.1.1", {"batch_size": 128, "steps": 524_288}, CONSTANT | {"lr": 1e-2}),
-    "remixer": ("Remixer, section 3", {"precision": "bfloat16"}, CONSTANT),
+    "remixer-pretraining": (
+        "Remixer, section 3.1.1",
+        {"precision": "bfloat16", "batch_size": 128, "steps": 524_000},
+        CONSTANT | {"lr": 1e-2},
+    ),
+    "remixer-superglue": (
+        "Remixer, section 3.2 (SuperGLUE)",
+        {"precision": "bfloat16", "batch_size": 128, "steps": 200_000},
+        CONSTANT,
+    ),
+    "remixer-entailment": (
+        "Remixer, section 3.3 (entailment)",
+        {"precision": "bfloat16", "batch_size": 128, "steps": 100_000},
+        CONSTANT,
+    ),
+    "remixer-cogs": (
+        "Remixer, section 3.4 (COGS)",
+        {"precision": "bfloat16", "batch_size": 128, "steps": 50_000},
+        CONSTANT,
+    ),
 }
 
 
@@ -92,9 +122,14 @@ def test_every_recipe_is_checked(recipes: ModuleType) -> None:
 
 
 def test_text_is_cased_and_as_long_as_in_the_paper(resolved: Callable[..., Any]) -> None:
-    for name, length in (("gmlp-table8", 128), ("gmlp-table8-results", 512), ("pnlp-mixer", 64)):
+    lengths = {
+        "gmlp-table8": 128, "gmlp-table8-results": 512, "gmlp-table9-squad": 512,
+        "pnlp-mixer": 64, "pnlp-mixer-imdb": 1024, "pnlp-mixer-hyperpartisan": 2048,
+    }  # fmt: skip
+    for name, length in lengths.items():
         text = resolved(name).model.text
-        assert (text.lowercase, text.max_len) == (False, length)
+        assert text.max_len == length
+        assert text.lowercase == (name == "gmlp-table9-squad")  # what is fine-tuned has the text of its pretraining
 
 
 def test_dropout_of_table_9_is_on_hidden_units_and_attention(resolved: Callable[..., Any]) -> None:

@@ -146,6 +146,16 @@ def test_parameters_of_bert(name: str, millions: float) -> None:
     assert round(bodies(name) / 1e6, 2) == millions
 
 
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith(("gmlp-", "amlp-"))])
+def test_a_word_has_the_same_vector_everywhere_in_a_model_of_gmlp(name: str) -> None:
+    """gMLP has no position embeddings (section 2): only its spatial weights tell positions apart."""
+    model = build_model(model_config(name, {"dim": 16, "num_layers": 1}), num_outputs=2, seed=0).eval()
+    features = torch.tensor([[1]])
+    index = torch.ones(1, 20, dtype=torch.int64)
+    vectors = model.embedding.embed(features, None, index, index != 0)[0]
+    torch.testing.assert_close(vectors, vectors[:1].expand_as(vectors))
+
+
 FAMILY = ["transformer", "linear-transformer", "fnet", "mlp-mixer", "gmlp", "hypermixer", "hypermixer-untied"]
 
 

@@ -15,14 +15,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKS = ("tested", "works", "partly", "missing", "impossible")
-KEYS = {"item", "mark", "code", "test", "results", "command", "note"}
+OUTCOMES = ("reproduced", "sign holds", "contradicted", "undecided", "none")
+KEYS = {"item", "mark", "outcome", "code", "test", "results", "command", "note"}
 _INTRODUCTION = """# Checklist of the four papers
 
 <!-- Written by tools/docs/checklist.py from docs/checklist.toml; a test compares it and checks every name in it. -->
 
 *tested*: works, and a test compares it with something independent. *works*: without a test or an experiment of its own.
 *partly*, *missing*: the note says what is not there. *impossible*: data, weights or hardware are not available.
-How we read the papers is in [papers.md](papers.md), figures are in [experiments](../experiments/README.md).
+The outcome beside it says how our result compares with the paper's: *reproduced* (its figure or order, within noise),
+*sign holds* (the direction, in small or in part), *contradicted*, *undecided* (too small, or one seed), *none* (there
+is no result to compare, or none was run). How we read the papers is in [papers.md](papers.md), figures are in
+[experiments](../experiments/README.md).
 """
 
 
@@ -36,11 +40,13 @@ def page() -> str:
     """Return the page."""
     marks = Counter(item["mark"] for paper in papers() for item in paper["items"])
     total = f"{sum(marks.values())} items: {', '.join(f'{marks[mark]} {mark}' for mark in MARKS)}."
-    parts = [_INTRODUCTION, total, ""]
+    outcomes = Counter(item.get("outcome", "none") for paper in papers() for item in paper["items"])
+    compared = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcome != "none")
+    parts = [_INTRODUCTION, f"{total} Results: {compared}.", ""]
     number = 0
     for paper in papers():
-        parts += [f"## {paper['name']}", "", "| | item | mark | code | test | results, command | note |"]
-        parts.append("|---|---|---|---|---|---|---|")
+        parts += [f"## {paper['name']}", "", "| | item | mark | outcome | code | test | results, command | note |"]
+        parts.append("|---|---|---|---|---|---|---|---|")
         for item in paper["items"]:
             number += 1
             found = [_file(item["results"])] if "results" in item else []
@@ -49,7 +55,8 @@ def page() -> str:
             shown = _file(test) + (f" `{function}`" if function else "") if test else ""
             code = item.get("code", "")
             code = _file(code) if "/" in code else f"`{code}`" if code else ""
-            cells = [str(number), item["item"], item["mark"], code, shown, ", ".join(found), item.get("note", "")]
+            marks = [item["mark"], item.get("outcome", "none")]
+            cells = [str(number), item["item"], *marks, code, shown, ", ".join(found), item.get("note", "")]
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     return "\n".join(parts)
@@ -68,6 +75,11 @@ def _problems(item: Mapping[str, str]) -> Iterator[str]:
     mark = item["mark"]
     if mark not in MARKS:
         yield f"unknown mark {mark!r}"
+    outcome = item.get("outcome", "none")
+    if outcome not in OUTCOMES:
+        yield f"unknown outcome {outcome!r}"
+    if outcome in ("sign holds", "contradicted", "undecided") and "note" not in item:
+        yield f"is {outcome!r} without a note"
     for key in {"tested": ("code", "test"), "works": ("code",), "partly": ("note",), "impossible": ("note",)}.get(
         mark, ()
     ):

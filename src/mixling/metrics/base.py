@@ -194,10 +194,10 @@ class TaggingMetrics(ProbabilityMetrics):
     Attributes:
         n_words: number of words.
         word_accuracy: over all words, including those tagged O.
-        word_accuracy_without_o: over the words whose true tag is not O; None without such a word.
+        word_accuracy_without_o: over the words whose true tag is not O; None without such a word. The "exact match"
+            that the pNLP-Mixer paper reports is compared with it (docs/papers.md).
         span_precision, span_recall, span_f1: over spans of all types; a span counts if its type and both ends are
-            right (as in conlleval). The "exact match" that the pNLP-Mixer paper reports is compared with the F1: its
-            text names the accuracy over words, but its figures rule that out (docs/papers.md).
+            right (as in conlleval).
         sentence_accuracy: fraction of sentences without a wrong tag.
     """
 

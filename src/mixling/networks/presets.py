@@ -46,7 +46,7 @@ class Preset:
 
 
 def pnlp_mixer(*, num_features: int, window: int, dim: int, num_layers: int) -> ModelConfig:
-    """Return a pNLP-Mixer (section 4.1 and Table 5): 64 hashes, 64 words, hidden width 256 in both MLPs."""
+    """Return a pNLP-Mixer (section 5.3 and Table 5): 64 hashes, 64 words, hidden width 256 in both MLPs."""
     layer = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=256),), feed_forward=FeedForwardConfig(ffn_dim=256))
     return ModelConfig(
         text=TextConfig(projection=MinHash(num_features=num_features, num_hashes=64), max_len=64),
@@ -82,7 +82,7 @@ def own(*, num_features: int, dim: int, ffn_dim: int, mixer: MixerConfig | None 
 _OWN = "mixling"
 _OWN_DEFAULTS = {"init": {"training_texts": True}, "ngrams": {"use": "auto"}}
 _TABLE_5 = "pNLP-Mixer, Table 5"
-_BASELINE = "pNLP-Mixer, section 4.3"
+_BASELINE = "pNLP-Mixer, section 5.2"
 
 
 _NATIVE: dict[str, Preset] = {

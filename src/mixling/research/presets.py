@@ -75,7 +75,7 @@ def hypermixer_family(
     positions: PositionKind = "none",
     norm: Literal["pre", "post"] = "pre",
 ) -> ModelConfig:
-    """Return one of the models of 11 million parameters that HyperMixer compares (section 4.1).
+    """Return one of the models of 11 million parameters that HyperMixer compares (sections 4.2 and 4.3).
 
     It has 6 layers of width 256 and 30,522 subwords. The paper's layout is in an appendix that was not available;
     this one has its parameter count. Mixers with fewer parameters than attention's 4 (D^2 + D) get a wider
@@ -87,9 +87,9 @@ def hypermixer_family(
 
 _OWN = "mixling"
 _TO_PRETRAIN = "pretraining in hours of two cores"
-_BASELINE = "pNLP-Mixer, section 4.3"
+_BASELINE = "pNLP-Mixer, section 5.2"
 _BASE = pnlp_mixer(num_features=1024, window=1, dim=256, num_layers=0)
-_HYPERMIXER = "HyperMixer, section 4.1"
+_HYPERMIXER = "HyperMixer, section 4.3"
 
 
 def _pnlp_baseline(layer: BlockConfig) -> ModelConfig:
