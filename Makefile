@@ -61,7 +61,7 @@ format: setup  ## format the code, and fix what ruff can fix
 	$(PYTHON) -m ruff check --fix .
 	@if command -v clang-format >/dev/null; then clang-format -i $(C_FILES); fi
 
-native: setup  ## the native engine, in the source tree; without a C compiler it is left out
+native: setup  ## the C core, in the source tree, by the machine's C compiler or by Zig's
 	$(PYTHON) setup.py -q build_ext --inplace
 
 wasm: setup  ## the native engine for browsers and node, after a change of the C code; needs ziglang from PyPI

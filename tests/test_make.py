@@ -89,6 +89,7 @@ def test_packages_are_installed_again_when_the_pins_change(
     installed: list[str] = []
     (tmp_path / ".venv").mkdir()
     monkeypatch.setattr(script, "environment", lambda folder: "python")
+    monkeypatch.setattr(script, "install_builders", lambda python: None)
     monkeypatch.setattr(script, "pip", lambda python, *arguments: installed.append(arguments[-1]))
     for extras in ("compare", "compare", "dev", "compare", "dev", "dev,docs", "compare"):
         script.install(extras)

@@ -18,8 +18,10 @@ import tempfile
 
 OLDEST = (3, 11)
 NEWEST = (3, 14)
-PINNED = ("pyproject.toml", "setup.py", "constraints.txt")
-COPIED = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "src")  # what a wheel is built from
+BUILD = "tools/build_native.py"
+PINNED = ("pyproject.toml", "setup.py", BUILD, "constraints.txt")
+# what a wheel is built from
+COPIED = ("pyproject.toml", "setup.py", BUILD, "MANIFEST.in", "README.md", "LICENSE", "src")
 VENV, BASE = ".venv", ".venv-base"
 
 
@@ -80,7 +82,7 @@ def missing(extras):
 
 
 def install(extras):
-    """Make .venv, and install the checkout into it, so that changed sources need no second installation."""
+    """Make .venv, and install the checkout into it, so that changed Python files need no second installation."""
     stamp = os.path.join(VENV, "installed")
     digest = digest_of(PINNED)
     before = read(stamp).split()
@@ -90,7 +92,8 @@ def install(extras):
     python = environment(VENV)
     slow = ": minutes the first time, as PyTorch is large" if extras != "compare" else ""
     print(f"installing mixling[{extras}] into {VENV}{slow}", flush=True)
-    pip(python, "setuptools>=77", "-e", f".[{extras}]")  # setuptools: `make native` builds in place
+    install_builders(python)  # `make native` builds in place
+    pip(python, "-e", f".[{extras}]")
     with open(stamp, "w") as file:
         file.write(" ".join([digest, extras, *(before[1:] if before[:1] == [digest] else ())]))
 
@@ -101,7 +104,8 @@ def install_base():
     digest = digest_of(PINNED)
     if read(stamp) != digest:
         python = environment(BASE)
-        pip(python, "setuptools>=77", "pytest", "hypothesis")
+        install_builders(python)
+        pip(python, "pytest", "hypothesis")
     python = interpreter(BASE)
     with tempfile.TemporaryDirectory() as copy:  # a build in the checkout would meet that of the other environment
         for name in COPIED:
@@ -109,10 +113,19 @@ def install_base():
                 unbuilt = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
                 shutil.copytree(name, os.path.join(copy, name), ignore=unbuilt)
             else:
-                shutil.copy(name, copy)
+                os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
+                shutil.copy(name, os.path.join(copy, name))
         pip(python, "--no-build-isolation", copy)  # offline, too, once its packages are there
     with open(stamp, "w") as file:
         file.write(digest)
+
+
+def install_builders(python):
+    """Install what compiles the C core: setuptools, and Zig where there is no C compiler."""
+    pip(python, "setuptools>=77")
+    compiler = subprocess.check_output([python, BUILD], universal_newlines=True).split()
+    if compiler:
+        pip(python, *compiler)
 
 
 def environment(folder):

@@ -229,7 +229,7 @@ def test_version() -> None:
     from mixling import __version__
 
     said = mixling("--version").stdout.strip()
-    assert said.startswith(f"mixling {__version__}, with the native engine, with torch ")
+    assert said.startswith(f"mixling {__version__}, with torch ")
     code = "import importlib.metadata as m, mixling.cli.main as main; m.version = lambda name: m.distribution('none')"
     without = python("-c", f"{code}; main.run()", "--version").stdout
     assert "without torch, which models of other kinds need: pip install" in without

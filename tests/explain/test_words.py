@@ -38,9 +38,7 @@ Make = Callable[..., Predictor]
 
 @pytest.fixture(params=["native", "onnx"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "native":
-        pytest.importorskip("mixling.native._core", reason="the native engine is not built")
-    else:
+    if request.param == "onnx":
         monkeypatch.setenv("MIXLING_ENGINE", "onnx")
     return str(request.param)
 
@@ -129,7 +127,6 @@ def test_the_method_is_chosen_by_the_number_of_words(content: Callable[..., byte
 
 
 def test_engines_agree(content: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mixling.native._core", reason="the native engine is not built")
     native = Predictor(content()).explain(TEXT)
     monkeypatch.setenv("MIXLING_ENGINE", "onnx")
     onnx = Predictor(content()).explain(TEXT)

@@ -27,7 +27,6 @@ def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
 
 
 def test_the_first_plan_still_gives_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
     saved = json.loads((HERE / "plan-v1.json").read_text("utf-8"))
     monkeypatch.setenv("MIXLING_ENGINE", "native")
     predictor = Predictor(HERE / "plan-v1.onnx", too_long="truncate")

@@ -29,7 +29,7 @@ def seeded() -> None:
 @pytest.fixture(params=[4, 8, 16, fused._TILE])
 def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each set of instructions that the processor has."""
-    if request.param == fused._TILE and not fused._native.has_matrix_unit():
+    if request.param == fused._TILE and not fused._steps.has_matrix_unit():
         pytest.skip("this processor has no matrix unit (AMX), or the system does not permit its use")
     monkeypatch.setattr(fused, "_REGISTERS", request.param)
 
@@ -302,7 +302,7 @@ def test_losses_of_sequences(texts: int, length: int, tags: int, training: bool)
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    native = fused._native
+    native = fused._steps
     features, rows, sums = np.zeros((2, 3), np.int32), np.zeros((4, 16), np.float32), np.zeros((2, 16), np.float32)
     native.sum_bags(16, 2, 3, 16, 4, features, None, rows, sums)
     with pytest.raises(ValueError, match="argument 7 has another size"):
@@ -352,11 +352,11 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             native.windows(16, False, 1, 16, 16, 0, 1, 2, words, None, np.array([0, outside]), None, tokens)
 
 
-def test_without_the_native_module_torch_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_of_torch_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=48)), dim=16, max_len=5)
     x = torch.randn(4, 5, 16)
     expected = gradients(block, lambda x: block(x, MASK), x, training=True)
-    monkeypatch.setattr(fused, "_native", None)
+    monkeypatch.setattr(fused, "_DEVICE", "none")
     for name, value in gradients(block, lambda x: block(x, MASK), x, training=True).items():
         torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
 
@@ -379,7 +379,7 @@ def test_evaluation_without_gradients_computes_the_same(monkeypatch: pytest.Monk
             function, "forward", lambda *args, forward=forward, name=name: (used.append(name), forward(*args))[1]
         )
     with monkeypatch.context() as patch:
-        patch.setattr(fused, "_native", None)
+        patch.setattr(fused, "_DEVICE", "none")
         expected = model(*inputs)
     assert not used
     for without in (torch.no_grad, torch.inference_mode):

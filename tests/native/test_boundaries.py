@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-_core = pytest.importorskip("mixling.native._core")
-_counts = pytest.importorskip("mixling.native._counts")
-_margins = pytest.importorskip("mixling.native._margins")
-_steps = pytest.importorskip("mixling.native._steps")
+from mixling.native import _core, _counts, _margins, _steps
 
 WORDS = "[UNK]\na\nb\n##a\n##b"
 HUGE = [-1, -(2**63), 2**63 - 1, 2**62, 2**32, 2**31, 2**31 - 1, 2**24 + 1]

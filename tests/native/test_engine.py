@@ -15,8 +15,6 @@ from shutil import which
 import numpy as np
 import pytest
 
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
-
 from mixling import ConfigError, ModelFileError, Predictor
 from mixling.export import amend
 from mixling.native._core import Model

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
-
 from mixling.runtime import NativeEngine, load_native
 
 from .test_ngrams import PLAIN, with_branch

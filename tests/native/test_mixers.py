@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
-
 from mixling import PRESETS, ModelConfig, build_model
 from mixling.config import merge, parse
 from mixling.export.native_modules import layer_plan

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
 onnx = pytest.importorskip("onnx")
 
 from onnx import numpy_helper  # noqa: E402

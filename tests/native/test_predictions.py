@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
-
 from mixling import PRESETS, ModelFileError, Prediction, Predictor, Vocabulary, build_model
 from mixling.answers import LabelSet
 from mixling.answers.decoding import LabelDecoder

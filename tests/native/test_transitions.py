@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mixling.native._core", reason="the native engine is not built: run `make native`")
-
 from onnx import numpy_helper
 
 from mixling import ModelFileError, Predictor

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 from mixling.errors import ConfigError, ModelFileError
 from mixling.runtime.native import load_native
-from mixling.runtime.onnx.file import read_metadata
 from mixling.runtime.onnx.session import Metadata, open_model
 from mixling.storage import write_atomic, write_json
 from mixling.tasks.base import Task
@@ -160,14 +159,7 @@ def _why_not(content: bytes, task: Task, metadata: Metadata) -> str:
     """Return why JavaScript cannot run a model, or nothing."""
     if task.name not in _TASKS:
         return f"its task, {task.name}, is not built in"
-    engine, reason = load_native(content)
-    if engine is not None:
-        return ""
-    try:
-        import mixling.native._core  # noqa: F401
-    except ImportError:  # the page itself reports what the same code would find here
-        return "" if "native" in read_metadata(content) else "it was exported without what the native engine reads"
-    return reason
+    return load_native(content)[1]
 
 
 def _models(folder: Path) -> list[dict[str, Any]]:

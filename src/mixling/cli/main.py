@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import importlib.util
 import os
 import signal
 import sys
@@ -177,12 +176,11 @@ def _version(requested: bool) -> None:
         from mixling.installation import install_command
         from mixling.version import __version__
 
-        native = "with" if importlib.util.find_spec("mixling.native._core") is not None else "without"
         try:
             torch = f"with torch {version('torch')}"
         except PackageNotFoundError:
             torch = f"without torch, which models of other kinds need: {install_command('torch')}"
-        typer.echo(f"mixling {__version__}, {native} the native engine, {torch}")
+        typer.echo(f"mixling {__version__}, {torch}")
         raise typer.Exit
 
 

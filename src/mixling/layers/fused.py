@@ -6,12 +6,11 @@ autocast to bfloat16, the products of feed-forwards are in it where the processo
 MLPs over tokens where it has a matrix unit, too; all else is in float32.
 
 Each function returns the same as the operations it replaces, up to rounding; the modules that call them use those
-operations elsewhere: on other devices, for export, and where the native module is not built.
+operations elsewhere: on other devices, and for export.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +23,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-_native: Any = None
-with contextlib.suppress(ImportError):
-    from mixling.native import _steps as _native
+from mixling.native import _steps
 
+_DEVICE = "cpu"  # tests have torch compute the same by another name
 # The widest registers to use, in floats, or a tile of a matrix unit; tests try narrower ones.
 _TILE = 256
 _REGISTERS = _TILE
@@ -41,14 +39,14 @@ def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
     They can in training steps and where no gradient is wanted; gradients of a model that is not trained may be wanted
     twice, or forward.
     """
-    supported = _native is not None and x.dtype == torch.float32 and x.device.type == "cpu"
+    supported = x.dtype == torch.float32 and x.device.type == _DEVICE
     fits = all(width % 16 == 0 for width in widths)
     return supported and fits and training == torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
 def multiplies_in_tiles() -> bool:
     """Return whether products are computed in a matrix unit under autocast to bfloat16."""
-    return _native is not None and _REGISTERS == _TILE and _native.has_matrix_unit()
+    return _REGISTERS == _TILE and _steps.has_matrix_unit()
 
 
 def _arrays(*tensors: Tensor | None) -> list[Any]:
@@ -123,7 +121,7 @@ class FeedForwardSublayer(torch.autograd.Function):
         def compute(at: slice) -> None:
             tokens = at.stop - at.start
             written = (item if item is None else item[at] for item in made)
-            _native.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written, *biases)
+            _steps.feed_forward(_REGISTERS, tokens, dim, inner, half, eps, read[at], *given, *written, *biases)
 
         _in_parts(compute, len(rows), 2 * dim * inner)
         ctx.save_for_backward(rows, norm_weight, norm_bias, expand, contract, hidden, expand_bias)
@@ -152,7 +150,7 @@ class FeedForwardSublayer(torch.autograd.Function):
             sizes = at.stop - at.start, dim, inner, ctx.half, ctx.eps
             kept = None if hidden is None else hidden[at]
             gradients = kept, written[at], expand_bias, of_out[at], *_arrays(*found)
-            _native.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
+            _steps.feed_forward_backward(_REGISTERS, *sizes, read[at], *given, *gradients)
             return found
 
         of_weights = _sum(_in_parts(compute, len(rows), 4 * dim * inner))
@@ -182,7 +180,7 @@ class TokenMixing(torch.autograd.Function):
 
         def compute(at: slice) -> None:
             arrays = read[at], real[at], *weights, written[at], last
-            _native.token_mlp(_REGISTERS, half, at.stop - at.start, *sizes, *arrays)
+            _steps.token_mlp(_REGISTERS, half, at.stop - at.start, *sizes, *arrays)
 
         _in_parts(compute, len(x), 2 * x.shape[1] * x.shape[2] * len(expand))
         ctx.save_for_backward(x, mask, expand, expand_bias, contract)
@@ -204,7 +202,7 @@ class TokenMixing(torch.autograd.Function):
                 torch.zeros_like(contract), expand.new_zeros(len(contract)),
             ]  # fmt: skip
             arrays = read[at], real[at], *weights, written[at], of_out[at], *_arrays(*found)
-            _native.token_mlp_backward(_REGISTERS, ctx.half, at.stop - at.start, *sizes, *arrays)
+            _steps.token_mlp_backward(_REGISTERS, ctx.half, at.stop - at.start, *sizes, *arrays)
             return found
 
         return out, None, *_sum(_in_parts(compute, len(x), 6 * x.shape[1] * x.shape[2] * len(expand)))
@@ -234,7 +232,7 @@ class GeneratedMixing(torch.autograd.Function):
 
         def compute(at: slice) -> None:
             parts = (item if item is None else item[at] for item in arrays)
-            _native.generated(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
+            _steps.generated(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
 
         _in_parts(compute, len(arrays[0]), _work(*ctx.sizes))
         ctx.save_for_backward(x, w1, w2)
@@ -249,7 +247,7 @@ class GeneratedMixing(torch.autograd.Function):
 
         def compute(at: slice) -> None:
             parts = (item if item is None else item[at] for item in arrays)
-            _native.generated_backward(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
+            _steps.generated_backward(_REGISTERS, ctx.half, at.stop - at.start, *ctx.sizes, *parts)
 
         _in_parts(compute, len(arrays[0]), 3 * _work(*ctx.sizes))
         return tuple(found)
@@ -283,7 +281,7 @@ class Windows(torch.autograd.Function):
         dim = (sums if spread is None else spread).shape[1] // (2 * window + 1)
         out = sums.new_empty(*index.shape, dim)
         ctx.sizes = _casts_to_bfloat16(), *sums.shape, dim, window, *index.shape
-        _native.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index.long(), bias, out))
+        _steps.windows(_REGISTERS, *ctx.sizes, *_arrays(sums, spread, index.long(), bias, out))
         ctx.save_for_backward(sums, spread, index.long())
         ctx.has_bias = bias is not None
         return out
@@ -296,7 +294,7 @@ class Windows(torch.autograd.Function):
         of_spread = None if spread is None else torch.zeros_like(spread)
         of_bias = sums.new_zeros(grad.shape[-1]) if ctx.has_bias else None
         given = _arrays(sums, spread, index, grad.float())
-        _native.windows_backward(_REGISTERS, *ctx.sizes, *given, *_arrays(of_sums, of_spread, of_bias))
+        _steps.windows_backward(_REGISTERS, *ctx.sizes, *given, *_arrays(of_sums, of_spread, of_bias))
         return of_sums, of_spread, of_bias, None, None
 
 
@@ -316,7 +314,7 @@ class Pools(torch.autograd.Function):
     ) -> Float[Tensor, "B 3*D"]:
         weights = x.new_empty(mask.shape)
         out = x.new_empty(len(x), 3 * x.shape[2])
-        _native.pools(_REGISTERS, *x.shape, *_arrays(x, mask, score, weights), score_bias.item(), *_arrays(out))
+        _steps.pools(_REGISTERS, *x.shape, *_arrays(x, mask, score, weights), score_bias.item(), *_arrays(out))
         ctx.save_for_backward(x, mask, score, weights, out)
         return out
 
@@ -327,7 +325,7 @@ class Pools(torch.autograd.Function):
         of_x = torch.zeros_like(x)
         of_score = torch.zeros_like(score)
         given = _arrays(*ctx.saved_tensors, grad.float())
-        _native.pools_backward(_REGISTERS, *x.shape, *given, *_arrays(of_x, of_score))
+        _steps.pools_backward(_REGISTERS, *x.shape, *given, *_arrays(of_x, of_score))
         # Scores that are all higher by the same have the same softmax.
         return of_x, None, of_score, torch.zeros_like(score[0, :1])
 
@@ -354,7 +352,7 @@ class SumBags(torch.autograd.Function):
     ) -> Float[Tensor, "U S"]:
         out = weight.new_empty(len(features), weight.shape[1])
         ctx.sizes = *features.shape, weight.shape[1], len(weight)
-        _native.sum_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, weight, out))
+        _steps.sum_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, weight, out))
         ctx.save_for_backward(features, factors)
         return out
 
@@ -363,7 +361,7 @@ class SumBags(torch.autograd.Function):
     def backward(ctx: Any, grad: Float[Tensor, "U S"]) -> tuple[None, Float[Tensor, "m S"], None]:
         features, factors = ctx.saved_tensors
         out = grad.new_zeros(ctx.sizes[3], ctx.sizes[2], dtype=torch.float32)
-        _native.add_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, out, grad.float()))
+        _steps.add_bags(_REGISTERS, *ctx.sizes, *_arrays(features, factors, out, grad.float()))
         return None, out, None
 
 
@@ -390,7 +388,7 @@ class SequenceLosses(torch.autograd.Function):
             forward = logits.new_empty(length, texts, -(-tags // 16) * 16)
             sums = logits.new_empty(length, texts)
         given = *logits.shape, ignored, *_arrays(logits, transitions, targets, forward, sums)
-        _native.sequence_losses(_REGISTERS, *given, *_arrays(losses))
+        _steps.sequence_losses(_REGISTERS, *given, *_arrays(losses))
         ctx.save_for_backward(logits, transitions, targets, forward, sums)
         ctx.ignored = ignored
         return losses
@@ -402,5 +400,5 @@ class SequenceLosses(torch.autograd.Function):
         of_logits = logits.new_empty(logits.shape)
         of_transitions = transitions.new_zeros(transitions.shape)
         given = *logits.shape, ctx.ignored, *_arrays(*ctx.saved_tensors)
-        _native.sequence_losses_backward(_REGISTERS, *given, *_arrays(grad.float(), of_logits, of_transitions))
+        _steps.sequence_losses_backward(_REGISTERS, *given, *_arrays(grad.float(), of_logits, of_transitions))
         return of_logits, of_transitions, None, None

@@ -3,6 +3,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+INTERFACE: int
+
 class Model:
     labels: tuple[str, ...]
     task: str

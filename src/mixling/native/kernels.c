@@ -1,6 +1,7 @@
 /* Vectors of GCC's kind, which clang (and so Zig, Android's, Apple's and WebAssembly's compilers) has too. */
 
 #include "kernels.h"
+#include "processor.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +14,6 @@ static inline float unit_of(const int8_t *values, size_t n) {
 }
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -83,24 +83,15 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 #include "kernels_body.h"
 #endif
 
-#if defined(__x86_64__)
-/* Older clangs do not know the name "f16c". */
-static int has_f16c(void) {
-    unsigned a, b, c = 0, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#endif
-
 const kernels *kernels_choose(int *instructions) {
     *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
 #if defined(__x86_64__)
     *instructions = 0;
-    if (MIXLING_INSTRUCTIONS > 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) {
+    if (MIXLING_INSTRUCTIONS > 1 && (processor() & HAS_AVX512)) {
         *instructions = 2;
         return &kernels_avx512;
     }
-    if (MIXLING_INSTRUCTIONS > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
+    if (MIXLING_INSTRUCTIONS > 0 && (processor() & HAS_AVX2)) {
         *instructions = 1;
         return &kernels_avx2;
     }

@@ -5,6 +5,7 @@
    together. Every value of a product is summed in the order of k, whatever the tile. */
 
 #include "kernels.h"
+#include "processor.h"
 
 #if defined(__x86_64__) && HAS_INTEGERS
 #include <immintrin.h>
@@ -89,8 +90,8 @@ static const bf16_kernels WITH_BF16 = {pair_rows_bf16, pair_values_bf16, multipl
 
 const bf16_kernels *bf16_kernels_choose(int instructions) {
     /* Intel's processors multiply pairs at .65 times the rate of floats. */
-    int faster = MIXLING_INSTRUCTIONS > 2 || !__builtin_cpu_is("intel");
-    return instructions > 1 && faster && __builtin_cpu_supports("avx512bf16") ? &WITH_BF16 : NULL;
+    int faster = MIXLING_INSTRUCTIONS > 2 || !(processor() & IS_INTEL);
+    return instructions > 1 && faster && (processor() & HAS_BF16) ? &WITH_BF16 : NULL;
 }
 #else
 const bf16_kernels *bf16_kernels_choose(int instructions) {

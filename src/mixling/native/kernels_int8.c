@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "processor.h"
 
 #if defined(__x86_64__) && HAS_INTEGERS
 #include <immintrin.h>
@@ -218,7 +219,7 @@ static const int8_kernels WITH_VNNI = {1, scale_vnni, round_vnni, multiply_vnni,
 static const int8_kernels WITH_AVX2 = {2, scale_avx2, round_avx2, multiply_avx2, pack_avx2};
 
 const int8_kernels *int8_kernels_choose(int instructions) {
-    if (instructions > 1 && __builtin_cpu_supports("avx512vnni")) return &WITH_VNNI;
+    if (instructions > 1 && (processor() & HAS_VNNI)) return &WITH_VNNI;
     return instructions > 0 ? &WITH_AVX2 : NULL;
 }
 #elif !HAS_INTEGERS

@@ -14,6 +14,11 @@
 #include "mixling.h"
 #include "texts/texts.h"
 
+/* Compared with that of mixling/native/__init__.py, from which setup.py has it. */
+#ifndef MIXLING_INTERFACE
+#define MIXLING_INTERFACE 0
+#endif
+
 enum { MAX_IDLE = 64 };
 
 typedef struct {
@@ -729,6 +734,7 @@ static int fill(PyObject *module) {
     for (int i = 0; i < NUM_TYPES; i++)
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
     if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
+    if (PyModule_AddIntConstant(module, "INTERFACE", MIXLING_INTERFACE)) return -1;
     if (add_type(module, &SPLITTER_SPEC, "Splitter") || add_type(module, &HASHER_SPEC, "Hasher")) return -1;
     return add_type(module, &TAGGER_SPEC, "Tagger");
 }

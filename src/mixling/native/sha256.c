@@ -1,6 +1,7 @@
 /* SHA-256, FIPS 180-4. */
 
 #include "file.h"
+#include "processor.h"
 
 #include <string.h>
 
@@ -18,14 +19,12 @@ static const uint32_t ROUNDS[64] = {
 #define MIXLING_INSTRUCTIONS 2
 #endif
 #if defined(__x86_64__) && MIXLING_INSTRUCTIONS > 0
-#include <cpuid.h>
 #include <immintrin.h>
 
 /* By the processor's own instructions, which are several times as fast; 0: it has none. */
 __attribute__((target("sha,sse4.1"))) static int
 blocks_by_processor(uint32_t state[8], const uint8_t *data, size_t number) {
-    unsigned a, b = 0, c, d;
-    if (!__builtin_cpu_supports("sse4.1") || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_SHA)) return 0;
+    if (!(processor() & HAS_SSE41) || !(processor() & HAS_SHA)) return 0;
     __m128i *place = (__m128i *)(void *)state, w[4];
     __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(place), 0xB1),

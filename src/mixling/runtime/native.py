@@ -1,4 +1,4 @@
-"""The native engine of a saved model, where it is built and knows the model's parts."""
+"""The native engine of a saved model, where it knows the model's parts."""
 
 from __future__ import annotations
 
@@ -195,11 +195,9 @@ def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
 
 
 def load_native(data: bytes) -> tuple[NativeEngine | None, str]:
-    """Open the bytes of a model file; return None, and why, where this engine is missing or does not run it."""
-    try:
-        from mixling.native import _core
-    except ImportError:
-        return None, "the native engine is not built here; where there is a C compiler, installing mixling builds it"
+    """Open the bytes of a model file; return None, and why, where this engine does not run it."""
+    from mixling.native import _core
+
     try:
         return NativeEngine(_core.Model(data, CACHE_BYTES, int.from_bytes(os.urandom(8), "little"))), ""
     except (NotImplementedError, ValueError) as error:

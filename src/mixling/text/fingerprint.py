@@ -23,6 +23,7 @@ from pydantic import Field
 
 from mixling.arrays import UInt32
 from mixling.config import Config
+from mixling.native._core import Hasher
 from mixling.text.hashes import hash_family, hash_letters, hash_strings
 from mixling.text.tsp import tsp_features
 from mixling.text.vocabulary import CONTINUATION, Vocabulary
@@ -144,7 +145,7 @@ class Bags:
 class Projector:
     """Turns words into bags; the hashes of a subword are computed once.
 
-    MinHash features of words are computed in C where that is built and the vocabulary is standard WordPiece.
+    MinHash features of words are computed in C where the vocabulary is standard WordPiece.
     """
 
     def __init__(self, config: Projection, vocabulary: Vocabulary) -> None:
@@ -196,17 +197,15 @@ class Projector:
 
     @cached_property
     def _hasher(self) -> Any:
-        """What computes the bags of words in C; None where it is not built, or cannot."""
+        """What computes the bags of words in C; None where it cannot."""
         config = self.config
         name, content = self._vocabulary.serialize()
         if not isinstance(config, MinHash) or name != "vocab.txt":
             return None
+        numbers = config.num_hashes, config.word_hashes, config.letter_hashes
         try:
-            from mixling.native._core import Hasher
-
-            numbers = config.num_hashes, config.word_hashes, config.letter_hashes
             return Hasher(content, config.num_features, *numbers, config.seed)
-        except (ImportError, ValueError, NotImplementedError):  # subwords with a line feed
+        except (ValueError, NotImplementedError):  # subwords with a line feed
             return None
 
     def _rows(self, subwords: Sequence[Sequence[str]]) -> tuple[UInt32, npt.NDArray[np.intp]]:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, near_miss
+from mixling.native import _core
 from mixling.text.encoder import Text
 from mixling.text.words import word_spans
 
@@ -158,29 +159,20 @@ _IN_C = ("swap", "delete", "insert", "keyboard", "ocr")  # noises, in the order 
 def misspell(words: Sequence[str], kinds: Sequence[str], numbers: npt.NDArray[np.integer]) -> list[str]:
     """Return each word with a noise of its own, by the random numbers `WordNumbers(word, number)` of the word.
 
-    Computed in C, where that is built, for words in ASCII.
+    Computed in C for words in ASCII.
 
     Args:
         kinds: of `NOISES`, one for each word.
         numbers: (W,) of the words' sequences.
     """
     made: Sequence[str | None] = [None] * len(words)
-    native = _native_misspell()
-    if native is not None and set(kinds) <= set(_IN_C):
+    if set(kinds) <= set(_IN_C):
         codes = bytes(map(_IN_C.index, kinds))
-        made = native(list(words), np.asarray(numbers, np.uint32).tobytes(), codes, *_tables())
+        made = _core.misspell(list(words), np.asarray(numbers, np.uint32).tobytes(), codes, *_tables())
     return [
         NOISES[kind](word, WordNumbers(word, int(number))) if item is None else item
         for item, word, kind, number in zip(made, words, kinds, numbers, strict=True)
     ]
-
-
-def _native_misspell() -> Callable[..., list[str | None]] | None:
-    try:
-        from mixling.native._core import misspell
-    except ImportError:
-        return None
-    return misspell
 
 
 @functools.cache

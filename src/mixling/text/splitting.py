@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import UserError
-from mixling.text.clean import clean
-from mixling.text.words import split_words
+from mixling.native import _core
 from mixling.workers import SPAWN, begin_as_worker, num_workers
 
 # Fewer characters are split in this process: starting another one takes as long as splitting about this many.
@@ -75,7 +74,7 @@ Splitter = Callable[[Sequence[Any]], SplitTexts]
 
 @dataclass(frozen=True, slots=True)
 class StringSplitter:
-    """Splits strings into words, in C where that is built.
+    """Splits strings into words.
 
     Attributes:
         max_chars: characters of a string that are read.
@@ -90,27 +89,13 @@ class StringSplitter:
 
     def __call__(self, texts: Sequence[str]) -> SplitTexts:
         """Return the words of strings, which are not normalized."""
-        native = _native_splitter(self)
-        if native is None:
-            return SplitTexts.of(map(self._words, texts))
-        words, *columns = native.split(texts)
+        words, *columns = _native_splitter(self).split(texts)
         return SplitTexts(words, *map(np.frombuffer, columns, (np.int32, np.int32, bool)))
-
-    def _words(self, text: str) -> tuple[list[str], bool]:
-        text, cut = clean(text, self.max_chars)
-        words = split_words(text, contractions=self.contractions)
-        read = words[: self.max_words]
-        return read, cut or len(words) > len(read) or max(map(len, read), default=0) > self.max_word_chars
 
 
 @functools.cache
-def _native_splitter(rules: StringSplitter) -> Any:
-    """Return the same splitter in C; None where it is not built."""
-    try:
-        from mixling.native._core import Splitter
-    except ImportError:
-        return None
-    return Splitter(
+def _native_splitter(rules: StringSplitter) -> _core.Splitter:
+    return _core.Splitter(
         contractions=rules.contractions,
         max_chars=rules.max_chars,
         max_words=rules.max_words,

@@ -47,7 +47,7 @@ def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's own operations, in double precision: an independent statement of the gradients."""
-    monkeypatch.setattr(fused, "_native", None)
+    monkeypatch.setattr(fused, "_DEVICE", "none")
     monkeypatch.setattr(heads, "dropout", dropout)
 
 

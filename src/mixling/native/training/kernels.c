@@ -13,6 +13,7 @@
 #include <arm_neon.h>
 #endif
 
+#include "../processor.h"
 #include "functions.h"
 
 #ifdef __clang__
@@ -146,7 +147,7 @@ static int add_products_in_tiles(size_t k, size_t m, size_t n, const float *a, c
 #include "token_mlp_tiles.h"
 #include "generated_tiles.h"
 
-static int has_half(size_t widest) { return widest >= 16 && __builtin_cpu_supports("avx512bf16"); }
+static int has_half(size_t widest) { return widest >= 16 && (processor() & HAS_BF16); }
 #else
 static int has_half(size_t widest) { return (void)widest, 0; }
 static int has_tiles(void) { return 0; }
@@ -171,10 +172,8 @@ int can_tile(size_t widest) { return widest >= 256 && has_half(widest) && has_ti
 
 const step_kernels *choose_kernels(size_t widest) {
 #if defined(__x86_64__)
-    if (widest >= 16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &steps_avx512;
-    if (widest >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &steps_avx2;
+    if (widest >= 16 && (processor() & HAS_AVX512)) return &steps_avx512;
+    if (widest >= 8 && (processor() & HAS_AVX2)) return &steps_avx2;
 #endif
     (void)widest;
     return &steps_plain;

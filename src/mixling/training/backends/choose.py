@@ -12,8 +12,7 @@ from mixling.limits import require_memory_of_torch
 from mixling.networks.initial import initial_weights
 from mixling.networks.plan import plan_network
 from mixling.tasks.base import Task
-from mixling.training.backends import native
-from mixling.training.backends.native_backend import NOT_BUILT, NativeBackend, NativeNetwork, check_native
+from mixling.training.backends.native_backend import NativeBackend, NativeNetwork, check_native
 
 if TYPE_CHECKING:
     from mixling.networks.config import ModelConfig, Output
@@ -44,10 +43,10 @@ def make_network(
         plan = plan_network(config, num_outputs, output)
     initial = None if plan is None or seed is None else initial_weights(config, plan.shapes, seed)
     network: TextNetwork
-    if plan is not None and natively and native._native is not None:
+    if plan is not None and natively:
         network = NativeNetwork(config, num_outputs=num_outputs, output=output)
     else:
-        need_torch("this model" if plan is None or native._native is not None else f"training ({NOT_BUILT})")
+        need_torch("this model")
         from mixling.models.network import build_network
 
         network = build_network(config, num_outputs=num_outputs, output=output, seed=seed)

@@ -5,7 +5,6 @@ The same seed gives the same bytes with any number of threads.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.native import _steps
 from mixling.networks.plan import NetworkPlan
 from mixling.tasks.objective import LossKind, LossTerms
 from mixling.training.backends.base import StepSums
 
 if TYPE_CHECKING:
     from mixling.training.optim import OptimConfig
-
-_native: Any = None
-with contextlib.suppress(ImportError):
-    from mixling.native import _steps as _native
 
 _REGISTERS = 256  # the widest to use, in floats, or a tile of a matrix unit; tests try narrower ones
 KINDS: dict[LossKind, int] = {"softmax": 1, "sigmoid": 2, "squares": 3, "sequences": 4, "spans": 5}
@@ -105,7 +101,7 @@ class NativeSteps:
         outputs = self.plan.shapes["head.output.bias"][0]
         pooled = self.plan.numbers[7] != 0
         logits = np.empty((texts, outputs) if pooled else (*batch.index.shape, outputs), np.float32)
-        _native.evaluate(*self._common(batch), logits)
+        _steps.evaluate(*self._common(batch), logits)
         return logits
 
     def state(self) -> dict[str, Array]:
@@ -151,6 +147,6 @@ class NativeSteps:
         )
         sums = np.zeros(3)
         arrays = self._gradients, self._first, self._second, groups, sums
-        _native.train(*self._common(batch), *to, *by, *moments, *arrays)
+        _steps.train(*self._common(batch), *to, *by, *moments, *arrays)
         loss_sum, weight, norm = sums.tolist()
         return StepSums(loss=loss_sum, weight=weight, norm=norm)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from mixling.training.dataset_adapter import TrainingData
 
 
-NOT_BUILT = "the C core is not built, since no C compiler was found when mixling was installed"
-
-
 class NativeNetwork(TextNetwork):
     """Weights as arrays, at first zero, and logits by the native forward pass.
 
@@ -137,8 +134,6 @@ def check_native(
     Raises:
         ConfigError: the message names what they do not know.
     """
-    if native._native is None:
-        raise ConfigError(NOT_BUILT)
     if training.optim.name != "adamw":
         raise ConfigError(f"train.optim.name: got {training.optim.name!r}, which is unknown to the native steps")
     if distributed.world > 1:
