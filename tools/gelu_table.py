@@ -1,7 +1,8 @@
 """Print the tables of GELU for AVX-512 (src/mixling/native/gelu_table.h).
 
 gelu(x) = max(x, 0) - g(|x|), g(a) = a (1 - Phi(a)). For each of 16 intervals a table has the polynomial that meets g at
-the Chebyshev nodes. GELU_TABLE: of degree 4, in the fraction of the interval, of [0, 6); beyond, g is below 1e-8.
+the Chebyshev nodes, and at 0. GELU_TABLE: of degree 4, in the fraction of the interval, of [0, 6); beyond, g is below
+1e-8.
 GELU_SLOPE_TABLE: the same of g', Phi(-a) - a phi(a). GELU_COARSE_TABLE and GELU_COARSE_SLOPE_TABLE, for what is rounded
 to 8 bits or to bfloat16: of degree 2, in a; interval i is what is next to i / 4.
 
@@ -33,10 +34,20 @@ def slope(a: float) -> float:
 def fit(
     low: float, high: float, degree: int, curve: Callable[[float], float]
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
-    """Return the Chebyshev nodes of an interval and the curve there."""
+    """Return the Chebyshev nodes of an interval and the curve there; in place of the first node above 0, 0 itself."""
     nodes = (1 + np.cos((np.arange(degree + 1) + 0.5) * math.pi / (degree + 1))) / 2
     places = low + nodes * (high - low)
+    if low == 0:
+        places[-1] = 0.0
     return places, [curve(place) for place in places]
+
+
+def polynomial(places: npt.NDArray[np.float64], values: list[float]) -> npt.NDArray[np.float64]:
+    """Return the coefficients of the polynomial through the points, whose value at 0 is exact: gelu(0) is 0."""
+    coefficients = np.polynomial.polynomial.polyfit(places, values, len(places) - 1)
+    if places[-1] == 0:
+        coefficients[0] = values[-1]
+    return coefficients
 
 
 def show(name: str, rows: list[npt.NDArray[np.floating]]) -> None:
@@ -59,11 +70,11 @@ def main() -> None:
     for segment in range(SEGMENTS):
         for curve, found in ((remainder, rows), (slope, slopes)):
             places, values = fit(segment * width, (segment + 1) * width, DEGREE, curve)
-            found.append(np.polynomial.polynomial.polyfit(places / width - segment, values, DEGREE))
+            found.append(polynomial(places / width - segment, values))
         low, high = max(0.0, (segment - 0.5) * COARSE_STEP), (segment + 0.5) * COARSE_STEP
         for curve, found in ((remainder, coarse), (slope, coarse_slopes)):
             places, values = fit(low, high, COARSE_DEGREE, curve)
-            found.append(np.polynomial.polynomial.polyfit(places, values, COARSE_DEGREE))
+            found.append(polynomial(places, values))
     print("/* Written by tools/gelu_table.py: coefficients of each degree, for each of 16 intervals. */\n")
     show("GELU_TABLE", rows)
     print()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -26,6 +27,7 @@ from mixling.export.graph_builder import GraphBuilder
 from mixling.export.scope import NoWriter, Scope
 from mixling.export.write import WRITERS
 from mixling.layers import mixer as steps
+from mixling.layers import plain_operations
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
 
 from .from_weights import FROM_WEIGHTS, NOT_NORMALIZED
@@ -632,3 +634,55 @@ def test_onnx_with_any_batch_and_any_length(name: str) -> None:
         (y,) = session.run(None, {key: value for key, value in feeds.items() if key in given})
         expected = mixer(x.float(), mask).detach().numpy()
         np.testing.assert_allclose(y[mask.numpy()], expected[mask.numpy()], rtol=1e-4, atol=1e-4)
+
+
+def in_training(name: str) -> tuple[Mixer, Tensor, Tensor]:
+    """A mixer in training, as wide as kernels in C take, and a batch with padding."""
+    torch.default_generator.manual_seed(0)
+    kind = type(config(name))
+    without_noise = {key: 0.0 for key in kind.model_fields if key.endswith("dropout")}
+    mixer = mixer_config({**CASES[name], **without_noise}).build(16, MAX_LEN, causal=False).train()
+    mask = torch.ones(3, 6, dtype=torch.bool)
+    mask[0, 4:] = False
+    return mixer, torch.randn(3, 6, 16), mask
+
+
+of_torch = pytest.mark.filterwarnings(  # of operations that PyTorch has no batching rule for, and of its own use of jit
+    "ignore:There is a performance drop:UserWarning", "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)
+
+
+@of_torch
+@every_mixer
+def test_gradients_of_each_text_are_those_of_torch_func(name: str) -> None:
+    mixer, x, mask = in_training(name)
+    parameters = dict(mixer.named_parameters())
+    if not parameters:
+        pytest.skip("it has no parameters")
+
+    def loss(values: dict[str, Tensor], text: Tensor, real: Tensor) -> Tensor:
+        y: Tensor = functional_call(mixer, values, (text[None], real[None]))
+        return torch.where(real[:, None], y[0], 0.0).square().sum()
+
+    each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, mask)
+    mixer(x, mask)[mask].square().sum().backward()
+    for key, parameter in parameters.items():
+        torch.testing.assert_close(each[key].sum(0), parameter.grad, rtol=1e-4, atol=2e-3)
+
+
+@of_torch
+@every_mixer
+def test_derivatives_forward_and_twice_are_had_in_training(name: str) -> None:
+    mixer, x, mask = in_training(name)
+    if CASES[name]["type"] == "recurrent" and CASES[name].get("cell", "lstm") == "lstm":
+        pytest.skip("PyTorch's LSTM has no forward-mode derivative")
+    direction = torch.randn_like(x)
+    with sdpa_kernel(SDPBackend.MATH):  # PyTorch's fused attention has none either
+        _, ahead = jvp(lambda tokens: mixer(tokens, mask), (x,), (direction,))
+        with plain_operations():
+            tokens = x.clone().requires_grad_()
+            y = mixer(tokens, mask)
+            weights = torch.randn_like(y, requires_grad=True)
+            (once,) = torch.autograd.grad((y * weights).sum(), tokens, create_graph=True)
+            (twice,) = torch.autograd.grad((once * direction).sum(), weights)  # the derivative along the direction
+    torch.testing.assert_close(ahead[mask], twice[mask], rtol=1e-4, atol=1e-4)

@@ -48,3 +48,8 @@ def test_the_tables_for_what_is_rounded_to_8_bits_or_to_bfloat16() -> None:
     slope = np.where(X > 0, 1 - of_remainder, of_remainder)
     assert np.abs(slope - SLOPE).max() < 1e-3
     assert got.min() > -0.17  # what the rounding to unsigned integers relies on
+
+
+def test_at_0_the_tables_are_exact() -> None:
+    """What has no tokens stays 0."""
+    assert coefficients("GELU_TABLE")[0, 0] == coefficients("GELU_COARSE_TABLE")[0, 0] == 0

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from mixling.layers.transforms import needs_plain_operations
 from mixling.native import _steps
 
 _DEVICE = "cpu"  # tests have torch compute the same by another name
@@ -37,11 +38,11 @@ def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
     """Return whether the functions of this file can be used on x, in layers of these widths.
 
     They can in training steps and where no gradient is wanted; gradients of a model that is not trained may be wanted
-    twice, or forward.
+    twice, or forward. In training, `plain_operations` is for those.
     """
     supported = x.dtype == torch.float32 and x.device.type == _DEVICE
     fits = all(width % 16 == 0 for width in widths)
-    return supported and fits and training == torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    return supported and fits and training == torch.is_grad_enabled() and not needs_plain_operations()
 
 
 def multiplies_in_tiles() -> bool:

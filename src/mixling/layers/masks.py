@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from mixling.errors import ConfigError
+from mixling.layers.transforms import is_transformed
 
 
 def as_mask(
@@ -57,7 +58,8 @@ def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, 
 
     A batch without padding on a CPU is x itself.
     """
-    if x.device.type == "cpu" and not torch.compiler.is_compiling() and mask.all():  # a GPU would wait for the answer
+    asks = x.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()  # a GPU would wait
+    if asks and mask.all():
         return x
     return x.masked_fill(~mask[..., None], 0.0)
 
