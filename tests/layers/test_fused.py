@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling import ModelConfig, TextConfig, build_model, model_config
-from mixling.layers import TagScores, fused, sequence_losses
+from mixling.layers import TagScores, fused, plain_operations, sequence_losses
 from mixling.mixers import HyperMixingConfig, TokenMLPConfig, hypermixing
 from mixling.models import Block, PoolingHead, ProjectionEmbedding
 from mixling.networks import BlockConfig, EmbeddingConfig, FeedForwardConfig, HeadConfig
@@ -352,12 +352,13 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             native.windows(16, False, 1, 16, 16, 0, 1, 2, words, None, np.array([0, outside]), None, tokens)
 
 
-def test_operations_of_torch_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_of_torch_compute_the_same() -> None:
     block = Block(BlockConfig(feed_forward=FeedForwardConfig(ffn_dim=48)), dim=16, max_len=5)
     x = torch.randn(4, 5, 16)
     expected = gradients(block, lambda x: block(x, MASK), x, training=True)
-    monkeypatch.setattr(fused, "_DEVICE", "none")
-    for name, value in gradients(block, lambda x: block(x, MASK), x, training=True).items():
+    with plain_operations():
+        computed = gradients(block, lambda x: block(x, MASK), x, training=True)
+    for name, value in computed.items():
         torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
 
 
@@ -378,8 +379,7 @@ def test_evaluation_without_gradients_computes_the_same(monkeypatch: pytest.Monk
         monkeypatch.setattr(
             function, "forward", lambda *args, forward=forward, name=name: (used.append(name), forward(*args))[1]
         )
-    with monkeypatch.context() as patch:
-        patch.setattr(fused, "_DEVICE", "none")
+    with plain_operations():
         expected = model(*inputs)
     assert not used
     for without in (torch.no_grad, torch.inference_mode):

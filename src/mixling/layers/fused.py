@@ -26,7 +26,6 @@ from torch.nn import functional as F
 from mixling.layers.transforms import needs_plain_operations
 from mixling.native import _steps
 
-_DEVICE = "cpu"  # tests have torch compute the same by another name
 # The widest registers to use, in floats, or a tile of a matrix unit; tests try narrower ones.
 _TILE = 256
 _REGISTERS = _TILE
@@ -40,7 +39,7 @@ def can_fuse(x: Tensor, training: bool, *widths: int) -> bool:
     They can in training steps and where no gradient is wanted; gradients of a model that is not trained may be wanted
     twice, or forward. In training, `plain_operations` is for those.
     """
-    supported = x.dtype == torch.float32 and x.device.type == _DEVICE
+    supported = x.dtype == torch.float32 and x.device.type == "cpu"
     fits = all(width % 16 == 0 for width in widths)
     return supported and fits and training == torch.is_grad_enabled() and not needs_plain_operations()
 

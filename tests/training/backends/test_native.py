@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mixling.errors import ConfigError
-from mixling.layers import fused
+from mixling.layers import plain_operations
 from mixling.mixers import HyperMixingConfig
 from mixling.models import heads
 from mixling.networks import BlockConfig, EmbeddingConfig, plan_network
@@ -45,10 +46,11 @@ def registers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def torch_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def torch_operations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """PyTorch's own operations, in double precision: an independent statement of the gradients."""
-    monkeypatch.setattr(fused, "_DEVICE", "none")
     monkeypatch.setattr(heads, "dropout", dropout)
+    with plain_operations():
+        yield
 
 
 def dropout(x: Tensor, fraction: float, training: bool) -> Tensor:
