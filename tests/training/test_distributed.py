@@ -56,17 +56,13 @@ ROWS: dict[str, dict[str, Any]] = {"plain": {}, "weighted": {"weighted": True}, 
 SHARING: dict[str, dict[str, Any]] = {
     "ddp": {},
     "ddp-parts": {"gradient_accumulation_steps": 3},
-    "fsdp": {"parallel": "fsdp"},
-    "fsdp-parts": {"parallel": "fsdp", "gradient_accumulation_steps": 3},
-    "ddp-adafactor": {"optim": OptimConfig(name="adafactor", lr=0.1)},  # which has no fsdp
+    "ddp-adafactor": {"optim": OptimConfig(name="adafactor", lr=0.1)},
 }
-CUT = ("fsdp", "ddp-adafactor")
+CUT = ("ddp", "ddp-adafactor")
 CUT_ROWS = ("weighted", "tagged")
 CASES = pytest.mark.parametrize("rows", ROWS)
 # Of parts and of Adafactor without the plain rows, which the weighted ones include.
-SHARED_CASES = [
-    (sharing, rows) for sharing in SHARING for rows in ROWS if sharing in ("ddp", "fsdp") or rows != "plain"
-]
+SHARED_CASES = [(sharing, rows) for sharing in SHARING for rows in ROWS if sharing == "ddp" or rows != "plain"]
 # With positions that all layers share, and one mixer of each kind.
 MIXERS = {
     "shared": AttentionConfig(positions=RelativePositions(num_buckets=8, shared=True)),
@@ -90,7 +86,7 @@ class CutAt(Callback):
 
 
 def make(trainer: Callable[..., Trainer], rows: str = "plain", **options: Any) -> Trainer:
-    keys = ("gradient_accumulation_steps", "parallel", "checkpoint_seconds", "epochs", "optim")
+    keys = ("gradient_accumulation_steps", "checkpoint_seconds", "epochs", "optim")
     values = {key: options.pop(key) for key in keys if key in options}
     given = ROWS[rows]
     weights = np.linspace(0.1, 2, NUM_TRAIN, dtype=np.float32) if given.get("weighted") else None
@@ -122,7 +118,7 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
             made.fit()
             save_weights(made, folder / name)
         for mixer in MIXERS:
-            made = mixed(trainer, mixer, distributed=ranks, parallel="fsdp")
+            made = mixed(trainer, mixer, distributed=ranks)
             made.fit()
             save_weights(made, out / "mixers" / mixer / name)
         for sharing, rows in itertools.product(CUT, CUT_ROWS):
@@ -153,8 +149,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (out / "work.py").write_text(code)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "work.py"]
-    # PyTorch warns of views of sharded modules, which are not written to here.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:]
     return out
@@ -195,7 +190,7 @@ def test_two_processes_give_what_one_gives(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MIXERS)
-def test_every_mixer_can_be_sharded(trainer: Callable[..., Trainer], together: Path, name: str) -> None:
+def test_every_mixer_trains_in_several_processes(trainer: Callable[..., Trainer], together: Path, name: str) -> None:
     alone = mixed(trainer, name)
     alone.fit()
     check_agreement(together / "mixers" / name, alone)
@@ -203,12 +198,12 @@ def test_every_mixer_can_be_sharded(trainer: Callable[..., Trainer], together: P
 
 @pytest.mark.slow
 @CASES
-def test_a_checkpoint_of_sharded_models_is_whole(
+def test_a_checkpoint_of_several_processes_is_whole(
     trainer: Callable[..., Trainer], together: Path, run_folder: Path, rows: str
 ) -> None:
     make(trainer, rows, folder=run_folder).fit()
     wanted, _ = load_checkpoint(run_folder / CHECKPOINT)
-    tensors, _ = load_checkpoint(together / "fsdp" / rows / CHECKPOINT)
+    tensors, _ = load_checkpoint(together / "ddp" / rows / CHECKPOINT)
     shapes = {name: (value.dtype, value.shape) for name, value in tensors.items()}
     assert shapes == {name: (value.dtype, value.shape) for name, value in wanted.items()}
     for name, value in tensors.items():

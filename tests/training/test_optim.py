@@ -163,10 +163,6 @@ def test_t5_s_rate_of_pretraining_is_adafactor_s_constant_one() -> None:
             "final_lr = 0.1 has no effect with schedule = 'constant'",
         ),
         ({"optim": {"schedule": "inverse_sqrt", "final_lr": 1}}, "final_lr = 1.0 has no effect with"),
-        (
-            {"parallel": "fsdp", "optim": {"name": "adafactor"}},
-            "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other.*set parallel = 'ddp', or optim.name",
-        ),
     ],
 )
 def test_what_has_no_use_or_does_not_go_together_is_refused(values: dict[str, Any], reported: str) -> None:

@@ -145,11 +145,6 @@ class Mixer(nn.Module, ABC):
         del self.relative
         object.__setattr__(self, "relative", first.relative)  # not registered: it stays a parameter of the first only
 
-    @property
-    def borrowed(self) -> nn.Module | None:
-        """The position parameters of another mixer that this one uses, if any."""
-        return vars(self).get("relative")
-
     def check_length(self, length: Size) -> None:
         """Refuse an input that is longer than the parameters allow.
 

@@ -16,7 +16,6 @@ _FEWEST_STEPS = 150  # of a training on few examples
 _DISTILLATION_STEPS = 3_750
 _PATIENCE = 5  # evaluations without progress
 
-Parallel = Literal["ddp", "fsdp"]
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
 Initialization = Literal["random", "rows", "text", "model"]
 
@@ -47,7 +46,6 @@ class TrainConfig(Config):
     gradient_accumulation_steps: int = Field(
         1, ge=1, description="parts into which the batch of a step is divided to save memory"
     )
-    parallel: Parallel = Field("ddp", description="each process has the whole model (ddp) or a shard of it (fsdp)")
     time_budget: float | None = Field(None, gt=0, description="seconds for training; reduces the epochs if needed")
     patience: int | None = Field(
         None,
@@ -82,11 +80,6 @@ class TrainConfig(Config):
 
     @model_validator(mode="after")
     def _options_are_compatible(self) -> TrainConfig:
-        if self.parallel == "fsdp" and self.optim.name == "adafactor":  # torch's Adafactor fails on sharded tensors
-            raise ValueError(
-                "parallel = 'fsdp' and optim.name = 'adafactor' exclude each other: Adafactor needs whole matrices; "
-                "set parallel = 'ddp', or optim.name = 'adamw'"
-            )
         if not self.load_best_at_end and self.patience is not None:
             raise ValueError(
                 "patience waits for a better evaluation, load_best_at_end = false ignores them; leave out one"

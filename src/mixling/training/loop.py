@@ -42,9 +42,6 @@ from mixling.training.tracking import remove_tracking, tracking
 class Trainer:
     """Trains a model, which ends with the weights of the best or the last evaluation (`config.load_best_at_end`).
 
-    With `parallel = "fsdp"` and several processes, a sharded copy is trained; the model itself stays on the CPU and
-    gets the weights at the end.
-
     Args:
         model: a `TextNetwork`, or a model of PyTorch.
         folder: where checkpoints and metrics.jsonl are written; None: nowhere.
@@ -282,8 +279,8 @@ class Trainer:
     def _save(self, state: TrainingState) -> None:
         if self.folder is None:
             return
-        tensors = self.backend.state(self._best)  # in every process, since tensors may be sharded
         if self.distributed.is_main:
+            tensors = self.backend.state(self._best)
             values = {**state.to_values(), "fingerprint": self.fingerprint, "callbacks": self._callbacks.state_dict()}
             save_checkpoint(self.folder / CHECKPOINT, tensors, values)
         self._saved_at = time.monotonic()

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from mixling.arrays import Float32
 from mixling.data.batches import Inputs
 from mixling.layers.precision import has_bfloat16
-from mixling.models.tensors import array_of, gather, like, restore_weights, tensor_of, tensors_of, weights_of
+from mixling.models.tensors import array_of, restore_weights, tensor_of, tensors_of, weights_of
 from mixling.training.backends.base import Backend, StepPart, StepSums
 from mixling.training.backends.context import DistributedContext
 from mixling.training.backends.optimizer import build_optimizer
-from mixling.training.backends.processes import add_up, gathering, wrap
+from mixling.training.backends.processes import add_up, gathering
 from mixling.training.state import NamedArrays, pack, unpack
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ def is_half(config: TrainConfig, device: torch.device) -> bool:
 
 
 class TorchBackend(Backend):
-    """A model, or its sharded copy, with one of torch's optimizers.
+    """A model with one of torch's optimizers.
 
     Args:
-        model: stays on the CPU if several processes train a sharded copy.
+        model: moved to the device.
         objective: the loss.
         config: optimizer, device and precision.
         distributed: this process among all.
@@ -53,12 +54,12 @@ class TorchBackend(Backend):
         self, model: nn.Module, objective: Objective, config: TrainConfig, distributed: DistributedContext
     ) -> None:
         self.device = device_of(config)
-        self._model = model
         self._objective = objective
         self._config = config
         self._distributed = distributed
         self._half = is_half(config, self.device)
-        self._trained, self._parallel = wrap(distributed, model, self.device, config.parallel)
+        self._trained = model.to(self.device)
+        self._parallel = self._trained if distributed.world == 1 else DistributedDataParallel(self._trained)
         self.optimizer = build_optimizer(self._trained, config.optim)
 
     def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
@@ -82,7 +83,7 @@ class TorchBackend(Backend):
 
     @property
     def module(self) -> nn.Module:
-        """The module that is trained, which may be sharded."""
+        """The module that is trained."""
         return self._trained
 
     @property
@@ -107,8 +108,8 @@ class TorchBackend(Backend):
         return weights_of(self._trained)
 
     def finish(self, weights: NamedArrays) -> None:
-        restore_weights(self._model, weights)
-        self._model.cpu()
+        restore_weights(self._trained, weights)
+        self._trained.cpu()
 
     def state(self, best: NamedArrays) -> NamedArrays:
         slots = self.optimizer.state_dict()["state"]
@@ -118,13 +119,10 @@ class TorchBackend(Backend):
     def load(self, arrays: NamedArrays) -> NamedArrays:
         model, best, optimizer = unpack(arrays)
         restore_weights(self._trained, model)
-        order = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in optimizer.items():
             index, _, slot = name.partition("/")
-            number = int(index)
-            tensor = torch.from_numpy(value)
-            slots.setdefault(number, {})[slot] = like(tensor, order[number]) if tensor.ndim else tensor
+            slots.setdefault(int(index), {})[slot] = torch.from_numpy(value)
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
         return best
 
@@ -139,7 +137,7 @@ class TorchBackend(Backend):
             self._parallel.train()
         sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
         for part in parts:
-            with gathering(self._distributed, self._parallel, last=part.last):
+            with gathering(self._parallel, last=part.last):
                 logits = self.forward(part.batch).float()
                 weights = None if part.weights is None else tensor_of(part.weights, self.device)
                 loss, weight = self._objective.loss(logits, tensor_of(part.targets, self.device), weights)
@@ -165,7 +163,7 @@ class TorchBackend(Backend):
         grads = [
             item.grad for group in self.optimizer.param_groups for item in group["params"] if item.grad is not None
         ]
-        norm = factor * float(gather(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))))
+        norm = factor * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
         limit = self._config.optim.clip_norm
         if limit is not None and norm > limit:
             factor *= limit / norm
