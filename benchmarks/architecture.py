@@ -143,12 +143,23 @@ def density(source: Path) -> dict[str, float]:
 
 
 def short_private_functions(source: Path) -> list[str]:
-    """Return the private functions of up to five lines of code that their module names once."""
+    """Return the private functions of up to five lines of code that their module names once, to call them.
+
+    One that is named as a value, as in a table or as a callback, needs its name.
+    """
     found = []
     for path, tree in trees(source):
         used = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and used[node.name] <= 1:
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.name.startswith("_")
+                and used[node.name] <= 1
+                and node.name in called
+            ):
                 body = node.body[1:] if ast.get_docstring(node) is not None else node.body
                 if body and (body[-1].end_lineno or 0) - body[0].lineno < 5:
                     found.append(f"{path}:{node.name}")

@@ -29,7 +29,13 @@ def provenance(*, seed: int | None = None, device: str = "auto", packages: Seque
     """
     tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None
     affinity = getattr(os, "sched_getaffinity", None)
-    hardware = {"cpu": _cpu_model(), "cores": len(affinity(0)) if affinity else os.cpu_count()}
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    hardware = {
+        "cpu": next(names, platform.processor() or platform.machine()),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+    }
     torch = sys.modules.get("torch")  # not imported here, because some measurements are made without torch
     if torch is not None:
         hardware["threads"] = torch.get_num_threads()
@@ -56,10 +62,3 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return out.stdout.strip()
-
-
-def _cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())

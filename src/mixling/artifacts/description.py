@@ -123,7 +123,10 @@ def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             )
         )
     if "reading" in facts:
-        lines.append(("answers", _reading(facts["reading"])))
+        reading = facts["reading"]
+        threshold = reading["threshold"]
+        none = "always one" if threshold is None else f"none if its score is higher by more than {threshold:.3g}"
+        lines.append(("answers", f"up to {reading['max_answer']} tokens, {none}"))
     elif "labels" in facts:
         lines.append(("labels", labels_line(facts["labels"], counts)))
     subwords = f", {facts['vocabulary_size']:,} subwords" if "vocabulary_size" in facts else ""
@@ -177,12 +180,6 @@ def labels_line(labels: list[str], counts: dict[str, int]) -> str:
     names = ", ".join(f"{name} ({counts[name]:,})" if name in counts else name for name in labels[:_SHOWN_LABELS])
     more = f", and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
     return f"{len(labels)}: {names}{more}"
-
-
-def _reading(reading: dict[str, Any]) -> str:
-    threshold = reading["threshold"]
-    none = "always one" if threshold is None else f"none if its score is higher by more than {threshold:.3g}"
-    return f"up to {reading['max_answer']} tokens, {none}"
 
 
 def validation_line(metrics: dict[str, Any]) -> str:

@@ -285,7 +285,10 @@ def audit(
         "given": given,
     }
     # A label of one text alone is unknown to a model that was trained without it.
-    learnable = _texts_with_label(examples, marks) > 1
+    rows, columns = np.nonzero(marks)
+    text_ids = np.unique(examples.text_hashes(), return_inverse=True)[1][rows]
+    distinct = np.unique(np.stack([text_ids, columns]), axis=1)
+    learnable = np.bincount(distinct[1], minlength=marks.shape[1]) > 1
     if given.ndim == 1:
         return LabelAudit(
             quality=self_confidence(given, probabilities),
@@ -310,14 +313,6 @@ def audit(
 
 AUDITED = {Classification.name: "label", MultiLabel.name: "labels"}
 """The tasks whose data can be audited, with the kind of targets."""
-
-
-def _texts_with_label(examples: Dataset, marks: Int64) -> Int64:
-    """Return the number of distinct texts (C,) that have each label."""
-    rows, columns = np.nonzero(marks)
-    hashes = np.unique(examples.text_hashes(), return_inverse=True)[1][rows]
-    pairs = np.unique(np.stack([hashes, columns]), axis=1)
-    return np.bincount(pairs[1], minlength=marks.shape[1])
 
 
 def leaked(examples: Dataset, test: Dataset, *, seed: int) -> tuple[tuple[tuple[int, int], ...], bool]:

@@ -57,7 +57,12 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     def command(**values: Any) -> None:
         require_memory(OF_NUMPY)
         for parameter in parameters:
-            _refuse_unusable(parameter, values.get(parameter.name))
+            value = values.get(parameter.name)
+            for item in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(item, float) and not -float("inf") < item < float("inf"):
+                    raise ConfigError(f"{_written(parameter)}: got {item}; allowed: a finite number")
+                if isinstance(item, str | Path) and "\0" in str(item):
+                    raise ConfigError(f"{_written(parameter)}: got {shown(str(item))}; allowed: a text without NUL")
         for name, kind in records.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         function(**values)
@@ -82,19 +87,6 @@ def _written(parameter: inspect.Parameter) -> str:
     names = (info.default, *(info.param_decls or ()))  # in annotations, typer's `default` is the first name
     options = [name for name in names if isinstance(name, str) and name.startswith("--")]
     return options[0] if options else str(info.metavar).removesuffix("...")
-
-
-def _refuse_unusable(parameter: inspect.Parameter, value: Any) -> None:
-    """Refuse numbers that are not finite and texts with a NUL, whatever they are for.
-
-    Raises:
-        ConfigError: the value is, or has, one.
-    """
-    for item in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(item, float) and not -float("inf") < item < float("inf"):
-            raise ConfigError(f"{_written(parameter)}: got {item}; allowed: a finite number")
-        if isinstance(item, str | Path) and "\0" in str(item):
-            raise ConfigError(f"{_written(parameter)}: got {shown(str(item))}; allowed: a text without NUL")
 
 
 def _parameters(record: type) -> Iterator[inspect.Parameter]:

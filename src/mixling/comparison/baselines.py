@@ -105,7 +105,12 @@ class TfidfFeatures:
         parts = []
         for side in zip(*map(sides_of, texts), strict=True):
             self._sides.append([])
-            for one in _vectorizers(self._features):
+            # Separately: a FeatureUnion of the two takes a third longer for one text.
+            kinds = [TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)]
+            if self._features == "word+char":
+                letters = {"analyzer": "char_wb", "ngram_range": (2, 5), "min_df": 2}
+                kinds.append(TfidfVectorizer(**letters, sublinear_tf=True, dtype=np.float32))
+            for one in kinds:
                 try:
                     parts.append(one.fit_transform(side))
                 except ValueError:  # there is no such term, as where texts are of punctuation
@@ -127,15 +132,6 @@ class TfidfFeatures:
         """Return the bytes of the terms as lines of text, and of their float32 weights."""
         terms = (term for ones in self._sides for one in ones for term in one.vocabulary_)
         return sum(len(term.encode("utf-8", "surrogatepass")) + 1 + 4 for term in terms)
-
-
-def _vectorizers(features: str) -> list[TfidfVectorizer]:
-    # Separately: a FeatureUnion of the two takes a third longer for one text.
-    out = [TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)]
-    if features == "word+char":
-        letters = {"analyzer": "char_wb", "ngram_range": (2, 5), "min_df": 2}
-        out.append(TfidfVectorizer(**letters, sublinear_tf=True, dtype=np.float32))
-    return out
 
 
 class Linear:

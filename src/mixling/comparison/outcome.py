@@ -117,7 +117,9 @@ def compare(
     if few and not kind.has_classes:
         raise ConfigError(f"--few: {kind.name} has no examples per label; it is for classification")
     chosen_systems(kind, systems)  # report mistakes before files are read
-    _check_start(config)
+    if config.init.vectors is not None:
+        WordVectors.load(config.init.vectors)  # only to refuse it before the baselines are fitted
+    next(init_texts(config), None)
     extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
     notes: list[str] = []
     train_rows, validation_rows, test_rows = _read(config, test, notes.append)
@@ -180,13 +182,6 @@ def compare(
             *_remarks(config, task, seeds, trained, train_rows, validation_rows, test_rows, split),
         ),
     )
-
-
-def _check_start(config: RunConfig) -> None:
-    """Open the models' initialization, so that mistakes are reported before the baselines are fitted."""
-    if config.init.vectors is not None:
-        WordVectors.load(config.init.vectors)
-    next(init_texts(config), None)
 
 
 def _read(config: RunConfig, test: Sequence[str], log: Log) -> tuple[Dataset, Dataset, Dataset]:

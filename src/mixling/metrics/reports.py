@@ -168,6 +168,8 @@ def _label_metrics(truth: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, 
     hits, predicted, true = (truth & answers).sum(0), answers.sum(0), truth.sum(0)
     scores = _scores(hits, predicted, true)
     met = predicted + true > 0
+    sizes = truth.sum(1) + answers.sum(1)
+    shared = 2 * (truth & answers).sum(1)
     return (
         scores,
         met,
@@ -175,16 +177,9 @@ def _label_metrics(truth: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, 
             "subset_accuracy": float((truth == answers).all(1).mean()),
             "micro_f1": float(_ratio(2 * hits.sum(), predicted.sum() + true.sum())),
             "macro_f1": float(scores[met, 2].mean()) if met.any() else 0.0,
-            "sample_f1": _sample_f1(truth, answers),
+            "sample_f1": float(np.where(sizes > 0, shared / np.maximum(sizes, 1), 1.0).mean()),
         },
     )
-
-
-def _sample_f1(truth: np.ndarray, predictions: np.ndarray) -> float:
-    """Return the mean F1 of the sets (B, C) of texts."""
-    sizes = truth.sum(1) + predictions.sum(1)
-    shared = 2 * (truth & predictions).sum(1)
-    return float(np.where(sizes > 0, shared / np.maximum(sizes, 1), 1.0).mean())
 
 
 def tagging_report(

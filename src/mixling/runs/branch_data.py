@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mixling.data.batches import TextSet
 from mixling.data.splits import unseen
 from mixling.networks.network import TextNetwork
 from mixling.ngrams.cross_fitting import OutOfFold, Predict, predict_out_of_fold
@@ -80,16 +79,11 @@ def branch_data(
         vocabulary=encoder.vocabulary,
         augmentation=(not alone and training.augmentation) or NO_AUGMENTATION,
         teacher_labels=_teacher_labels(config, examples),
-        encoded=_encoded(examples, data),
+        encoded=data.train if data.train.dataset is examples.train else None,
         out_of_fold=out_of_fold,
         refit=config.fits_validation,
         deadline=deadline,
     )
-
-
-def _encoded(examples: LabeledExamples, data: LabeledData) -> TextSet | None:
-    """Return the training texts as the network reads them, unless it reads others, too."""
-    return data.train if data.train.dataset is examples.train else None
 
 
 def _teacher_labels(config: RunConfig, examples: LabeledExamples) -> TeacherLabels | None:

@@ -39,7 +39,6 @@ from mixling.runs.shared import Shared
 from mixling.runs.thresholds import check_abstention
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic
-from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
@@ -100,7 +99,12 @@ def fit(
             network = initial_model(config, examples.task, encoder, examples.vectors, run.distributed, run.log)
             untrained = network.copy()
             seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
-        _log_smoothing(config, network.config, examples.task, run.log)
+        learned = examples.task.per_word and network.config.head.transitions
+        smoothing = config.train.loss.label_smoothing if examples.task.smooths and not learned else 0
+        if smoothing and config.distill is None:
+            run.log(
+                Detail(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
+            )
         vocabulary = encoder.vocabulary
         labels = examples.task.labels
         if run.is_main:
@@ -154,7 +158,10 @@ def fit(
         run.save(network.weights(), {**described, "vocabulary": name}, parameters=parameters)
         write_atomic(run.folder / ONNX_FILE, decided.content)
         on_validation = bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
-        _write_seen(run.folder, examples, seen_before, on_validation=on_validation)
+        seen = [examples.texts.text_hashes()]
+        if on_validation:
+            seen.append(without_unseen(examples.validation, examples.task).text_hashes())
+        write_seen(run.folder, seen if seen_before is None else [*seen, seen_before])
         report = {
             **decided.to_dict(),
             "data": _data_report(examples, seen_before, on_validation=on_validation),
@@ -177,13 +184,6 @@ def _content(encoder: TextEncoder, examples: LabeledExamples) -> Iterator[bytes]
     yield from examples.content()
 
 
-def _log_smoothing(config: RunConfig, model_config: ModelConfig, task: Task, log: Log) -> None:
-    learned = task.per_word and model_config.head.transitions
-    smoothing = config.train.loss.label_smoothing if task.smooths and not learned else 0
-    if smoothing and config.distill is None:
-        log(Detail(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not"))
-
-
 def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
     """Whether a second training on all examples can change predictions; the main process decides."""
     if decided is None or config.decisions.refit:
@@ -195,16 +195,6 @@ def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
             f"{weight:.2g} (--refit trains it again in any case)"
         )
     return weight > LEAST_WEIGHT
-
-
-def _write_seen(
-    folder: Path, examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
-) -> None:
-    """Write the hashes of the rows that the model was fitted on, and of the rows of the model it began with."""
-    parts = [examples.texts.text_hashes()]
-    if on_validation:
-        parts.append(without_unseen(examples.validation, examples.task).text_hashes())
-    write_seen(folder, parts if before is None else [*parts, before])
 
 
 def _data_report(

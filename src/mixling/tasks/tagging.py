@@ -226,7 +226,10 @@ class Tagging(Task):
         assert len(tag_ids) == len(tokens), f"{len(tag_ids)} tags for {len(tokens)} tokens"
         tags = [self.labels.names[tag_id] for tag_id in tag_ids]
         return Prediction(
-            spans=_spans(tags, offsets, probabilities),
+            spans=tuple(
+                Span(label, offsets[start][0], offsets[end - 1][1], sum(probabilities[start:end]) / (end - start))
+                for label, start, end in iob_spans(tags)
+            ),
             tokens=tuple(tokens),
             tags=tuple(tags),
             truncated=encoded.truncated,
@@ -315,10 +318,3 @@ class Tagging(Task):
 def _check_finite(logits: Sequence[npt.NDArray[Any]]) -> None:
     if not all(np.isfinite(rows).all() for rows in logits):
         raise not_finite()
-
-
-def _spans(tags: Sequence[str], offsets: Sequence[Sequence[int]], scores: Sequence[float]) -> tuple[Span, ...]:
-    return tuple(
-        Span(label, offsets[start][0], offsets[end - 1][1], sum(scores[start:end]) / (end - start))
-        for label, start, end in iob_spans(tags)
-    )

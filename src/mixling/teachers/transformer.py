@@ -131,7 +131,9 @@ def _load(
         raise UserError(f"{path}: needs the transformers library: {install_command('hf')}") from None
     base, revision = split_revision(path)
     if Path(base).is_dir():
-        _check_files(Path(base))
+        for item in Path(base).iterdir():
+            if item.exists() and not (item.is_file() or item.is_dir()):
+                raise ModelFileError(f"{item}: is not a regular file")  # on which the library would block
     # Code in a folder is never run; without this option the library would ask on standard input.
     source: dict[str, Any] = {"trust_remote_code": False, "revision": revision or "main"}
     with quiet(transformers):
@@ -149,17 +151,6 @@ def _load(
     if not tokenizer.is_fast:
         raise ModelFileError(f"{path}: has no fast tokenizer; give a model with a tokenizer.json")
     return tokenizer, model
-
-
-def _check_files(folder: Path) -> None:
-    """Refuse folders with pipes or devices, on which the library would block.
-
-    Raises:
-        ModelFileError: there is one.
-    """
-    for item in folder.iterdir():
-        if item.exists() and not (item.is_file() or item.is_dir()):
-            raise ModelFileError(f"{item}: is not a regular file")
 
 
 def longest(tokenizer: Any, model: Any, max_len: int) -> int:

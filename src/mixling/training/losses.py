@@ -32,7 +32,10 @@ def loss_sums(
         case "squares":
             losses = np.square(values - targets)[:, 0]
         case "sigmoid":
-            losses = _binary(terms, values, targets)
+            wanted = targets if targets.dtype.kind == "f" else targets * (1 - terms.smoothing) + terms.smoothing / 2
+            positive = 1.0 if terms.class_weights is None else terms.class_weights
+            terms_of_labels = positive * wanted * np.logaddexp(0, -values) + (1 - wanted) * np.logaddexp(0, values)
+            losses = terms_of_labels.mean(-1)
         case "softmax":
             losses, scale = _cross_entropies(terms, values, targets, scale)
         case "spans":
@@ -41,13 +44,6 @@ def loss_sums(
             assert transitions is not None, "the loss of sequences has transitions"
             losses, scale = _sequences(terms, values, targets, scale, transitions.astype(np.float64))
     return float((losses * scale).sum()), float(scale.sum())
-
-
-def _binary(terms: LossTerms, logits: Float64, targets: npt.NDArray[Any]) -> Float64:
-    wanted = targets if targets.dtype.kind == "f" else targets * (1 - terms.smoothing) + terms.smoothing / 2
-    positive = 1.0 if terms.class_weights is None else terms.class_weights
-    mean: Float64 = (positive * wanted * np.logaddexp(0, -logits) + (1 - wanted) * np.logaddexp(0, logits)).mean(-1)
-    return mean
 
 
 def _cross_entropies(
