@@ -14,10 +14,8 @@ endif
 # that a test starts would compile all files again.
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The files that are not formatted yet: what is being worked on. The list may only get shorter.
-UNFORMATTED = kept.c model.h ngrams.c ngrams_read.c
-C_FILES = $(filter-out $(UNFORMATTED:%=src/mixling/native/%),$(wildcard src/mixling/native/*.[ch] \
-	$(foreach folder,linear texts training vectors,src/mixling/native/$(folder)/*.[ch]) src/mixling/browser/*.[ch]))
+C_FILES = $(wildcard src/mixling/native/*.[ch] src/mixling/browser/*.[ch] \
+	$(foreach folder,linear texts training vectors,src/mixling/native/$(folder)/*.[ch]))
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 

@@ -15,19 +15,19 @@ enum { TOKENS = 512, TEXTS = 1024, KEPT = 1 << 14, POOLED = 64, SHARING_PARTS = 
 /* Texts whose tokens are known but not computed, and texts whose tokens are pooled. */
 typedef struct {
     mixling_worker *worker;
-    size_t n;               /* words; the word n stands for a text without words */
-    size_t most, room;      /* tokens at a time; and of all texts */
-    int bits;               /* of the slots of tokens; at most half are used */
-    uint64_t *keys;         /* of a slot: the words of its token; 0: free */
-    uint32_t *numbers;      /* of the token of each slot */
-    uint32_t *places;       /* (most, parts) words of a token */
-    uint32_t *which, *ends; /* (room) tokens of the texts, one after another; (TEXTS) where a text's tokens end */
-    float *weights, *own;   /* of attention: (most), and (n + 1) of a text's tokens, which sum to one */
-    float *projected;       /* what tokens add to the logits; grown as needed */
-    float *pools, *sums;    /* (POOLED, rows of the output), (POOLED, its columns) */
-    float *unread;          /* of the pools of a text */
+    size_t n;                    /* words; the word n stands for a text without words */
+    size_t most, room;           /* tokens at a time; and of all texts */
+    int bits;                    /* of the slots of tokens; at most half are used */
+    uint64_t *keys;              /* of a slot: the words of its token; 0: free */
+    uint32_t *numbers;           /* of the token of each slot */
+    uint32_t *places;            /* (most, parts) words of a token */
+    uint32_t *which, *ends;      /* (room) tokens of the texts, one after another; (TEXTS) where a text's tokens end */
+    float *weights, *own;        /* of attention: (most), and (n + 1) of a text's tokens, which sum to one */
+    float *projected;            /* what tokens add to the logits; grown as needed */
+    float *pools, *sums;         /* (POOLED, rows of the output), (POOLED, its columns) */
+    float *unread;               /* of the pools of a text */
     uint32_t *list, *own_tokens; /* (n + 1) words of a text from the last to the first, and their tokens */
-    size_t tokens, texts, used; /* used: of `which` */
+    size_t tokens, texts, used;  /* used: of `which` */
 } sharing;
 
 /* Whether tokens depend on the words around them alone. */
@@ -85,8 +85,8 @@ static void pool(sharing *of, const uint32_t *which, size_t n, float *out) {
     size_t width = model->width;
     float *mean = out + (model->attention ? width : 0), *highest = mean + (model->mean ? width : 0);
     model->kernels->pool(
-        n, width, of->worker->tokens, which, of->own, model->attention ? out : of->unread, model->mean ? mean : of->unread,
-        model->maximum ? highest : of->unread);
+        n, width, of->worker->tokens, which, of->own, model->attention ? out : of->unread,
+        model->mean ? mean : of->unread, model->maximum ? highest : of->unread);
 }
 
 /* The floats of what a token adds to the logits as a part of the weighted sum, and of the mean. */
@@ -106,10 +106,11 @@ static int project(sharing *of) {
         for (size_t part = 0; part < (size_t)(model->attention + model->mean); part++)
             for (size_t i = 0; i < width; i++)
                 memcpy(
-                    matrix + i * columns + part * labels, model->output.values + (part * width + i) * model->output.stride,
-                    labels * sizeof *matrix);
+                    matrix + i * columns + part * labels,
+                    model->output.values + (part * width + i) * model->output.stride, labels * sizeof *matrix);
         memset(of->projected, 0, of->tokens * columns * sizeof *of->projected);
-        model->kernels->multiply(of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected, columns);
+        model->kernels->multiply(
+            of->tokens, columns, width, worker->tokens, width, matrix, columns, of->projected, columns);
     }
     block_free(matrix);
     return matrix && grown ? MIXLING_OK : MIXLING_MEMORY;
@@ -134,7 +135,8 @@ static int finish(sharing *of, float *logits) {
     const matrix *output = &model->output;
     size_t labels = model->num_labels, from = 0, rows = output->rows, skipped = 0;
     if (!of->texts) return MIXLING_OK;
-    int status = body_tokens(worker, worker->rows, of->n + 1, of->places, of->tokens), projects = of->tokens < of->texts;
+    int status = body_tokens(worker, worker->rows, of->n + 1, of->places, of->tokens),
+        projects = of->tokens < of->texts;
     if (status == MIXLING_OK && projects) status = project(of);
     if (status != MIXLING_OK) return status;
     if (model->attention) weigh(of);
@@ -207,7 +209,8 @@ static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n
     const mixling_model *model = worker->model;
     const matrix *output = &model->output;
     int status = MIXLING_MEMORY, bits = seen_bits(n + 2 > TOKENS ? n + 2 : TOKENS);
-    sharing of = {.worker = worker, .n = n, .bits = bits, .most = (size_t)1 << (bits - 1), .room = n + 2 > KEPT ? n + 2 : KEPT};
+    sharing of = {
+        .worker = worker, .n = n, .bits = bits, .most = (size_t)1 << (bits - 1), .room = n + 2 > KEPT ? n + 2 : KEPT};
     of.keys = calloc((size_t)1 << bits, sizeof *of.keys);
     of.numbers = take((size_t)1 << bits, sizeof *of.numbers);
     of.places = take(of.most, model->parts * sizeof *of.places);
@@ -223,8 +226,8 @@ static int share(mixling_worker *worker, const uint8_t *kept, size_t m, size_t n
     if (of.keys && of.numbers && of.places && of.which && of.ends && of.weights && of.own && of.pools && of.sums &&
         of.unread && of.list && of.own_tokens)
         status = run_sharing(&of, kept, m, logits);
-    void *parts[] = {of.keys, of.numbers, of.places, of.which, of.ends, of.weights, of.own, of.pools, of.sums, of.unread, of.list,
-                     of.own_tokens};
+    void *parts[] = {of.keys, of.numbers, of.places, of.which,  of.ends, of.weights,
+                     of.own,  of.pools,   of.sums,   of.unread, of.list, of.own_tokens};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     block_free(of.projected);
     return status;
@@ -245,7 +248,8 @@ static int run_each(mixling_worker *worker, const uint8_t *kept, size_t m, size_
     uint32_t *rows = take(n + 1, sizeof *rows);
     int status = rows ? MIXLING_OK : MIXLING_MEMORY;
     for (size_t i = 0; i < m && status == MIXLING_OK; i++)
-        status = body_run(worker, rows, kept_rows(worker, kept + i * n, n, rows), logits + i * worker->model->num_labels);
+        status =
+            body_run(worker, rows, kept_rows(worker, kept + i * n, n, rows), logits + i * worker->model->num_labels);
     free(rows);
     return status;
 }
@@ -264,10 +268,10 @@ static int add_each_branch(mixling_worker *worker, const uint8_t *kept, size_t m
 typedef struct {
     mixling_worker *worker;
     size_t n;
-    uint32_t *pairs;                        /* (n, n) 1 + the term of a pair; 0: not looked up yet */
-    uint32_t *sums;                         /* (n + 1, K + 1) */
-    uint32_t list[FEW], terms[FEW];         /* words from the last to the first; terms of their pairs */
-    size_t known[FEW + 1]; /* terms */
+    uint32_t *pairs;                /* (n, n) 1 + the term of a pair; 0: not looked up yet */
+    uint32_t *sums;                 /* (n + 1, K + 1) */
+    uint32_t list[FEW], terms[FEW]; /* words from the last to the first; terms of their pairs */
+    size_t known[FEW + 1];          /* terms */
 } endings;
 
 /* Add the weights of the word before `number` others. */

@@ -21,8 +21,8 @@ struct mixer; /* mixers.h */
 
 typedef struct {
     const struct mixer *mixer; /* NULL: an MLP */
-    int mixes_tokens; /* a token-mixing MLP, else one over the channels */
-    int before;       /* the norm is before it, else after the sum */
+    int mixes_tokens;          /* a token-mixing MLP, else one over the channels */
+    int before;                /* the norm is before it, else after the sum */
     float *norm_weight, *norm_bias;
     matrix expand, contract; /* of channels: (D, F), (F, D); of tokens: (H, max_len), (max_len, H) */
     float *expand_bias, *contract_bias;
@@ -35,8 +35,8 @@ typedef struct {
 /* WordPiece: a set of byte strings. */
 typedef struct {
     uint8_t *text;
-    uint32_t *starts; /* of each subword, and the end of the last */
-    uint32_t *slots;  /* 1 + the number of a subword; 0 where there is none */
+    uint32_t *starts;                        /* of each subword, and the end of the last */
+    uint32_t *slots;                         /* 1 + the number of a subword; 0 where there is none */
     uint32_t mask, number, longest, unknown; /* longest: in bytes; unknown: the number of [UNK] */
 } vocabulary;
 
@@ -50,11 +50,11 @@ typedef struct {
     float network;          /* factor of the network's logits in the sum */
     size_t number, outputs; /* T; K, 0 where there is no such model */
     int low_bits;
-    uint32_t *terms;   /* (T) hashes, ascending */
-    uint32_t *buckets; /* of each value of the bits above the low ones, its first term; and T */
-    int8_t *weights;   /* (T, K + 1), the square of each term last; or (W) with `score_of` */
-    int8_t *squares;   /* (T) where weights are stored one by one; else NULL */
-    uint32_t *starts;  /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
+    uint32_t *terms;    /* (T) hashes, ascending */
+    uint32_t *buckets;  /* of each value of the bits above the low ones, its first term; and T */
+    int8_t *weights;    /* (T, K + 1), the square of each term last; or (W) with `score_of` */
+    int8_t *squares;    /* (T) where weights are stored one by one; else NULL */
+    uint32_t *starts;   /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
     uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;
 } ngram_branch;
@@ -68,7 +68,7 @@ struct mixling_model {
     int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
     uint32_t num_features, num_hashes, word_hashes, letter_hashes, num_rows;
     size_t max_features; /* of a word */
-    uint32_t *keys; /* of the hash family */
+    uint32_t *keys;      /* of the hash family */
     unicode_tables unicode;
     uint8_t ascii[128]; /* classes */
     vocabulary vocabulary;
@@ -84,7 +84,7 @@ struct mixling_model {
     size_t dim, width, window, parts; /* D, D padded, w, 2w + 1 */
     matrix spread;                    /* (S, parts * width); no values where a row is that wide itself */
     float *bias;
-    float *positions;                /* (max_len, width), added to the tokens; NULL: none */
+    float *positions;                 /* (max_len, width), added to the tokens; NULL: none */
     float *token_weight, *token_bias; /* of a norm of the tokens; NULL: none */
     sublayer *sublayers;
     size_t num_sublayers;
@@ -105,8 +105,8 @@ struct mixling_model {
     float score_bias;
     matrix output; /* (pools * width, C padded) */
     float *output_bias;
-    int per_token;   /* logits of each token, without a pool */
-    int32_t *begins; /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
+    int per_token;      /* logits of each token, without a pool */
+    int32_t *begins;    /* of a tagger: for each tag I-x that has one, its tag B-x; else -1 */
     float *transitions; /* (C, C) scores of each tag after each other one, -inf where I-x cannot be; NULL: none */
     double *factors, *reversed; /* their exponentials, divided by the highest one, and transposed */
     /* How questions are answered, where max_answer is not 0; in tokens */
@@ -124,8 +124,7 @@ struct mixling_model {
 mixling_model *model_new(size_t budget);
 
 /* Take the keys of the hash family; a status of mixling.h. */
-int model_take_keys(
-    mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t letter_hashes, uint32_t seed);
+int model_take_keys(mixling_model *model, uint32_t hashes, uint32_t word_hashes, uint32_t letter_hashes, uint32_t seed);
 
 /* Take zeroed memory that counts as the model's; NULL beyond its budget. */
 void *model_take(mixling_model *model, size_t number, size_t size);
@@ -178,12 +177,12 @@ typedef struct {
 int words_find(mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *n, uint8_t *flags);
 
 typedef struct {
-    uint32_t *codes[2];     /* 8 code points for each character of a word that is read */
-    uint8_t *text;          /* the normalized word */
-    uint32_t *ends;         /* of its characters, in bytes */
-    size_t length;          /* characters */
-    uint32_t *hashes;       /* of the beginnings of a subword */
-    uint32_t *lowest;       /* MinHash */
+    uint32_t *codes[2]; /* 8 code points for each character of a word that is read */
+    uint8_t *text;      /* the normalized word */
+    uint32_t *ends;     /* of its characters, in bytes */
+    size_t length;      /* characters */
+    uint32_t *hashes;   /* of the beginnings of a subword */
+    uint32_t *lowest;   /* MinHash */
     int32_t *sums;
 } word_scratch;
 
@@ -199,12 +198,13 @@ static inline int is_special(const uint8_t *key, size_t size) { return size && k
 
 /* The features of a word by its key, whose normal form is left in `scratch`; returns how many, all below num_rows, with
    those that count -1 marked and behind the others. */
-size_t features_of(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks,
-                   uint32_t *out);
+size_t features_of(
+    const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t marks, uint32_t *out);
 
 /* Spell a word as the numbers of its subwords, writing as many as `capacity` allows; returns how many there are. */
-size_t spell(const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *subwords,
-             size_t capacity);
+size_t spell(
+    const mixling_model *model, word_scratch *scratch, const uint8_t *key, size_t size, uint32_t *subwords,
+    size_t capacity);
 
 /* A word for the linear model. */
 typedef struct {
@@ -225,7 +225,7 @@ void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int speci
 typedef struct {
     uint64_t hash;
     uint32_t key, key_size, row; /* key_size 0: free; key: its place in `keys` */
-    uint16_t marks, met; /* met: since it is in the table, again */
+    uint16_t marks, met;         /* met: since it is in the table, again */
 } slot;
 
 enum { TOGETHER = 8 }; /* words that are computed at a time */
@@ -259,9 +259,9 @@ struct mixling_worker {
     uint64_t seed;
     word_table table;
     word_scratch scratch;
-    found_word *words; /* of both texts of a pair, and a separator */
-    uint32_t *rows;    /* of the table, one a token */
-    uint32_t *starts;  /* the first token of each word, where tokens are subwords */
+    found_word *words;     /* of both texts of a pair, and a separator */
+    uint32_t *rows;        /* of the table, one a token */
+    uint32_t *starts;      /* the first token of each word, where tokens are subwords */
     uint32_t *subwords[2]; /* of both texts, and the marks of each; where tokens are subwords */
     uint8_t *subword_marks[2];
     uint32_t *features;
@@ -274,29 +274,29 @@ struct mixling_worker {
     float *mixing;                  /* for mixers */
     uint8_t *integers;              /* the hidden layer for products with integers, and the step of each token */
     float *steps;
-    uint32_t *pairs;                /* tokens and the hidden layer for products in bfloat16 */
+    uint32_t *pairs;                              /* tokens and the hidden layer for products in bfloat16 */
     float *word_sums, *word_rows, *word_products; /* of TOGETHER words that are computed */
-    size_t body_size;               /* tokens that they are for */
+    size_t body_size;                             /* tokens that they are for */
     float *pools, *scores, *logits;
     seen_slot *seen; /* the distinct words, or pairs of words, of a text */
     uint32_t round;
-    uint64_t multiplier; /* of a number, for the upper bits that are its slot */
+    uint64_t multiplier;   /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K + 1) */
     uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
     double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
-    double *best;     /* 3 (C) */
+    double *best;      /* 3 (C) */
     word_list both[2]; /* of a question and its context */
-    float *window;    /* (max_len, 2) logits */
-    spot *spots; /* of the words of a long text, or of both of a pair; grown as needed */
+    float *window;     /* (max_len, 2) logits */
+    spot *spots;       /* of the words of a long text, or of both of a pair; grown as needed */
     size_t num_spots;
     mixling_word *tagged; /* the words of a long text, their logits and tags; grown as needed */
     float *tag_logits;
     uint32_t *tags;
     float *probabilities;
     size_t num_tagged;
-    float *window_logits;       /* 2 (labels) */
-    double *open;     /* (tokens of a window, max_answer) scores of spans */
+    float *window_logits; /* 2 (labels) */
+    double *open;         /* (tokens of a window, max_answer) scores of spans */
 };
 
 /* The keys of words that no text has. */

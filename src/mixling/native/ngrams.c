@@ -109,7 +109,8 @@ static void add_pairs(mixling_worker *worker, const uint32_t *rows, size_t n, in
     uint32_t hashes[PAIRS];
     size_t terms[PAIRS], number = 0, known = 0;
     for (size_t i = 0; i < n; i++) {
-        const branch_word *first = table_branch(worker, rows[(ptrdiff_t)i - 1]), *second = table_branch(worker, rows[i]);
+        const branch_word *first = table_branch(worker, rows[(ptrdiff_t)i - 1]),
+                          *second = table_branch(worker, rows[i]);
         hashes[number] = pair_hash(first, second);
         FETCH(branch->buckets + (hashes[number] >> branch->low_bits));
         number += first->is_word & second->is_word;

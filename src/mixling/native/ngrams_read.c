@@ -84,7 +84,8 @@ static int read_weights(ngram_branch *branch, const arrays *from) {
             for (size_t i = width; i--;) output = output << 8 | outputs[width * at + i];
             if (output >= branch->outputs) return -1;
             if (branch->starts) branch->score_of[at] = (uint32_t)output;
-            branch->weights[branch->starts ? at : term * (branch->outputs + 1) + output] = (int8_t)from->weights->data.data[at];
+            branch->weights[branch->starts ? at : term * (branch->outputs + 1) + output] =
+                (int8_t)from->weights->data.data[at];
         }
     }
     if (branch->starts) branch->starts[branch->number] = (uint32_t)at;
@@ -95,9 +96,14 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     ngram_branch *branch = &model->branch;
     size_t number = count_arrays(file), outputs = branch->outputs;
     arrays from = {
-        find(file, "high", TENSOR_UINT8, 1), find(file, "low", TENSOR_UINT8, 1), find(file, "squares", TENSOR_UINT8, 1),
+        find(file, "high", TENSOR_UINT8, 1),
+        find(file, "low", TENSOR_UINT8, 1),
+        find(file, "squares", TENSOR_UINT8, 1),
         find(file, "scale", TENSOR_FLOAT, 1),
-        find(file, "bias", TENSOR_FLOAT, 1), NULL, NULL, NULL};
+        find(file, "bias", TENSOR_FLOAT, 1),
+        NULL,
+        NULL,
+        NULL};
     int sparse = number == NUM_ARRAYS;
     from.weights = find(file, "weights", TENSOR_INT8, sparse ? 1 : 2);
     if (sparse) {
@@ -105,8 +111,8 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
         from.outputs = find(file, "outputs", TENSOR_UINT8, outputs > 256 ? 2 : 1);
     }
     *reason = "an array of its n-gram branch is missing, empty, or of another type or shape";
-    if (number != (sparse ? NUM_ARRAYS : NUM_ARRAYS - 2) || !from.high || !from.low || !from.squares || !from.scale || !from.bias ||
-        !from.weights || (sparse && (!from.counts || !from.outputs)))
+    if (number != (sparse ? NUM_ARRAYS : NUM_ARRAYS - 2) || !from.high || !from.low || !from.squares || !from.scale ||
+        !from.bias || !from.weights || (sparse && (!from.counts || !from.outputs)))
         return MIXLING_DAMAGED;
     if (from.scale->dims[0] != outputs || from.bias->dims[0] != outputs) return MIXLING_DAMAGED;
     uint64_t terms = sparse ? from.counts->dims[0] : from.weights->dims[0];
@@ -128,7 +134,8 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     for (size_t i = 0; i < terms; i++)
         if (!from.squares->data.data[i] || from.squares->data.data[i] > MAX_SQUARE) return MIXLING_DAMAGED;
     branch->number = (size_t)terms;
-    branch->terms = model_take(model, branch->number + NGRAMS_BUCKET + 1, sizeof *branch->terms); /* what follows is above all */
+    branch->terms =
+        model_take(model, branch->number + NGRAMS_BUCKET + 1, sizeof *branch->terms); /* what follows is above all */
     branch->buckets = model_take(model, (size_t)buckets + 1, sizeof *branch->buckets);
     size_t stored = (size_t)from.weights->data.size;
     branch->weights = full ? model_take(model, branch->number, outputs + 1) : model_take(model, stored + 1, 1);
