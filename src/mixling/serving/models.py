@@ -14,11 +14,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import DataError, UserError
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
-from mixling.serving.generating import LoadedGenerator, generates_text, open_generator
 from mixling.serving.schemas import RequestType, option_names, request_type
 
 _LOG = logging.getLogger("mixling.serving")
@@ -68,9 +66,6 @@ class Loaded:
         return out | sizes | {"max_tokens": predictor.text_config.max_len}
 
 
-AnyLoaded = Loaded | LoadedGenerator
-
-
 class ModelStore:
     """The models by name.
 
@@ -90,15 +85,15 @@ class ModelStore:
         self._limits = (max_texts, max_chars)
         self._too_long = too_long
         self._stamps = {name: _stamp(path) for name, path in models}
-        self._loaded: dict[str, AnyLoaded] = {name: self._open(name) for name in self._paths}
+        self._loaded: dict[str, Loaded] = {name: self._open(name) for name in self._paths}
 
-    def __getitem__(self, name: str) -> AnyLoaded:
+    def __getitem__(self, name: str) -> Loaded:
         return self._loaded[name]
 
-    def get(self, name: str) -> AnyLoaded | None:
+    def get(self, name: str) -> Loaded | None:
         return self._loaded.get(name)
 
-    def __iter__(self) -> Iterator[AnyLoaded]:
+    def __iter__(self) -> Iterator[Loaded]:
         return iter(self._loaded.values())
 
     @property
@@ -159,11 +154,9 @@ class ModelStore:
                     late.add(name)
                     _LOG.error("model %s: its file cannot be read so far; the old model is kept", name)
 
-    def _open(self, name: str) -> AnyLoaded:
+    def _open(self, name: str) -> Loaded:
         path = self._paths[name]
         (max_texts, max_chars) = self._limits
-        if generates_text(path):
-            return open_generator(name, path, max_texts=max_texts, max_chars=max_chars)
         predictor = Predictor(path, too_long=self._too_long)
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
@@ -188,18 +181,10 @@ def _in_thread(function: Callable[[str], bool | None], name: str) -> asyncio.Fut
     return future
 
 
-def _file_of(path: Path) -> Path:
-    """Return the file that is written last when a model is replaced; its content depends on all the others."""
-    if not path.is_dir():
-        return path
-    onnx = path / ONNX_FILE
-    return onnx if onnx.exists() else path / CONFIG_FILE
-
-
 def _stamp(path: Path) -> _Stamp | None:
     """Return what changes when a model's file is replaced; None while there is no file."""
     try:
-        status = os.stat(_file_of(path))
+        status = os.stat(path / ONNX_FILE if path.is_dir() else path)
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixling.serving.generating import LoadedGenerator
-from mixling.serving.models import AnyLoaded, ModelStore
+from mixling.serving.models import Loaded, ModelStore
 from mixling.serving.schemas import input_keys
 from mixling.serving.settings import ServerSettings
 from mixling.tasks.base import Task
@@ -47,7 +46,7 @@ class OpenApiDocument:
             document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         return document
 
-    def _predict(self, loaded: AnyLoaded) -> _Json:
+    def _predict(self, loaded: Loaded) -> _Json:
         schema = _inline(loaded.requests.model.model_json_schema())
         summary = f"Predictions of {loaded.name} ({loaded.task})"
         return self._operation(summary, _prediction_schema(loaded), body=schema)
@@ -91,22 +90,14 @@ def _inline(schema: _Json) -> _Json:
     return made
 
 
-def _prediction_schema(loaded: AnyLoaded) -> _Json:
-    properties = _generation() if isinstance(loaded, LoadedGenerator) else _prediction(loaded.predictor.task)
-    required = list(properties) if isinstance(loaded, LoadedGenerator) else ["truncated"]
-    prediction = {"type": "object", "properties": properties, "required": required}
+def _prediction_schema(loaded: Loaded) -> _Json:
+    prediction = {"type": "object", "properties": _prediction(loaded.predictor.task), "required": ["truncated"]}
     text = {"type": "string"}
     return {
         "type": "object",
         "properties": {"model": text, "version": text, "predictions": {"type": "array", "items": prediction}},
         "required": ["model", "version", "predictions"],
     }
-
-
-def _generation() -> _Json:
-    score = {"type": "number", "description": "Log-probability, normalized by length."}
-    stopped = {"type": "boolean", "description": "Whether the answer is complete, not cut at the maximum length."}
-    return {"answer": {"type": "string"}, "score": score, "stopped": stopped}
 
 
 def _prediction(task: Task) -> _Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Scope
@@ -11,9 +11,8 @@ from starlette.types import Scope
 from mixling.answers.predictions import Prediction, most_probable
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.body import Handler
-from mixling.serving.generating import LoadedGenerator
 from mixling.serving.metrics import ServerMetrics
-from mixling.serving.models import AnyLoaded, Loaded, ModelStore
+from mixling.serving.models import Loaded, ModelStore
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, Options
@@ -29,10 +28,6 @@ def prediction_handlers(models: ModelStore, scheduler: Scheduler, metrics: Serve
         loaded = find_model(models, scope["path_params"]["model"])
         texts, options = loaded.requests.parse(body)
         values: list[dict[str, Any]]
-        if isinstance(loaded, LoadedGenerator):
-            values = await loaded.predict(scheduler, cast(list[str], texts), options)
-            metrics.predicted(loaded.name, len(texts))
-            return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
         predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
         if options is NO_OPTIONS:
@@ -74,7 +69,7 @@ def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | M
         out |= {"answer": "", "start": None, "end": None, "no_answer": True}
 
 
-def find_model(models: ModelStore, name: str) -> AnyLoaded:
+def find_model(models: ModelStore, name: str) -> Loaded:
     """Return the model of that name.
 
     Raises:
@@ -86,7 +81,7 @@ def find_model(models: ModelStore, name: str) -> AnyLoaded:
     return loaded
 
 
-def description(loaded: AnyLoaded) -> dict[str, Any]:
+def description(loaded: Loaded) -> dict[str, Any]:
     """Return the JSON description of a model."""
     names = {"name": loaded.name, "version": loaded.version, "task": loaded.task, "engine": loaded.engine}
     return {**names, "inputs": list(loaded.inputs), **loaded.description()}
