@@ -91,7 +91,6 @@ def test_the_best_trial_is_exported_and_a_search_goes_on(
     assert read_run(out / "best")["config"]["decisions"]["refit"] is True
     assert Predictor(out / "best").predict("what a great film").label in ("good", "bad")
     assert (out / "expected.png").exists()
-    assert (out / "parallel_coordinates.png").exists()
 
     again = call("tune", "--resume", "-o", out, "--trials", 3)
     assert again.code == 0, again.err

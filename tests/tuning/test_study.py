@@ -82,17 +82,6 @@ def test_the_default_configuration_is_no_trial(tmp_path: Path) -> None:
     assert again.count("m") == 0
 
 
-def test_importance_is_that_of_the_key_that_matters(tmp_path: Path) -> None:
-    found = studies(tmp_path / "journal")
-    assert found.importances("m") == {}
-    for _ in range(25):
-        trial = found.ask("m")
-        found.complete(trial, value=-abs(float(trial.params["c"]) - 5), loss=0.0, seconds=1.0)
-    importances = found.importances("m")
-    assert max(importances, key=lambda key: importances[key]) == "c"
-    assert sum(importances.values()) == pytest.approx(1)
-
-
 def test_a_damaged_journal_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     studies(path).ask("m")

@@ -1,11 +1,11 @@
-"""The report of a search: a table of all trials, plots, and lines for a terminal."""
+"""The report of a search: a table of all trials, a plot, and lines for a terminal."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +15,11 @@ from mixling.runs.plots import if_possible
 from mixling.storage import write_atomic
 from mixling.training.callbacks import Log
 from mixling.tuning.expected import expected_best
-from mixling.tuning.space import Dimension, Space, Value
 from mixling.tuning.study import Result
 from mixling.tuning.tune import Search
 
 TABLE_FILE = "trials.csv"
 EXPECTED_FILE = "expected.png"
-PARALLEL_FILE = "parallel_coordinates.png"
-IMPORTANCE_FILE = "importance.png"
 _SHOWN = (1, 2, 5, 10, 20, 40, 80, 160, 320, 640)  # numbers of trials in the table for a terminal
 
 
@@ -117,79 +114,8 @@ def plot_expected(
     save(figure, path)
 
 
-def plot_parallel(results: Sequence[Result], space: Space, path: Path, *, metric: str, less_is_better: bool) -> None:
-    """Plot the trials of one model as lines over the keys of its space; the color is the rank of the metric.
-
-    Raises:
-        StorageError, MissingPackage: see `mixling.export.figures`.
-    """
-    figure = new_figure(2.0 + 1.5 * (len(space) + 1), 4.5)
-    import matplotlib
-
-    axes = figure.add_subplot()
-    values = np.array([item.value for item in results], float)
-    _, rank = np.unique(values, return_inverse=True)
-    rank = rank / max(rank.max(), 1)
-    colors = matplotlib.colormaps["viridis"](1 - rank if less_is_better else rank)
-    span = float(np.ptp(values)) or 1.0
-    rows = [
-        [_height(space[key], result.params[key]) for key in space] + [(value - values.min()) / span]
-        for result, value in zip(results, values, strict=True)
-    ]
-    for index in np.argsort(-rank if less_is_better else rank):  # the best on top
-        axes.plot(rows[index], color=colors[index], alpha=0.8)
-    ends = [_ends(item) for item in space.values()] + [(f"{values.min():.4g}", f"{values.max():.4g}")]
-    for x, (low, high) in enumerate(ends):
-        axes.vlines(x, 0, 1, color="black", linewidth=0.8)
-        axes.text(x, -0.02, low, ha="center", va="top", fontsize=8, parse_math=False)
-        axes.text(x, 1.02, high, ha="center", va="bottom", fontsize=8, parse_math=False)
-    axes.set_xticks(range(len(ends)), [*(_two_lines(key) for key in space), metric], fontsize=8)
-    axes.tick_params(axis="x", pad=14, length=0)
-    axes.set_yticks([])
-    axes.spines[:].set_visible(False)
-    axes.set_ylim(-0.08, 1.08)
-    save(figure, path)
-
-
-def plot_importance(importances: Mapping[str, float], path: Path) -> None:
-    """Plot the importance of each key as bars.
-
-    Raises:
-        StorageError, MissingPackage: see `mixling.export.figures`.
-    """
-    names = sorted(importances, key=lambda name: importances[name])
-    figure = new_figure(7.0, 1.2 + 0.35 * len(names))
-    axes = figure.add_subplot()
-    axes.barh(range(len(names)), [importances[name] for name in names])
-    axes.set_yticks(range(len(names)), names, fontsize=9, parse_math=False)
-    axes.set_xlabel("importance (PED-ANOVA)")
-    save(figure, path)
-
-
-def _height(item: Dimension, value: Value) -> float:
-    """Return where a value is between the ends of its axis, from 0 to 1."""
-    if item.choices is not None:
-        return item.choices.index(value) / max(len(item.choices) - 1, 1)
-    assert item.low is not None
-    assert item.high is not None
-    scale: Callable[[float], float] = math.log if item.log else float
-    low = scale(item.low)
-    high = scale(item.high)
-    return (scale(float(value)) - low) / ((high - low) or 1.0)
-
-
-def _ends(item: Dimension) -> tuple[str, str]:
-    low, high = (item.choices[0], item.choices[-1]) if item.choices is not None else (item.low, item.high)
-    return _shown(low), _shown(high)
-
-
 def _shown(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _two_lines(key: str) -> str:
-    parent, _, leaf = key.rpartition(".")
-    return f"{leaf}\n({parent})" if parent else leaf
 
 
 def trial_line(result: Result) -> str:
@@ -198,7 +124,7 @@ def trial_line(result: Result) -> str:
 
 
 def write_reports(search: Search, *, metric: str, log: Log) -> None:
-    """Write the table of trials into the folder of a search, and the plots that there are enough trials for.
+    """Write the table of trials into the folder of a search, and the plot if there are enough trials for it.
 
     Raises:
         StorageError: a file cannot be written.
@@ -210,15 +136,7 @@ def write_reports(search: Search, *, metric: str, log: Log) -> None:
     models = [model for model in plan.bases if len(complete_trials(results, model)) > 1]
 
     def draw() -> None:
-        less = plan.less_is_better
-        plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=less)
-        for model in models:
-            prefix = f"{model}_" if len(plan.bases) > 1 else ""
-            trials = complete_trials(results, model)
-            path = folder / f"{prefix}{PARALLEL_FILE}"
-            plot_parallel(trials, plan.spaces[model], path, metric=metric, less_is_better=less)
-            if importances := search.studies.importances(model):
-                plot_importance(importances, folder / f"{prefix}{IMPORTANCE_FILE}")
+        plot_expected(results, models, folder / EXPECTED_FILE, metric=metric, less_is_better=plan.less_is_better)
 
     if models:
         if_possible(draw, log)

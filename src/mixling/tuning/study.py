@@ -197,20 +197,6 @@ class Studies:
     def spent(self, seconds: float) -> None:
         next(iter(self._studies.values())).set_user_attr("spent", seconds)
 
-    def importances(self, model: str) -> dict[str, float]:
-        """Return the importance of each key by PED-ANOVA (Watanabe et al. 2023); they sum to 1.
-
-        It compares the values of the best fifth of the trials with all trials. Empty with fewer than 10 trials, or
-        if all are equally good.
-        """
-        values = [result.value for result in self.results(model) if result.value is not None]
-        if len(values) < 10 or len(set(values)) == 1:
-            return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=0.2)
-            return dict(optuna.importance.get_param_importances(self._studies[model], evaluator=evaluator))
-
     def _trial(self, result: Result) -> Trial:
         return Trial(self._studies[result.model], self._frozen(result)._trial_id)
 
