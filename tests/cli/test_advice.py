@@ -25,7 +25,6 @@ from typer.main import get_command
 import mixling
 from mixling import PretrainConfig, RunConfig
 from mixling.cli import EXTRAS, build_app
-from mixling.cli.command import _RENAMED
 from mixling.research.seq2seq import PairRunConfig, Shape
 from mixling.research.vision import ImageRunConfig
 from mixling.text import VectorConfig
@@ -163,7 +162,7 @@ def _has(kind: Any, names: list[str]) -> bool:
 def test_every_option_of_a_message_is_one_of_its_command() -> None:
     wrong = []
     for said in strings():
-        if said.module in OF_OTHERS or said.text in _RENAMED or "http.server" in said.text:
+        if said.module in OF_OTHERS or "http.server" in said.text:
             continue
         for found in OPTION.finditer(said.text):
             named = COMMAND.findall(said.text[: found.start()])[-1:] or COMMAND.findall(said.text)

@@ -23,14 +23,6 @@ from mixling.limits import OF_NUMPY, require_memory
 DATA, MODEL, TRAINING, OUTPUT = PANELS = ("Data", "Model", "Training", "Output")
 """The groups of a command's help, in order; arguments and options without a group come first."""
 
-# Options renamed before 0.1.0; error messages about the old names state the new ones.
-_RENAMED = {
-    "--labels": "--label",
-    "--form": "--template",
-    "--kind": "--group-by",
-    "--of": "--task-name",
-    "--unlabelled": "--unlabeled",
-}
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _PANEL = "rich_help_panel"  # attribute of options; click's own --help has none in some versions of typer
 ALL_OPTIONS = "mixling.all_options"  # key of a context whose help has all options
@@ -147,8 +139,6 @@ class Command(TyperCommand):
             if given == "--":
                 break
             option = given.split("=", 1)[0]
-            if option not in known and (new := _RENAMED.get(option)) in known:
-                ctx.fail(f"No such option: {option}; it has been renamed to {new}")
             if option.startswith("--") and option not in known and "--set" in known:
                 from mixling.cli.option_keys import key_of_option
 
