@@ -76,7 +76,6 @@ _BERT_ADAMW = {
     "weight_decay": 0.01,
     "clip_norm": None,
     "schedule": "linear",
-    "final_lr": 0.0,
     "embedding_lr": 1.0,
 }
 _ADAFACTOR = {
@@ -85,7 +84,6 @@ _ADAFACTOR = {
     "clip_norm": None,
     "schedule": "constant",
     "warmup": 0.0,
-    "final_lr": 0.0,
 }
 _UNREGULARIZED = {"token_dropout": 0.0, "loss": {"label_smoothing": 0.0, "class_weights": "none"}}
 
@@ -139,7 +137,6 @@ def _pnlp_mixer(source: str, epochs: int, max_len: int, left_open: str = "") -> 
                 "clip_norm": None,
                 "schedule": "constant",
                 "warmup": 0.0,
-                "final_lr": 0.0,
             },
         },
         model={"text": {"lowercase": False, "max_len": max_len}},

@@ -211,20 +211,6 @@ def test_a_table_of_another_type_replaces_the_old_one_and_one_of_the_same_type_d
     assert merge(base, {"shape": {"radius": 2.0}})["shape"] == {"type": "circle", "radius": 2.0}
 
 
-@pytest.mark.parametrize(
-    ("override", "name"),
-    [
-        ("train.accumulate=4", "train.gradient_accumulation_steps"),
-        ("train.keep=last", "train.load_best_at_end"),
-        ("train.word_dropout=0", "train.token_dropout"),
-        ("train.optim.table_lr=1", "train.optim.embedding_lr"),
-    ],
-)
-def test_a_key_that_was_renamed_is_refused_with_its_new_name(override: str, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"unknown key '{override.split('=')[0]}'; its name is '{name}' now"):
-        parse(RunConfig, read_overrides([override]), where="options")
-
-
 def test_ratios_of_counts_need_labels() -> None:
     with pytest.raises(ConfigError, match=r"ngrams\.ratio_power: regression has no labels"):
         parse(RunConfig, {"task": "regression", "ngrams": {"ratio_power": 0.5}}, where="options")

@@ -205,25 +205,6 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Any]:
     return out
 
 
-# Keys that had another name before 0.1.0: the message about one names the new one.
-_RENAMED = {
-    "accumulate": ("gradient_accumulation_steps",),
-    "dev": ("validation",),
-    "dev_fraction": ("validation_fraction",),
-    "dev_tokens": ("validation_tokens",),
-    "form": ("template",),
-    "frontend": ("embedding",),
-    "keep": ("load_best_at_end",),
-    "kind": ("group",),
-    "pieces": ("tokenizer", "split"),
-    "share": ("fraction",),
-    "start": ("init", "pretrained"),
-    "survival": ("drop_path",),
-    "table_lr": ("embedding_lr",),
-    "unlabelled": ("unlabeled",),
-    "word_dropout": ("token_dropout",),
-}
-
 # Replacements of pydantic's messages about Python types.
 _TOML_TYPES = {"tuple_type": "list", "list_type": "list", "model_type": "table", "dict_type": "table"}
 
@@ -247,9 +228,6 @@ def _explain(kind: type[BaseModel], error: ValidationError, only: Sequence[str] 
             if close and close[0] not in allowed:
                 paths = dict.fromkeys(repr(".".join([*keys, *path])) for path in nested if path[-1] == close[0])
                 hint = f"did you mean {' or '.join(paths)}?"
-            for name in _RENAMED.get(str(key), ()):
-                if name in allowed:
-                    hint = f"its name is {'.'.join([*keys, name])!r} now"
             lines.append(f"unknown key {shown('.'.join([*keys, str(key)]))}; {hint}")
             continue
         dotted = ".".join(_follow(kind, item["loc"])[0])

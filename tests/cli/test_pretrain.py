@@ -102,8 +102,6 @@ def test_from_excludes_another_model_and_other_subwords(call: Call, text: Path, 
         done = call("train", rows, "--from", tmp_path / "pre", *option, "-o", tmp_path / "tuned")
         assert done.code == 2
         assert f"leave out {named}" in done.err
-    done = call("train", rows, "--from", tmp_path / "pre", "-o", tmp_path / "tuned", "--set", "model.text.max_len=99")
-    assert "init.resize=true" in done.err
     assert (
         "holds a pretraining run; resume it with: mixling pretrain --resume"
         in call("train", "--resume", "-o", tmp_path / "pre").err

@@ -13,7 +13,7 @@ from mixling.config import parse
 from mixling.layers.dropout import dropout
 from mixling.layers.norms import RMSNorm, build_norm
 from mixling.mixers import AttentionConfig, HyperMixingConfig
-from mixling.models import Block, Encoder, FeedForward
+from mixling.models import Block, DeepBlockConfig, Encoder, FeedForward
 from mixling.networks import BlockConfig, FeedForwardConfig
 from mixling.networks.blocks import NormType
 
@@ -109,7 +109,7 @@ SELF, OTHER = AttentionConfig(num_heads=2), HyperMixingConfig(hidden_dim=4)
 
 
 def block_of(values: dict, *, causal: bool = False) -> Block:
-    config = parse(BlockConfig, {"mixers": [SELF, OTHER], "cross": SELF, **values}, where="x")
+    config = parse(DeepBlockConfig, {"mixers": [SELF, OTHER], "cross": SELF, **values}, where="x")
     block = Block(config, dim=DIM, max_len=9, causal=causal, context_len=9).double().eval()
     drawn(block)
     return block

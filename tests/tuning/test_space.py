@@ -64,9 +64,9 @@ def test_a_key_or_value_that_the_configuration_does_not_allow_is_reported() -> N
         check_space({"train.optim.lrr": Dimension(low=1.0, high=2.0)}, configure, where="space.toml")
     with pytest.raises(ConfigError, match=r"train.token_dropout = 2.0: .*; allowed: number >= 0 and < 1"):
         check_space({"train.token_dropout": Dimension(low=0.0, high=2.0)}, configure, where="space.toml")
-    check_space({"model.layers.0.drop_path": Dimension(low=0.0, high=0.5)}, configure, where="space.toml")
-    changed = configured(BASE, {"model.layers.0.drop_path": 0.5, "train.optim.lr": 0.5})
-    assert (changed.model.layers[0].drop_path, changed.train.optim.lr) == (0.5, 0.5)
+    check_space({"model.layers.0.dropout": Dimension(low=0.0, high=0.5)}, configure, where="space.toml")
+    changed = configured(BASE, {"model.layers.0.dropout": 0.5, "train.optim.lr": 0.5})
+    assert (changed.model.layers[0].dropout, changed.train.optim.lr) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("model", ["mixling-small", "mixling-mixer", "pnlp-mixer-base", "hypermixer", "gmlp-tiny"])

@@ -164,8 +164,6 @@ class _Reader:
 
 
 def _sublayers(read: _Reader, block: BlockConfig, name: str, module: Any) -> list[Sublayer]:
-    if block.cross is not None or block.layer_scale is not None:
-        raise Unknown
     pre = block.norm == "pre"
     found = []
     for number, mixer in enumerate(block.mixers):

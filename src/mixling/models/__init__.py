@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.models.block import Block, FeedForward
+    from mixling.models.block import Block, DeepBlockConfig, DeepStackConfig, FeedForward
     from mixling.models.counts import count
     from mixling.models.embedding import ProjectionEmbedding
     from mixling.models.encoder import Encoder

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Shaped
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +16,43 @@ from mixling.layers.fused import FeedForwardSublayer, can_fuse
 from mixling.layers.masks import as_mask
 from mixling.layers.mixer import Mixer, State
 from mixling.layers.norms import build_norm
-from mixling.networks.blocks import BlockConfig
+from mixling.networks.blocks import BlockConfig, StackConfig
+from mixling.networks.mixer import MixerConfig, mixer_config
+
+
+class DeepBlockConfig(BlockConfig):
+    """A block of an encoder-decoder or of an image model: one of its mixers may read a context."""
+
+    cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
+    cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
+    layer_scale: float | None = Field(
+        None, gt=0, description="initial value of a factor for each channel of each sublayer's output; None: no factors"
+    )
+    drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
+
+    @field_validator("cross", mode="before")
+    @classmethod
+    def _read_cross(cls, value: Any) -> Any:
+        try:
+            return None if value is None else mixer_config(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _check_cross(self) -> DeepBlockConfig:
+        if self.cross_after is None:
+            return self
+        if self.cross is None:
+            raise ValueError(f"cross_after = {self.cross_after} has no use without `cross`; leave it out")
+        if self.cross_after > len(self.mixers):
+            raise ValueError(f"cross_after: got {self.cross_after}; there are {len(self.mixers)} mixers")
+        return self
+
+
+class DeepStackConfig(StackConfig):
+    """Blocks of an encoder-decoder or of an image model, one after another."""
+
+    layers: tuple[DeepBlockConfig, ...] = Field((), max_length=1_000)
 
 
 class BlockState(NamedTuple):
@@ -87,7 +124,8 @@ class Block(nn.Module):
         super().__init__()
         self.pre = config.norm == "pre"
         self.dropout = config.dropout
-        self.drop_path = config.drop_path
+        deep = config if isinstance(config, DeepBlockConfig) else DeepBlockConfig()
+        self.drop_path = deep.drop_path
         self.mixers = nn.ModuleList()
         for number, mixer in enumerate(config.mixers):
             try:
@@ -96,12 +134,12 @@ class Block(nn.Module):
                 raise ConfigError(f"mixers.{number}: {error}") from None
         self.mixer_norms = nn.ModuleList(build_norm(config.norm_type, dim) for _ in config.mixers)
         self.cross = self.cross_norm = None
-        self.cross_after = len(config.mixers) if config.cross_after is None else config.cross_after
-        if config.cross is not None:
+        self.cross_after = len(config.mixers) if deep.cross_after is None else deep.cross_after
+        if deep.cross is not None:
             if context_len is None:
-                raise ConfigError(f"cross: got {config.cross.type!r}, where no context is given; leave it out")
+                raise ConfigError(f"cross: got {deep.cross.type!r}, where no context is given; leave it out")
             try:
-                self.cross = config.cross.build(dim, max(max_len, context_len), cross=True)
+                self.cross = deep.cross.build(dim, max(max_len, context_len), cross=True)
             except ConfigError as error:
                 raise ConfigError(f"cross: {error}") from None
             self.cross_norm = build_norm(config.norm_type, dim)
@@ -113,9 +151,9 @@ class Block(nn.Module):
             )
             self.feed_forward_norm = build_norm(config.norm_type, dim)
         self.scales: nn.ParameterList | None = None
-        if config.layer_scale is not None:
+        if deep.layer_scale is not None:
             sublayers = len(self._mixing()) + (ffn is not None)
-            self.scales = nn.ParameterList(torch.full((dim,), config.layer_scale) for _ in range(sublayers))
+            self.scales = nn.ParameterList(torch.full((dim,), deep.layer_scale) for _ in range(sublayers))
 
     def forward(
         self,

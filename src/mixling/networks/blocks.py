@@ -24,21 +24,15 @@ class FeedForwardConfig(Config):
 
 
 class BlockConfig(Config):
-    """Mixers in order, optionally one that reads a context after or between them, and optionally a feed-forward."""
+    """Mixers in order, and optionally a feed-forward."""
 
     mixers: tuple[SerializeAsAny[MixerConfig], ...] = Field((), description="the mixers, in order")
-    cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
-    cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
     feed_forward: FeedForwardConfig | None = None
     norm: Literal["pre", "post"] = Field(
         "pre", description="norm before each sublayer, or after its residual connection"
     )
     norm_type: NormType = Field("layer", description="kind of norm")
-    layer_scale: float | None = Field(
-        None, gt=0, description="initial value of a factor for each channel of each sublayer's output; None: no factors"
-    )
     dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
-    drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
 
     @field_validator("mixers", mode="before")
     @classmethod
@@ -52,24 +46,6 @@ class BlockConfig(Config):
             except ConfigError as error:  # the outer error names the layer
                 raise ValueError("\n".join(f"{number}: {line}" for line in str(error).splitlines())) from None
         return tuple(out)
-
-    @field_validator("cross", mode="before")
-    @classmethod
-    def _read_cross(cls, value: Any) -> Any:
-        try:
-            return None if value is None else mixer_config(value)
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
-
-    @model_validator(mode="after")
-    def _check_cross(self) -> BlockConfig:
-        if self.cross_after is None:
-            return self
-        if self.cross is None:
-            raise ValueError(f"cross_after = {self.cross_after} has no use without `cross`; leave it out")
-        if self.cross_after > len(self.mixers):
-            raise ValueError(f"cross_after: got {self.cross_after}; there are {len(self.mixers)} mixers")
-        return self
 
 
 class StackConfig(Config):

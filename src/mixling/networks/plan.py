@@ -132,12 +132,9 @@ def _refused_of(block: BlockConfig) -> dict[str, object]:
     unknown = [mixer.type for mixer in block.mixers if not isinstance(mixer, TokenMLPConfig) or mixer.window]
     return {
         "mixers": unknown,
-        "cross": block.cross is not None and block.cross.type,
         "norm": block.norm != "pre" and block.norm,
         "norm_type": block.norm_type != "layer" and block.norm_type,
-        "layer_scale": block.layer_scale,
         "dropout": block.dropout,
-        "drop_path": block.drop_path,
         "feed_forward.type": ffn is not None and ffn.type != "mlp" and ffn.type,
         "feed_forward.dropout": ffn is not None and ffn.dropout,
         "feed_forward.ffn_dim": ffn is not None and ffn.ffn_dim % _WIDE != 0 and ffn.ffn_dim,

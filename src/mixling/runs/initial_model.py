@@ -113,7 +113,7 @@ def initial_model(
         read = read_embeddings(config.model.embedding.embeddings, shape)
         network.restore({**weights, "embedding.embeddings": read})
     if config.init.pretrained is not None:
-        load_pretrained(network, config.init.pretrained, resize=config.init.resize)
+        load_pretrained(network, config.init.pretrained)
         if replayed_run(config.init, config.task) is not None:
             load_head(network, task.labels, config.init.pretrained)
     counted = f"{len(task.labels)} labels, " if task.has_labels else ""

@@ -62,15 +62,14 @@ def inherited_defaults(folder: str) -> dict[str, Any]:
     return {"ngrams": saved["config"]["ngrams"]}
 
 
-def load_pretrained(network: TextNetwork, folder: str, *, resize: bool) -> None:
+def load_pretrained(network: TextNetwork, folder: str) -> None:
     """Load the embedding layer and the encoder of the model in a run folder into a network.
 
-    Args:
-        resize: allow the network to read longer texts than the pretrained one. Weights for the new positions come from
-            `resize` of the mixers; new position embeddings keep their initial values.
+    The network may read longer texts than the pretrained one: weights for the new positions come from `resize` of the
+    mixers; new position embeddings keep their initial values.
 
     Raises:
-        ConfigError: the model differs from the pretrained one, or reads longer texts without `resize`.
+        ConfigError: the model differs from the pretrained one.
         ModelFileError: the folder is incomplete or damaged.
     """
 
@@ -85,11 +84,6 @@ def load_pretrained(network: TextNetwork, folder: str, *, resize: bool) -> None:
             raise ConfigError(f"{folder}: {name} of the pretrained model differs; leave out what changes model.{name}")
     longest = saved.text.max_len
     wanted = network.config.text.max_len
-    if wanted > longest and not resize:
-        raise ConfigError(
-            f"model.text.max_len = {wanted}, but {folder} was trained with {longest} tokens; set it to {longest}, or "
-            "allow longer texts with --set init.resize=true"
-        )
     own = network.weights()
     if wanted > longest:
         need_torch("resizing a model")

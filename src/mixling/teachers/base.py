@@ -180,9 +180,6 @@ class FineTuneConfig(Config):
     lr: float = Field(5e-5, gt=0, description="peak learning rate")
     batch_size: int = Field(32, ge=1, description="examples per step")
     max_len: int = Field(128, ge=8, description="maximum number of subwords of a text")
-    warmup: float = Field(0.1, ge=0, lt=1, description="fraction of the steps")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay of AdamW")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability that is spread over all labels")
 
 
 def is_transformer(path: str) -> bool:

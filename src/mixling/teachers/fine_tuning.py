@@ -19,6 +19,9 @@ from mixling.teachers.base import FineTuneConfig
 from mixling.teachers.transformer import autocast, encode, first_subwords, load_transformer, longest, quiet
 
 _IGNORED = -100  # label that the library's losses ignore
+# BERT's (Devlin et al. 2019, appendix A.3)
+_WARMUP = 0.1  # fraction of the steps
+_WEIGHT_DECAY = 0.01
 
 
 def fine_tune(
@@ -67,9 +70,8 @@ def fine_tune(
         per_device_train_batch_size=config.batch_size,
         per_device_eval_batch_size=4 * config.batch_size,
         lr_scheduler_type="linear",
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        label_smoothing_factor=config.label_smoothing,
+        warmup_steps=_WARMUP,
+        weight_decay=_WEIGHT_DECAY,
         train_sampling_strategy="group_by_length",
         eval_strategy="epoch",
         save_strategy="epoch",

@@ -34,12 +34,11 @@ class OptimConfig(Config):
     weight_decay: float = Field(0.1, ge=0, description="applied to matrices only, not to biases and norms")
     clip_norm: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; none: no limit")
     schedule: Literal["cosine", "linear", "constant", "inverse_sqrt"] = Field(
-        "cosine", description="learning rate after the warm-up; inverse_sqrt: lr * sqrt(warm-up steps / step)"
+        "cosine",
+        description="learning rate after the warm-up; cosine and linear end at 0; inverse_sqrt: lr * sqrt(warm-up "
+        "steps / step)",
     )
     warmup: float = Field(0.05, ge=0, le=1, description="fraction of the steps in which the rate rises to lr")
-    final_lr: float = Field(
-        0.0, ge=0, le=1, description="learning rate of cosine and linear at the last step, relative to lr"
-    )
 
     @model_validator(mode="after")
     def _values_have_a_use(self) -> OptimConfig:
@@ -47,10 +46,6 @@ class OptimConfig(Config):
         for name in ("beta1", "beta2"):
             if self.name != "adamw" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)} needs AdamW; leave it out, or set name = 'adamw'")
-        if self.final_lr and self.schedule in ("constant", "inverse_sqrt"):
-            raise ValueError(
-                f"final_lr = {self.final_lr} has no effect with schedule = {self.schedule!r}; leave one of them out"
-            )
         return self
 
 
@@ -66,7 +61,6 @@ def learning_rate(config: OptimConfig, step: int, total_steps: int) -> float:
         case "inverse_sqrt":
             return config.lr * math.sqrt(warmup / (step + 1))
         case "linear":
-            left = 1 - progress
+            return config.lr * (1 - progress)
         case "cosine":
-            left = (1 + math.cos(math.pi * progress)) / 2
-    return config.lr * (config.final_lr + (1 - config.final_lr) * left)
+            return config.lr * (1 + math.cos(math.pi * progress)) / 2

@@ -95,7 +95,7 @@ def test_every_kind_of_encoder_is_pretrained_and_fine_tuned(name: str, text: Pat
     before = load_file(tmp_path / "pre" / "model.safetensors")
     settings = fine_tuning(tmp_path / "pre")
     model = build_model(settings.model, num_outputs=2, output="text", seed=5)
-    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=False)
+    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"))
     for key, value in model.state_dict().items():
         if not key.startswith("head."):
             assert torch.equal(value, before[key]), key
@@ -204,21 +204,19 @@ def test_a_full_disk_leaves_the_last_checkpoint(text: Path, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("name", ["gmlp", "bert", "mlp-mixer"])
-def test_longer_texts_are_an_error_or_an_explicit_resize(name: str, text: Path, tmp_path: Path) -> None:
+def test_longer_texts_resize_mixers_that_allow_it(name: str, text: Path, tmp_path: Path) -> None:
     pretrain(config(name, text), folder=tmp_path / "pre")
     longer = {"text": {"max_len": 20}}
     settings = fine_tuning(tmp_path / "pre", model=longer)
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
-    with pytest.raises(ConfigError, match=r"max_len = 20, but .* 12 tokens; .*init\.resize=true"):
-        load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=False)
     if name != "gmlp":
         with pytest.raises(ConfigError, match=r"has the shape .* it was made for 12 tokens: leave out"):
-            load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=True)
+            load_pretrained(TorchNetwork(model), str(tmp_path / "pre"))
         return
-    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"), resize=True)
+    load_pretrained(TorchNetwork(model), str(tmp_path / "pre"))
     short = fine_tuning(tmp_path / "pre").model
     other = build_model(short, num_outputs=2, output="text", seed=0)
-    load_pretrained(TorchNetwork(other), str(tmp_path / "pre"), resize=False)
+    load_pretrained(TorchNetwork(other), str(tmp_path / "pre"))
     x, mask = torch.randn(2, 12, 16), torch.ones(2, 12, dtype=torch.bool)
     torch.testing.assert_close(model.eval().encoder(x, mask), other.eval().encoder(x, mask))
 
@@ -229,14 +227,14 @@ def test_a_model_of_another_shape_or_a_damaged_folder_is_refused(text: Path, tmp
     settings = fine_tuning(folder, model={"dim": 8})
     model = build_model(settings.model, num_outputs=2, output="text", seed=0)
     with pytest.raises(ConfigError, match="dim of the pretrained model differs"):
-        load_pretrained(TorchNetwork(model), str(folder), resize=False)
+        load_pretrained(TorchNetwork(model), str(folder))
     with pytest.raises(ConfigError, match="is not the folder of a finished run"):
         pretrained_config(str(tmp_path / "nothing"))
     same = fine_tuning(folder).model
     good = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(good[:-10])
     with pytest.raises(ModelFileError, match=r"model\.safetensors: does not match its checksum"):
-        load_pretrained(TorchNetwork(build_model(same, num_outputs=2, output="text")), str(folder), resize=False)
+        load_pretrained(TorchNetwork(build_model(same, num_outputs=2, output="text")), str(folder))
     (folder / "config.json").write_text("{}")
     with pytest.raises(ModelFileError, match=r"config\.json: is damaged"):
         pretrained_config(str(folder))

@@ -17,13 +17,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from mixling import ConfigError, model_config
 from mixling.config import parse
 from mixling.mixers import SpatialGatingConfig, TokenMLPConfig
-from mixling.models import count_parameters
-from mixling.networks import BlockConfig, FeedForwardConfig
+from mixling.models import DeepBlockConfig, count_parameters
+from mixling.networks import FeedForwardConfig
 from mixling.research.vision import IMAGE_PRESETS, ImageModel, ImageModelConfig, PatchEmbedding, build_image_model
 
 EXACT = {"rtol": 0.0, "atol": 1e-11}  # in float64
-GATING = BlockConfig(mixers=(SpatialGatingConfig(ffn_dim=10, weights="dense", mask_padding=False),))
-MIXING = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=7),), feed_forward=FeedForwardConfig(ffn_dim=9))
+GATING = DeepBlockConfig(mixers=(SpatialGatingConfig(ffn_dim=10, weights="dense", mask_padding=False),))
+MIXING = DeepBlockConfig(mixers=(TokenMLPConfig(hidden_dim=7),), feed_forward=FeedForwardConfig(ffn_dim=9))
 HEADS = [(False, False), (False, True), (True, False), (True, True)]
 
 
@@ -94,7 +94,7 @@ def test_swapped_expansions_of_the_mixer_have_23_million() -> None:
     assert isinstance(mixer, TokenMLPConfig)
     assert layer.feed_forward is not None
     assert (mixer.hidden_dim, layer.feed_forward.ffn_dim) == (384, 3072)
-    swapped = BlockConfig(mixers=(TokenMLPConfig(hidden_dim=3072),), feed_forward=FeedForwardConfig(ffn_dim=384))
+    swapped = DeepBlockConfig(mixers=(TokenMLPConfig(hidden_dim=3072),), feed_forward=FeedForwardConfig(ffn_dim=384))
     assert round(count_parameters(on_meta(made.model_copy(update={"layers": (swapped,)}))) / 1e6) == 23
 
 
@@ -201,7 +201,7 @@ def test_it_is_the_gmlp_of_g_mlp_pytorch() -> None:
     other = gMLPVision(image_size=12, patch_size=4, channels=2, num_classes=3, dim=6, depth=2, ff_mult=4).double()
     for parameter in other.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    layer = BlockConfig(mixers=(SpatialGatingConfig(ffn_dim=24, weights="dense"),))
+    layer = DeepBlockConfig(mixers=(SpatialGatingConfig(ffn_dim=24, weights="dense"),))
     made = config(layers=(layer,))
     model = built(made)
     with torch.no_grad():
@@ -229,7 +229,7 @@ def test_it_is_the_gmlp_of_g_mlp_pytorch() -> None:
 )
 @pytest.mark.parametrize(("class_token", "pre_logits"), HEADS)
 def test_shapes_and_a_gradient_for_every_parameter(
-    layer: BlockConfig, final_norm: bool, class_token: bool, pre_logits: bool
+    layer: DeepBlockConfig, final_norm: bool, class_token: bool, pre_logits: bool
 ) -> None:
     """But for the token MLP's last biases: one number for all channels of a token, which every norm takes out again."""
     made = config(layers=(layer,), final_norm=final_norm, class_token=class_token, pre_logits=pre_logits)

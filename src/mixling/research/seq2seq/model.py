@@ -13,10 +13,10 @@ from mixling.errors import ConfigError
 from mixling.layers.dropout import dropout
 from mixling.layers.mixer import Mixer, State
 from mixling.layers.positions import Positions
-from mixling.models.block import Block, BlockState
+from mixling.models.block import Block, BlockState, DeepStackConfig
 from mixling.models.encoder import Encoder, StackState
 from mixling.models.model import seeded
-from mixling.networks.blocks import PositionKind, StackConfig
+from mixling.networks.blocks import PositionKind
 
 # On a CPU O x is faster than x^T O^T for few rows x, if the table O exceeds the cache: with 32,128 subwords of width
 # 512, 2 rows take 5 ms instead of 16, 4 rows 6 instead of 13, 8 rows 8 instead of 14. From 10 rows on, and for small
@@ -37,15 +37,15 @@ class EncoderDecoderConfig(Config):
     max_target_len: int = Field(
         128, ge=1, description="maximum number of subwords of a target, with the start token but not the end token"
     )
-    encoder: StackConfig = StackConfig()
-    decoder: StackConfig = StackConfig()
+    encoder: DeepStackConfig = DeepStackConfig()
+    decoder: DeepStackConfig = DeepStackConfig()
     source_positions: PositionKind = Field("none", description="position embeddings of the source")
     tied: bool = Field(False, description="share input and output embeddings; T5.1.1 does not")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout on embeddings and on the input of the output table")
 
     @model_validator(mode="after")
     def _decoder_reads_the_source(self) -> EncoderDecoderConfig:
-        if all(block.cross is None for block in self.decoder.blocks):
+        if not self.decoder.blocks or all(block.cross is None for block in self.decoder.layers):
             raise ValueError("decoder: none of its layers has `cross`, so it would never read the source")
         return self
 

@@ -23,7 +23,8 @@ from mixling.mixers.hypermixing import HyperMixingConfig
 from mixling.mixers.pooling import PoolingConfig
 from mixling.mixers.recurrent import RecurrentConfig
 from mixling.mixers.remixing import RemixingConfig
-from mixling.networks.blocks import BlockConfig, FeedForwardConfig, PositionKind, StackConfig
+from mixling.models.block import DeepBlockConfig, DeepStackConfig
+from mixling.networks.blocks import FeedForwardConfig, PositionKind
 from mixling.networks.mixer import MixerConfig
 from mixling.networks.mixers import TokenMLPConfig
 from mixling.research.seq2seq.model import EncoderDecoderConfig
@@ -172,15 +173,15 @@ def _model(
         options["feed_forward"] = FeedForwardConfig(
             type="gated", ffn_dim=shape.ffn_dim, bias=False, dropout=shape.dropout
         )
-    reader = BlockConfig(mixers=encoder, **options)
-    writer = BlockConfig(mixers=decoder, cross=cross, cross_after=1, **options)
+    reader = DeepBlockConfig(mixers=encoder, **options)
+    writer = DeepBlockConfig(mixers=decoder, cross=cross, cross_after=1, **options)
     return EncoderDecoderConfig(
         dim=shape.dim,
         max_source_len=shape.max_source_len,
         max_target_len=shape.max_target_len,
         source_positions=shape.source_positions,
-        encoder=StackConfig(layers=(reader,), num_layers=shape.num_layers, final_norm=True),
-        decoder=StackConfig(layers=(writer,), num_layers=shape.num_decoder_layers, final_norm=True),
+        encoder=DeepStackConfig(layers=(reader,), num_layers=shape.num_layers, final_norm=True),
+        decoder=DeepStackConfig(layers=(writer,), num_layers=shape.num_decoder_layers, final_norm=True),
         dropout=shape.dropout,
     )
 

@@ -14,15 +14,17 @@ from mixling.layers.positions import Positions
 from mixling.mixers.attention import AttentionConfig
 from mixling.mixers.spatial_gating import SpatialGatingConfig
 from mixling.mixers.token_linear import TokenLinearConfig
+from mixling.models.block import DeepBlockConfig
 from mixling.models.encoder import Encoder
 from mixling.models.model import seeded
-from mixling.networks.blocks import BlockConfig, EncoderConfig, FeedForwardConfig, PositionKind
+from mixling.networks.blocks import EncoderConfig, FeedForwardConfig, PositionKind
 from mixling.networks.mixers import TokenMLPConfig
 
 
 class ImageModelConfig(EncoderConfig):
     """The configuration of an image classifier for square images."""
 
+    layers: tuple[DeepBlockConfig, ...] = Field((), max_length=1_000)
     image_size: int = Field(224, ge=1, description="height and width, in pixels")
     patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
     channels: int = Field(3, ge=1, description="1: gray, 3: RGB")
@@ -133,13 +135,13 @@ class ImagePreset:
 def gmlp_image(*, dim: int, drop_path: float, num_layers: int = 30, ffn_dim: int | None = None) -> ImageModelConfig:
     """Return a gMLP for images (Table 1): U to 6 times the width, dense W over patches and class token."""
     mixer = SpatialGatingConfig(ffn_dim=ffn_dim or 6 * dim, weights="dense", mask_padding=False)
-    layer = BlockConfig(mixers=(mixer,), drop_path=drop_path)
+    layer = DeepBlockConfig(mixers=(mixer,), drop_path=drop_path)
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers, class_token=True, pre_logits=True)
 
 
 def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> ImageModelConfig:
     """Return an MLP-Mixer (its Table 1) with `hidden_dim` units in token MLPs and `ffn_dim` in channel MLPs."""
-    layer = BlockConfig(
+    layer = DeepBlockConfig(
         mixers=(TokenMLPConfig(hidden_dim=hidden_dim),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)
     )
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers)
@@ -147,7 +149,7 @@ def mixer_image(*, dim: int, num_layers: int, hidden_dim: int, ffn_dim: int) -> 
 
 def resmlp_image(*, dim: int, num_layers: int, layer_scale: float = 0.1) -> ImageModelConfig:
     """Return a ResMLP: a linear layer over patches, then an MLP of 4 D, affine maps for norms, and layer scale."""
-    layer = BlockConfig(
+    layer = DeepBlockConfig(
         mixers=(TokenLinearConfig(),),
         feed_forward=FeedForwardConfig(ffn_dim=4 * dim),
         norm_type="affine",
@@ -158,7 +160,9 @@ def resmlp_image(*, dim: int, num_layers: int, layer_scale: float = 0.1) -> Imag
 
 def vit_image(*, dim: int, num_layers: int, num_heads: int, ffn_dim: int) -> ImageModelConfig:
     """Return a ViT (DeiT without distillation): attention, learned positions and a class token."""
-    layer = BlockConfig(mixers=(AttentionConfig(num_heads=num_heads),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim))
+    layer = DeepBlockConfig(
+        mixers=(AttentionConfig(num_heads=num_heads),), feed_forward=FeedForwardConfig(ffn_dim=ffn_dim)
+    )
     return ImageModelConfig(dim=dim, layers=(layer,), num_layers=num_layers, class_token=True, positions="learned")
 
 

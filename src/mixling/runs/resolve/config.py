@@ -39,7 +39,6 @@ class InitConfig(Config):
         description="examples of each label of a trained model of the same task, to train on again, so that its labels "
         "stay; 0: they are forgotten; None: half as many as the new ones have on average, at least 50",
     )
-    resize: bool = Field(False, description="allow texts longer than the pretrained model's maximum")
 
     @property
     def kind(self) -> Initialization:
@@ -63,8 +62,6 @@ class InitConfig(Config):
             raise ValueError("a pretrained model has its own embeddings: leave out vectors, and texts to count them in")
         if self.replay is not None and self.pretrained is None:
             raise ValueError("replay requires a pretrained model; name one, or leave replay out")
-        if self.resize and self.pretrained is None:
-            raise ValueError("resize requires a pretrained model; name one, or leave resize out")
         return self
 
 
