@@ -1,16 +1,35 @@
-"""Write the README.md of a run folder: a model card in the format of the model hub."""
+"""Write the README.md of a run folder: a model card in the format of the model hub.
+
+The text is in card.md beside this file: parts with a name, each a format string.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from mixling.answers.labels import LabelSet
-from mixling.export.card_data import SERVED, SHOWN_LABELS, code, data_section, label_table, pictures, weakest_labels
-from mixling.export.card_decisions import abstention_section, calibration_section, conformal_section, thresholds_section
+from mixling.errors import printable
 from mixling.metrics.base import titled
+from mixling.metrics.reliability import ReliabilityBin, format_reliability
 from mixling.tasks.base import Task
+
+_SHOWN_LABELS = 50
+
+
+@functools.cache
+def _parts() -> dict[str, str]:
+    """Return the parts of card.md by name, without their last line ends."""
+    _, *found = re.split(r"(?m)^=== (\w+)\n", (files(__package__) / "card.md").read_text("utf-8"))
+    return {name: text.removesuffix("\n") for name, text in zip(found[::2], found[1::2], strict=True)}
+
+
+def _part(name: str, **values: Any) -> str:
+    return _parts()[name].format(**values)
 
 
 def model_card(
@@ -32,112 +51,69 @@ def model_card(
     validation = report["validation"]
     arguments, text = task.card_inputs(pairs=pairs)
     heading, outputs = task.card_outputs(config["reading"]) or ("Labels", _labels(task.labels))
-    quantization = f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
-    tables = label_table(validation, report.get("data")) + pictures(validation)
-    decisions = calibration_section(report.get("calibration"), validation)
-    decisions += abstention_section(*map(report.get, ("abstention", "risk_coverage", "out_of_scope")))
-    sets = conformal_section(report.get("conformal"), validation)
+    data = report.get("data")
+    decisions = label_table(validation, data)
+    decisions += "\n![Confusion matrix on validation](confusion.png)\n" if validation.get("confusion") else ""
+    decisions += "\n![Training curves](curves.png)\n"
+    decisions += _calibration(report.get("calibration"), validation)
+    decisions += _abstention(report.get("abstention"), report.get("out_of_scope"))
+    decisions += _other_thresholds(report.get("risk_coverage") or ())
+    decisions += f"\n{task.card_quantization(report['quantization'])}\n" if report.get("quantization") else ""
+    decisions += _ngrams(config["ngrams"], report.get("ngrams"))
+    decisions += _sets(report.get("conformal"), validation)
     chosen = config["decisions"]["label_thresholds"] or config["decisions"].get("metric")
-    sets += thresholds_section(report.get("label_thresholds"), chosen)
+    decisions += _thresholds(report.get("label_thresholds"), chosen)
     selects = config["train"]["load_best_at_end"]
-    refit = report.get("refit")
-    fitted = (report.get("data") or {}).get("fitted_on_validation", False)
-    selection = _selection(report["best"], selects=selects)
-    again = _fitted(refit, fitted=fitted, selects=selects)
-    measured = "a model that was not fitted on them" if fitted else f"the exported {report['precision']} model"
-    ngrams = _ngrams(config["ngrams"], report.get("ngrams"))
-    files = config["data"]
-    data = data_section(report.get("data"), files=files["train"], held_out=not files["validation"])
-    return f"""---
-{_front_matter(task, validation)}
----
-
-# {_kind(config["model"])} that {task.purpose.format(n=len(task.labels))}
-
-{report["parameters"]:,} parameters, {report["file_bytes"] / 1e6:.2f} MB with {report["precision"]} weights, vocabulary
-included. It predicts with mixling's native engine or with ONNX Runtime, without PyTorch.
-
-## How to use
-
-```
-pip install mixling
-mixling predict . {arguments}
-mixling evaluate . {task.test_file}
-```
-
-```python
-from mixling import Predictor
-
-predictor = Predictor(".")  # this folder, or just its model.onnx
-prediction = predictor.predict({text})
-print({task.usage})
-```
-
-{SERVED}
-## {heading}
-
-{outputs}
-{data}
-## Results
-
-Metrics on the {validation["n"]:,} validation examples, of {measured}. {selection}{again}
-
-| metric | value |
-|---|---|
-{_table(titled(validation), "{:.4f}")}
-{tables}{decisions}{quantization}{ngrams}{sets}
-## Training
-
-The complete configuration is in `run.json`, the metrics of each evaluation in `metrics.jsonl`.
-
-| setting | value |
-|---|---|
-{_table(_defaults(config, smooths=task.smooths), "{}")}
-
-## Intended use and limits
-
-It is meant for texts like its training data.
-
-{task.card_limits(config["model"]["text"], config["reading"])}
-- It has learned only from its training data: on text of another kind, language or time, predictions can be wrong and
-  confident.
-{weakest_labels(validation)}\
-- Bias in the training data is reproduced. Evaluate the model on your own data before using it for decisions that
-  matter.
-
-## Files
-
-{chr(10).join(f"- `{name}`: {what}" for name, what in folder_files.items())}
-"""
-
-
-def _front_matter(task: Task, validation: Mapping[str, Any]) -> str:
-    """Return the hub's YAML, which contains no text from the user, only fixed words and numbers."""
+    fitted = (data or {}).get("fitted_on_validation", False)
+    # The hub's YAML has no text from the user, only fixed words and numbers.
     values = {name: (key, validation[key]) for name, key in task.card_metrics.items() if validation[key] is not None}
-    names = "\n".join(f"- {name}" for name in values)
-    rows = "\n".join(
-        f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
-        for name, (key, value) in values.items()
+    written = _part(
+        "card",
+        pipeline=task.pipeline,
+        metric_names="\n".join(f"- {name}" for name in values),
+        metric_values="\n".join(
+            f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
+            for name, (key, value) in values.items()
+        ),
+        kind=_kind(config["model"]),
+        purpose=task.purpose.format(n=len(task.labels)),
+        parameters=report["parameters"],
+        megabytes=report["file_bytes"] / 1e6,
+        precision=report["precision"],
+        arguments=arguments,
+        test_file=task.test_file,
+        text=text,
+        usage=task.usage,
+        heading=heading,
+        outputs=outputs,
+        data=_data(data, config["data"]),
+        n=validation["n"],
+        measured="a model that was not fitted on them" if fitted else f"the exported {report['precision']} model",
+        selection=_selection(report["best"], selects=selects),
+        fitted=_fitted(report.get("refit"), fitted=fitted, selects=selects),
+        metrics=_table(titled(validation), "{:.4f}"),
+        decisions=decisions,
+        settings=_table(_settings(config, smooths=task.smooths), "{}"),
+        limits=task.card_limits(config["model"]["text"], config["reading"]),
+        weakest=_weakest_labels(validation),
+        files="\n".join(f"- `{name}`: {what}" for name, what in folder_files.items()),
     )
-    return f"""library_name: mixling
-pipeline_tag: {task.pipeline}
-tags:
-- mixling
-- mlp-mixer
-- onnx
-metrics:
-{names}
-model-index:
-- name: mixling
-  results:
-  - task:
-      type: {task.pipeline}
-    dataset:
-      name: validation examples
-      type: private
-      split: validation
-    metrics:
-{rows}"""
+    return written + "\n"
+
+
+def code(name: str) -> str:
+    """Return a label as Markdown code on one line, fenced by more backticks than it contains."""
+    line = printable(name)
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def cell(label: str) -> str:
+    """Return a label as code in a cell of a Markdown table."""
+    return code(label).replace("|", "\\|")
 
 
 def _table(values: Mapping[str, Any], format_spec: str) -> str:
@@ -145,39 +121,113 @@ def _table(values: Mapping[str, Any], format_spec: str) -> str:
 
 
 def _labels(labels: LabelSet) -> str:
-    names = [code(name) for name in labels.names[:SHOWN_LABELS]]
+    names = [code(name) for name in labels.names[:_SHOWN_LABELS]]
     left = len(labels) - len(names)
     return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
+
+
+def _data(data: Mapping[str, Any] | None, sources: Mapping[str, Any]) -> str:
+    if data is None:
+        return ""
+    names = ", ".join(code(Path(name).name) for name in sources["train"])
+    held = "of the files named for validation" if sources["validation"] else "that were set aside"
+    counts = {"training": data["training"], "validation": data["validation"]}
+    return _part("data", of=f" of {names}" if names else "", held=held, **counts) + "\n"
+
+
+def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -> str:
+    """Return the metrics of each label, the first 50 of them."""
+    rows: Sequence[Mapping[str, Any]] = validation.get("per_class") or ()
+    if not rows or not {"label", "precision", "recall", "f1", "support"} <= rows[0].keys():
+        return ""
+    counts = {} if data is None else data["labels"]
+    lines = []
+    for row in rows[:_SHOWN_LABELS]:
+        numbers = f"{row['precision']:.3f} | {row['recall']:.3f} | {row['f1']:.3f} | {row['support']:,}"
+        count = f"{counts[row['label']]:,}" if row["label"] in counts else ""
+        lines.append(f"| {cell(row['label'])} | {numbers} | {count} |")
+    return _part("labels", rows="\n".join(lines), more=_more(len(rows))) + "\n"
+
+
+def _more(number: int) -> str:
+    return f"\n\n{number - _SHOWN_LABELS} more are in `metrics.json`." if number > _SHOWN_LABELS else ""
+
+
+def _weakest_labels(validation: Mapping[str, Any]) -> str:
+    """Return an item of the list of limitations: the three labels with the lowest F1, of four or more."""
+    rows: Sequence[Mapping[str, Any]] = validation.get("per_class") or ()
+    if len(rows) < 4 or not {"label", "f1", "support"} <= rows[0].keys():
+        return ""
+    weakest = sorted(rows, key=lambda row: (row["f1"], row["support"]))[:3]
+    names = ", ".join(f"{code(row['label'])} ({row['f1']:.2f} on {row['support']:,} examples)" for row in weakest)
+    return f"- The labels with the lowest F1 on validation: {names}.\n"
+
+
+def _calibration(calibration: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
+    if calibration is None:
+        return ""
+    bins = tuple(None if item is None else ReliabilityBin(**item) for item in validation.get("reliability", ()))
+    diagram = f"\n```\n{format_reliability(bins)}\n```\n" if any(bins) else ""
+    return _part("calibration", **calibration, diagram=diagram)
+
+
+def _abstention(abstention: Mapping[str, Any] | None, out_of_scope: Mapping[str, Any] | None) -> str:
+    if abstention is None or abstention["threshold"] is None:
+        return ""
+    wanted = abstention["wanted"]
+    examples = "validation examples"
+    if wanted is not None and out_of_scope is not None:
+        examples += " and out-of-scope texts, answers to which are wrong"
+    why = "by out-of-scope texts" if wanted is None else f"for an accuracy of {wanted:g} of the answers"
+    return _part("abstention", **abstention, why=why, examples=examples) + "\n"
+
+
+def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
+    # One threshold may be enough for several accuracies; the highest is shown.
+    different = {item["threshold"]: item for item in risk_coverage if item["threshold"] is not None}
+    rows = [
+        f"| {item['wanted']:g} | {item['threshold']:.4f} | {item['coverage']:.1%} | {item['accuracy']:.4f} |"
+        for item in different.values()
+    ]
+    return _part("other_thresholds", rows="\n".join(rows)) + "\n" if rows else ""
+
+
+def _sets(conformal: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
+    if conformal is None:
+        return ""
+    smallest = " and may be empty" if conformal["method"] == "lac" else ", with the most probable label in each"
+    sizes = {name: validation[name] for name in ("set_size", "set_coverage")}
+    return _part("sets", **{**conformal, "method": conformal["method"].upper()}, **sizes, smallest=smallest) + "\n"
+
+
+def _thresholds(thresholds: Mapping[str, Any] | None, by: float | str | None) -> str:
+    """Return the thresholds of labels; `by` is a metric, such as "f1", or a wanted precision."""
+    if not thresholds:
+        return ""
+    lines = []
+    for name, item in list(thresholds.items())[:_SHOWN_LABELS]:
+        if item["threshold"] is None:
+            lines.append(f"| {cell(name)} | 0.5 | | | too few examples |")
+            continue
+        note = "" if item["reached"] else "the highest precision that was found"
+        numbers = f"{item['threshold']:.4f} | {item['precision']:.3f} | {item['recall']:.3f}"
+        lines.append(f"| {cell(name)} | {numbers} | {note} |")
+    why = f"the highest {by.replace('f1', 'F1')}" if isinstance(by, str) else f"a precision of {by:g}"
+    return _part("thresholds", why=why, rows="\n".join(lines), more=_more(len(thresholds))) + "\n"
 
 
 def _selection(best: Mapping[str, Any], *, selects: bool) -> str:
     """Return how the epoch was chosen; `selects`: on the validation examples."""
     if not selects:
-        return f"""The training ended after
-epoch {best["epoch"]:g}, as it was planned to; no epoch was selected on them."""
-    if not best["epoch"]:
-        return """These were also used
-to choose the strength of the n-gram model, so expect slightly lower values on new text."""
-    return f"""These were also used
-to select the epoch ({best["epoch"]:g}), so expect slightly lower values on new text."""
+        return _part("no_selection", epoch=best["epoch"])
+    return _part("selected_epoch", epoch=best["epoch"]) if best["epoch"] else _part("selected_strength")
 
 
 def _fitted(refit: Mapping[str, Any] | None, *, fitted: bool, selects: bool) -> str:
     """Return what was fitted on the validation examples after they were evaluated on."""
     if refit is None:
-        return (
-            ""
-            if not fitted
-            else """
-
-The linear model in this folder was then fitted again on all labeled examples, including the validation examples, so
-that the model can no longer be evaluated on them."""
-        )
-    return f"""
-
-These are the metrics of a first training. The model in this folder was then trained anew on all {refit["examples"]:,}
-labeled examples, including the validation examples, for as many epochs{" as were best" if selects else ""}; it can no
-longer be evaluated on them."""
+        return _part("fitted") if fitted else ""
+    return _part("refitted", examples=refit["examples"], best=" as were best" if selects else "")
 
 
 def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
@@ -189,16 +239,10 @@ def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
     fitted = "on the validation examples, with misspelled copies if the training has them"
     if folds := ngrams.get("folds"):
         fitted = f"by cross-fitting, on the predictions of {folds} pairs of models for examples that they had not seen"
-    return f"""
-Beside the network there is a linear model of {ngrams["terms"]:,} n-grams ({about}).
-The logits are {ngrams["mixture_network"]:.2f} times the network's plus the linear model's. Their weights and
-biases were fitted {fitted}.
-The loss there is {ngrams["mixture_loss"]:.4f}, and {ngrams["loss_scaled"]:.4f} with the network alone. The linear
-model is in `model.onnx` only: `model.safetensors` holds the network.
-"""
+    return _part("ngrams", **{**ngrams, "about": about, "fitted": fitted}) + "\n"
 
 
-def _defaults(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
+def _settings(config: Mapping[str, Any], *, smooths: bool) -> dict[str, Any]:
     model = config["model"]
     train = config["train"]
     layers = len(model["layers"]) if model["num_layers"] is None else model["num_layers"]

@@ -16,7 +16,7 @@ from mixling.artifacts.artifact import Artifact, read_artifact
 from mixling.artifacts.kinds import IMAGES
 from mixling.data.batches import Inputs
 from mixling.errors import DataError
-from mixling.export.card_data import label_table
+from mixling.export.card import label_table
 from mixling.metrics.base import ClassificationMetrics
 from mixling.models.tensors import tensors_of
 from mixling.research.saved import read_model
