@@ -23,7 +23,7 @@ _allowed: ContextVar[int] = ContextVar("allowed worker processes", default=1)
 
 @contextlib.contextmanager
 def use_workers(number: int) -> Iterator[None]:
-    """Let several processes work on a block: split its texts into words, and train the models of ensembles and audits.
+    """Let several processes train the models of ensembles and audits in a block.
 
     Results do not depend on the number. Processes are started where there is enough work. They import the main module,
     so a script must begin the work under `if __name__ == "__main__"`.

@@ -6,7 +6,6 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -16,7 +15,7 @@ from mixling.errors import DataError
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
 from mixling.text.pairs import LoweredWords, join_pairs
-from mixling.text.splitting import SplitTexts, StringSplitter, split_in_order
+from mixling.text.splitting import SplitTexts, StringSplitter
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
 from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
@@ -207,13 +206,9 @@ class TextEncoder(WordTable, TextSplitter):
         ]
 
     def encode_stream(self, chunks: Iterable[Sequence[Text]]) -> Iterator[list[Encoded]]:
-        """Encode chunks of texts, in the processes that `use_workers` allows; the result equals `encode`'s.
-
-        Raises:
-            UserError: a process died.
-        """
-        for texts, split in split_in_order(partial(TextSplitter, self.config), chunks):
-            yield self._encode_split(texts, split)
+        """Encode chunks of texts; the result equals `encode`'s."""
+        for texts in chunks:
+            yield self._encode_split(texts, self(texts))
 
     def _encode_split(self, texts: Sequence[Text], split: SplitTexts) -> list[Encoded]:
         full = self._make_room()

@@ -1,27 +1,17 @@
-"""Split texts into words, in this process or in several; what depends on the order of the texts is done afterwards."""
+"""Split texts into words; what depends on the order of the texts is done afterwards."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.errors import UserError
 from mixling.native import _core
-from mixling.workers import SPAWN, begin_as_worker, num_workers
-
-# Fewer characters are split in this process: starting another one takes as long as splitting about this many.
-_WORTH = 8 << 20
-_AHEAD = 4  # chunks that are sent to each process before it has finished the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +59,6 @@ class SplitTexts:
         return [values[first:last] for first, last in zip([0, *ends], ends, strict=False)]
 
 
-Splitter = Callable[[Sequence[Any]], SplitTexts]
-
-
 @dataclass(frozen=True, slots=True)
 class StringSplitter:
     """Splits strings into words.
@@ -101,74 +88,3 @@ def _native_splitter(rules: StringSplitter) -> _core.Splitter:
         max_words=rules.max_words,
         max_word_chars=rules.max_word_chars,
     )
-
-
-def split_in_order(make: Callable[[], Splitter], chunks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, SplitTexts]]:
-    """Yield each chunk of texts with its words, in order.
-
-    Args:
-        make: returns what splits a chunk; called in each process, and so picklable.
-
-    Raises:
-        UserError: a process died.
-    """
-    number = num_workers()
-    if number > 1:
-        known, chunks = _enough(iter(chunks))
-        if known:
-            with ProcessPoolExecutor(number, SPAWN, _begin, (make,)) as pool:
-                try:
-                    yield from _through(pool, chunks, ahead=_AHEAD * number)
-                except BrokenProcessPool:
-                    raise UserError(
-                        "a process that split texts died; if memory is short, set OMP_NUM_THREADS=1"
-                    ) from None
-                finally:
-                    pool.shutdown(cancel_futures=True)
-            return
-    split = make()
-    for chunk in chunks:
-        yield chunk, split(chunk)
-
-
-def _enough(chunks: Iterator[Sequence[Any]]) -> tuple[bool, Iterator[Sequence[Any]]]:
-    """Return whether several processes are worth their start, and all chunks."""
-    first: list[Sequence[Any]] = []
-    size = 0
-    for chunk in chunks:
-        first.append(chunk)
-        size += sum(map(_num_chars, chunk))
-        if size >= _WORTH:
-            return True, itertools.chain(first, chunks)
-    return False, iter(first)
-
-
-def _num_chars(text: Any) -> int:
-    return len(text) if isinstance(text, str) else sum(map(len, text))
-
-
-def _through(
-    pool: ProcessPoolExecutor, chunks: Iterable[Sequence[Any]], *, ahead: int
-) -> Iterator[tuple[Any, SplitTexts]]:
-    sent: deque[tuple[Any, Future[SplitTexts]]] = deque()
-    for chunk in chunks:
-        sent.append((chunk, pool.submit(_split, chunk)))
-        if len(sent) > ahead:
-            done, result = sent.popleft()
-            yield done, result.result()
-    for done, result in sent:
-        yield done, result.result()
-
-
-_splitter: Splitter | None = None  # of a process that splits
-
-
-def _begin(make: Callable[[], Splitter]) -> None:
-    global _splitter
-    begin_as_worker()
-    _splitter = make()
-
-
-def _split(chunk: Sequence[Any]) -> SplitTexts:
-    assert _splitter is not None
-    return _splitter(chunk)

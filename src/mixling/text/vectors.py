@@ -11,7 +11,6 @@ import itertools
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from mixling.errors import DataError, ModelFileError, shown
 from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, split_normal_words
-from mixling.text.splitting import Splitter, SplitTexts, split_in_order
+from mixling.text.splitting import SplitTexts
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -211,8 +210,8 @@ def _split(texts: Iterable[Text], config: VectorConfig) -> Iterator[SplitTexts]:
     """Yield the words of documents; a pair of texts is two."""
     documents = itertools.chain.from_iterable(map(_documents, texts))
     rules = TextConfig(lowercase=config.lowercase, contractions=config.contractions)
-    for _, split in split_in_order(partial(_splitter, rules), _chunks(documents)):
-        yield split
+    for chunk in _chunks(documents):
+        yield split_normal_words(chunk, rules, max_chars=_MAX_DOCUMENT)
 
 
 def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
@@ -232,11 +231,6 @@ def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
 
 def _documents(text: Text) -> tuple[str, ...]:
     return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
-
-
-def _splitter(rules: TextConfig) -> Splitter:
-    """Return what splits a chunk of documents into normal words."""
-    return lambda documents: split_normal_words(documents, rules, max_chars=_MAX_DOCUMENT)
 
 
 def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:

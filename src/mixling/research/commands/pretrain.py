@@ -98,12 +98,9 @@ def pretrain_command(options: PretrainOptions) -> None:
     with interruptible(out):
         from mixling.research.pretraining.run import MASKED_LM
         from mixling.research.pretraining.run import pretrain as run
-        from mixling.workers import usable_cores, use_workers
 
-        with (
-            use_workers(usable_cores()),
-            session(options, options.values(), spec=MASKED_LM, kind=PretrainingRuns.name, check=_check_text) as opened,
-        ):
+        kind = PretrainingRuns.name
+        with session(options, options.values(), spec=MASKED_LM, kind=kind, check=_check_text) as opened:
             if opened is None:
                 return
             terminal = opened.terminal

@@ -85,7 +85,7 @@ class WordReader:
         return len(self._encoder)
 
     def read(self, chunks: Iterable[Sequence[str]]) -> Iterator[list[Document]]:
-        """Encode chunks of documents, in the processes that `use_workers` allows; new words are added to the table."""
+        """Encode chunks of documents; new words are added to the table."""
         for chunk in self._encoder.encode_stream(chunks):
             yield [self._document(encoded) for encoded in chunk]
 

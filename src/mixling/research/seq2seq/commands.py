@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 class _PairCommands(KindCommands):
     def train(self, options: TrainOptions, started: Stopwatch) -> None:
-        from mixling.workers import usable_cores, use_workers
-
-        with use_workers(usable_cores()):
-            train_pairs(options, _values_of(options), started)
+        train_pairs(options, _values_of(options), started)
 
     def evaluate(self, model: str, options: EvaluateOptions, report: ReportOptions, *, bad: OnBadRow) -> Report:
         from mixling.research.seq2seq.evaluation import evaluate_files, evaluate_spans
