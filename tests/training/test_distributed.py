@@ -23,7 +23,7 @@ from torch import Tensor
 from mixling import TrainConfig
 from mixling.data import shard
 from mixling.layers import RelativePositions
-from mixling.mixers import AttentionConfig, config_class, mixer_config, mixer_types
+from mixling.mixers import AttentionConfig
 from mixling.tasks import LossConfig
 from mixling.training import (
     CHECKPOINT,
@@ -63,16 +63,7 @@ CUT_ROWS = ("weighted", "tagged")
 CASES = pytest.mark.parametrize("rows", ROWS)
 # Of parts and of Adafactor without the plain rows, which the weighted ones include.
 SHARED_CASES = [(sharing, rows) for sharing in SHARING for rows in ROWS if sharing == "ddp" or rows != "plain"]
-# With positions that all layers share, and one mixer of each kind.
-MIXERS = {
-    "shared": AttentionConfig(positions=RelativePositions(num_buckets=8, shared=True)),
-    **{
-        kind: mixer_config(
-            {"type": kind} | {key: 8 for key in ("hidden_dim", "ffn_dim") if key in config_class(kind).model_fields}
-        )
-        for kind in mixer_types()
-    },
-}
+SHARED = AttentionConfig(positions=RelativePositions(num_buckets=8, shared=True))  # by all layers
 
 
 class Cut(Exception):
@@ -95,9 +86,9 @@ def make(trainer: Callable[..., Trainer], rows: str = "plain", **options: Any) -
     return trainer(CONFIG.model_copy(update=values), weights=weights, **options)
 
 
-def mixed(trainer: Callable[..., Trainer], name: str, **options: Any) -> Trainer:
-    """A short training of two layers with another mixer."""
-    return make(trainer, epochs=1, num_train=17, mixer=MIXERS[name], num_layers=2, **options)
+def mixed(trainer: Callable[..., Trainer], **options: Any) -> Trainer:
+    """A short training of two layers that share their positions."""
+    return make(trainer, epochs=1, num_train=17, mixer=SHARED, num_layers=2, **options)
 
 
 def save_weights(made: Trainer, path: Path) -> None:
@@ -117,10 +108,9 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
             made = make(trainer, rows, folder=folder, distributed=ranks, **SHARING[sharing])
             made.fit()
             save_weights(made, folder / name)
-        for mixer in MIXERS:
-            made = mixed(trainer, mixer, distributed=ranks)
-            made.fit()
-            save_weights(made, out / "mixers" / mixer / name)
+        made = mixed(trainer, distributed=ranks)
+        made.fit()
+        save_weights(made, out / "shared" / name)
         for sharing, rows in itertools.product(CUT, CUT_ROWS):
             folder = out / f"{sharing}-cut" / rows
             options = {**SHARING[sharing], "folder": folder, "distributed": ranks, "checkpoint_seconds": 1e-9}
@@ -139,7 +129,8 @@ def train_and_save(trainer: Callable[..., Trainer], out: Path) -> None:
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("together")
     whole_and_cut = dict.fromkeys([*SHARING, *(f"{sharing}-cut" for sharing in CUT)], ROWS)
-    for kind, names in (whole_and_cut | {"mixers": MIXERS}).items():
+    (out / "shared").mkdir()
+    for kind, names in whole_and_cut.items():
         for name in names:
             (out / kind / name).mkdir(parents=True)
     code = (
@@ -189,11 +180,10 @@ def test_two_processes_give_what_one_gives(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MIXERS)
-def test_every_mixer_trains_in_several_processes(trainer: Callable[..., Trainer], together: Path, name: str) -> None:
-    alone = mixed(trainer, name)
+def test_positions_that_layers_share_are_those_of_one_process(trainer: Callable[..., Trainer], together: Path) -> None:
+    alone = mixed(trainer)
     alone.fit()
-    check_agreement(together / "mixers" / name, alone)
+    check_agreement(together / "shared", alone)
 
 
 @pytest.mark.slow
