@@ -26,7 +26,6 @@ from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
 from mixling.text import Words, train_vocabulary
 from mixling.training import AugmentationConfig, NgramConfig
-from mixling.training.plan import Deadline
 
 WORDS = [f"{first}{second}" for first in ("ba", "ko", "mi", "tu", "ze") for second in ("lan", "pert", "sim", "gor")]
 
@@ -393,23 +392,6 @@ def test_the_bytes_are_what_the_network_leaves() -> None:
     assert [budget(auto, size, 3) for size in (300_000, 900_000, 3_000_000)] == [300_000, 99_000, 10_000]
     assert budget(NgramConfig(use="auto", max_bytes=5000), 10, 3) == 5000
     assert budget(auto, 10, 10_000) == 640_000
-
-
-def test_a_branch_that_would_take_longer_than_the_time_budget_is_left_out() -> None:
-    train, validation = rows(160, "classification", 0), rows(120, "classification", 1)
-    task = task_type("classification")(task_type("classification").label_set(train))
-    data = LinearData(
-        task=task, train=train, validation=validation, network=np.zeros((120, 2)), predict=silent, weights=None,
-        text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
-    )  # fmt: skip
-    lines: list[str] = []
-    for seconds, fitted in ((None, True), (60.0, True), (1e-6, False)):
-        found = fit_ngrams(
-            NgramConfig(use="always"), replace(data, deadline=Deadline(seconds)), max_bytes=50_000, log=lines.append
-        )
-        assert (found is not None) is fitted
-    assert lines[-1].startswith("n-gram branch: left out, 2 labels times ")
-    assert "--time-budget 1m allows it" in lines[-1]
 
 
 def test_options_that_make_no_sense_are_refused() -> None:

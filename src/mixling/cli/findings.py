@@ -152,11 +152,15 @@ def advice_lines(
             both = f"{printable(one)} and {printable(other)}"
             yield f"{both} are confused most ({count} times): see whether their rows are labeled alike"
     if not predictor.task.per_word:
-        known = {word.lower() for row in train for word in split_words(_joined(row.text))}
-        words = [word.lower() for row in test for word in split_words(_joined(row.text)) if word.isalpha()]
-        unknown = sum(word not in known for word in words) / max(len(words), 1)
-        if unknown > _UNKNOWN:
-            yield f"{unknown:.0%} of the words of the test texts are in no training text: --unlabeled FILE teaches more"
+        unknown = Counter(word.lower() for row in test for word in split_words(_joined(row.text)) if word.isalpha())
+        words = number = unknown.total()
+        for row in train:
+            if number <= _UNKNOWN * words:  # mostly after few of the texts
+                return
+            number -= sum(unknown.pop(word.lower(), 0) for word in split_words(_joined(row.text)))
+        if number > _UNKNOWN * words:
+            part = number / words
+            yield f"{part:.0%} of the words of the test texts are in no training text: --unlabeled FILE teaches more"
 
 
 def shortened(text: Any) -> str:

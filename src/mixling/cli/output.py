@@ -157,7 +157,7 @@ def bad_rows_line(number: int) -> str:
 
 def time_budget_line(seconds: float) -> str:
     """Return a line that states what a time budget covers."""
-    return f"time budget: {format_seconds(seconds)} from reading the data on; epochs and n-grams are cut"
+    return f"time budget: {format_seconds(seconds)} from reading the data to the last figure"
 
 
 def format_seconds(seconds: float) -> str:

@@ -157,6 +157,9 @@ def train_labels(
                 scores = len(train) * (len(train.label_counts()) if kind.has_labels else 1)
                 small = len(train) <= _OF_BASELINE and scores <= _SCORES_OF_BASELINE
                 baseline = test is not None and small and bool(kind.baselines)
+                if baseline and config.train.time_budget is not None:
+                    terminal.log("no linear model to compare with: it is not in the time budget (--baseline)")
+                    baseline = False
                 if baseline and not is_installed("sklearn"):
                     terminal.log(
                         f"no linear model to compare with: it needs scikit-learn: {install_command('compare')}"
@@ -167,7 +170,10 @@ def train_labels(
                 from mixling.training.callbacks import Detail
 
                 terminal.log(Detail("fitting the baseline"))
+                begun = time.monotonic()
                 reference = fit_reference(config, train, validation, log=lambda message: None)
+                opened.arguments["started"] += time.monotonic() - begun  # the time budget is the model's
+            opened.arguments["tested"] = len(test or ())
             run = fit(config, train, validation, **opened.arguments)
     if run is not None:
         if test is None:

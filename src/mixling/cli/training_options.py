@@ -90,7 +90,7 @@ class Duration:
     )
     time_budget: Annotated[
         str | None,
-        Option("--time-budget", metavar="90s|3m|1h", help="Reduce the epochs to stay within this time."),
+        Option("--time-budget", metavar="90s|3m|1h", help="End within this time: fewer epochs, or n-grams alone."),
     ] = None
 
     def training_values(self) -> dict[str, Any]:

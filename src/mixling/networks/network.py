@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixling.arrays import Float32
 from mixling.networks.config import ModelConfig, Output
 
@@ -62,3 +64,34 @@ class TextNetwork(ABC):
     @abstractmethod
     def copy(self) -> TextNetwork:
         """Return a network with weights of its own."""
+
+
+class UnreadNetwork(TextNetwork):
+    """Weights as arrays, at first zero, which no engine computes logits of: n-grams are alone.
+
+    Args:
+        shapes: of the weights by name.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, num_outputs: int, output: Output, shapes: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        super().__init__(config, num_outputs=num_outputs, output=output)
+        self._weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        self.num_parameters = sum(weight.size for weight in self._weights.values())
+
+    def weights(self) -> NamedWeights:
+        return {name: weight.copy() for name, weight in self._weights.items()}
+
+    def restore(self, weights: Mapping[str, Float32]) -> None:
+        for name, weight in self._weights.items():
+            weight[...] = weights[name]
+
+    def logits(self, batch: Batch) -> Float32:
+        raise NotImplementedError
+
+    def copy(self) -> UnreadNetwork:
+        shapes = {name: weight.shape for name, weight in self._weights.items()}
+        made = UnreadNetwork(self.config, num_outputs=self.num_outputs, output=self.output, shapes=shapes)
+        made.restore(self._weights)
+        return made

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TABLE = "embedding.weight"
 _WIDE = 16  # floats: widths are multiples, and parameters begin at multiples
+_MOST_OUTPUTS = (1 << 16) - 1
 _TOKEN_MLP = 1
 _FEED_FORWARD = 2
 _POOLINGS = {"attention": 1, "mean": 2, "max": 3, "all": 4}
@@ -41,6 +42,7 @@ class NetworkPlan:
         size: floats of the array of all.
         ends: where the table, the other matrices, and all others end in it.
         numbers: what the native steps read.
+        knows_widths: whether they know all widths.
     """
 
     shapes: Mapping[str, ParameterShape]
@@ -48,6 +50,7 @@ class NetworkPlan:
     size: int
     ends: tuple[int, int, int]
     numbers: npt.NDArray[np.int64]
+    knows_widths: bool
 
     def views(self, array: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[np.float32]]:
         """Return the parts of an array of all parameters, or of their moments, by name."""
@@ -57,18 +60,22 @@ class NetworkPlan:
         }
 
 
-def plan_network(config: ModelConfig, num_outputs: int, output: Output) -> NetworkPlan:
+def plan_network(config: ModelConfig, num_outputs: int, output: Output, *, any_width: bool = False) -> NetworkPlan:
     """Return the plan of a network.
 
     Args:
         config: complete, with the rows of the embedding table.
         num_outputs: C.
         output: as in `Model`.
+        any_width: also of widths that the native steps do not know.
 
     Raises:
         ConfigError: the native steps do not know a layer, or a width; the message names it.
     """
     _check(config, output)
+    unknown = _unknown_width(config, num_outputs)
+    if unknown and not any_width:
+        raise ConfigError(unknown)
     pooled = output == "text"
     dim = config.dim
     window = config.embedding.window
@@ -101,7 +108,9 @@ def plan_network(config: ModelConfig, num_outputs: int, output: Output) -> Netwo
     fixed += at("head.output.weight", "head.output.bias", "head.transitions")
     fixed += [min(round(config.head.dropout * _DRAWS), _DRAWS - 1)]
     numbers = np.array([*fixed, len(sublayers), *(number for one in sublayers for number in one)], np.int64)
-    return NetworkPlan(shapes=shapes, places=places, size=ends[-1], ends=ends, numbers=numbers)
+    return NetworkPlan(
+        shapes=shapes, places=places, size=ends[-1], ends=ends, numbers=numbers, knows_widths=not unknown
+    )
 
 
 def _check(config: ModelConfig, output: Output) -> None:
@@ -116,7 +125,6 @@ def _check(config: ModelConfig, output: Output) -> None:
         "embedding.dropout": embedding.dropout,
         "final_norm": config.final_norm,
         "head.pooling": output == "text" and head.pooling not in _POOLINGS and head.pooling,
-        "dim": config.dim % _WIDE != 0 and config.dim,
     }
     for number, block in enumerate(config.blocks):
         refused |= {f"layers.{number}.{key}": value for key, value in _refused_of(block).items()}
@@ -125,6 +133,19 @@ def _check(config: ModelConfig, output: Output) -> None:
             raise ConfigError(f"model.{key}: got {value!r}, which the native steps do not know")
     if output == "subwords":
         raise ConfigError(f"the native steps do not know the loss of {output}")
+
+
+def _unknown_width(config: ModelConfig, num_outputs: int) -> str:
+    """Return which width the native steps do not know; empty: they know all."""
+    widths = {"dim": config.dim}
+    for number, block in enumerate(config.blocks):
+        if block.feed_forward is not None:
+            widths[f"layers.{number}.feed_forward.ffn_dim"] = block.feed_forward.ffn_dim
+    for key, width in widths.items():
+        if width % _WIDE:
+            return f"model.{key}: got {width}, which the native steps do not know"
+    many = num_outputs > _MOST_OUTPUTS
+    return f"the native steps know up to {_MOST_OUTPUTS:,} labels; got {num_outputs:,}" if many else ""
 
 
 def _refused_of(block: BlockConfig) -> dict[str, object]:
@@ -137,7 +158,6 @@ def _refused_of(block: BlockConfig) -> dict[str, object]:
         "dropout": block.dropout,
         "feed_forward.type": ffn is not None and ffn.type != "mlp" and ffn.type,
         "feed_forward.dropout": ffn is not None and ffn.dropout,
-        "feed_forward.ffn_dim": ffn is not None and ffn.ffn_dim % _WIDE != 0 and ffn.ffn_dim,
     }
 
 

@@ -15,15 +15,16 @@ then, terms and their frequencies are counted in the training texts alone, and t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.data.splits import unseen
+from mixling.ngrams.affordable import Measured, Watch, affordable_texts
 from mixling.ngrams.cross_fitting import OutOfFold
 from mixling.ngrams.data import (
     MAX_COPIED_VALIDATION_WORDS,
@@ -58,9 +59,10 @@ _MAX_VALIDATION = 10_000  # texts that it is chosen on
 _MAX_SEARCH_NONZEROS = 1 << 23
 _MAX_SEARCH_CELLS = 500_000_000
 # Features that are not zero times outputs that all fits of a search take in a second, where there are many; and the
-# longest search, in seconds, unless the user has planned more.
+# longest search, in seconds, unless the user has planned a time.
 _CELLS_PER_SECOND = 5_000_000
 _MOST_SECONDS = 600.0
+_REFIT = 1.2  # time of the fit of all rows, relative to the first's
 _FEW_FIRST = 10.0  # the first strength with few examples
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
@@ -108,9 +110,6 @@ def fit_ngrams(
     examples = np.concatenate([judged, judged[copied]])
     fitted = np.flatnonzero(np.isin(examples, known))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
-    counted = len(rows)
-    rows += [encoded[int(i)] for i in fitted]
-    targets = np.concatenate([targets, gold])
     network = data.network[judged]
     if copies:
         network = np.concatenate([network, np.stack(data.predict(copies))])
@@ -118,30 +117,49 @@ def fit_ngrams(
     others = np.setdiff1d(np.arange(len(data.validation)), judged)
     read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    features = make_features(rows, words, outputs=task.num_scores, counted=counted)
+
+    def try_some(chosen: npt.NDArray[np.int64]) -> Measured:
+        watch = Watch()
+        features = make_features([rows[int(i)] for i in chosen], words, outputs=task.num_scores)
+        of_features = watch.lap()
+        options: dict[str, Any] = {"strength": strength, "ratio_power": ratio_power}
+        features = prune(task, features, targets[chosen], weights[chosen], max_bytes=max_bytes, **options)
+        branch = fit_branch(task, features, targets[chosen], weights[chosen], max_bytes=None, **options)
+        of_fits = watch.lap()
+        logits = Reader(task, words, read, terms=features.hashes).logits(branch)
+        fit_mixture(task, None if alone else network[fitted], logits[fitted], gold, examples=len(known))
+        return Measured(of_features, of_fits, watch.lap())
+
+    strength = config.strength or FIRST_STRENGTH
+    ratio_power = config.ratio_power or 0.0
+    counted = len(rows)
+    affordable = affordable_texts(
+        counted, data.deadline, try_some, refitted=len(fitted) if data.refit else None, log=log
+    )
+
+    watch = Watch()
+    features = make_features([rows[int(i)] for i in affordable], words, outputs=task.num_scores)
     if not len(features.hashes):
         return None
     seconds = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND
-    most = data.deadline.left or _MOST_SECONDS
-    if seconds > most:
+    if data.deadline.left is None and seconds > _MOST_SECONDS:
+        affordable = sample(affordable, int(counted * _MOST_SECONDS / seconds) + 1)
         log(
-            f"n-gram branch: left out, {len(task.labels):,} labels times {len(features.hashes):,} terms would take "
-            f"about {seconds / 60:,.0f} minutes (--time-budget {math.ceil(seconds / 60)}m allows it)"
+            f"n-gram branch: fitted on {len(affordable):,} of {counted:,} texts; all would take about "
+            f"{seconds / 60:,.0f} minutes (--time-budget allows more)"
         )
-        return None
-    if not data.refit:
-        rows = []
-    # The validation examples have features, but no weight until the strength is chosen.
-    weights = np.concatenate([weights, np.zeros(len(gold), np.float32)])
+        features = make_features([rows[int(i)] for i in affordable], words, outputs=task.num_scores)
+    rows, targets, weights = [rows[int(i)] for i in affordable], targets[affordable], weights[affordable]
+    of_features = watch.lap()
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
     # Which terms a branch has room for hardly depends on the regularization; all later fits have these alone.
-    strength = config.strength or FIRST_STRENGTH
-    ratio_power = config.ratio_power or 0.0
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
     release()  # the features before
     reader = Reader(task, words, read, terms=features.hashes)
+    if data.refit:
+        data.deadline.keep(_REFIT * (of_features + watch.lap()) * (1 + len(fitted) / len(rows)))
 
     def fit(strength: float, ratio_power: float, part: Features, duals: Float32) -> NgramBranch:
         return fit_branch(
@@ -163,9 +181,9 @@ def fit_ngrams(
         log("n-gram branch: choosing its regularization on a part of the texts, then on all")
         part = features.sample(searched)
         zeros = np.zeros((len(part.chosen), task.num_scores), np.float32)
-        found = search(partial(attempt, part=part, duals=zeros), config, powers, more=data.deadline.again)
+        found = search(partial(attempt, part=part, duals=zeros), config, powers, more=data.deadline.repeats())
         del part
-    best = search(attempt, config, powers, found=found, more=data.deadline.again)
+    best = search(attempt, config, powers, found=found, more=data.deadline.repeats())
     scaled = best.mixture if alone else fit_mixture(task, network[fitted], None, gold, examples=len(known))
     change = (
         f"validation loss {scaled.alone:.4f} without it, {scaled.loss:.4f} with its logits scaled and shifted, "
@@ -180,7 +198,8 @@ def fit_ngrams(
         return None
     branch = best.branches[0]
     if data.refit:
-        weights[-len(gold) :] = 1
+        rows += [encoded[int(i)] for i in fitted]
+        targets, weights = np.concatenate([targets, gold]), np.concatenate([weights, np.ones(len(gold), np.float32)])
         features = make_features(rows, words, outputs=task.num_scores)  # with the terms that only validation texts have
         duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
         features = prune(
@@ -257,8 +276,9 @@ def _fit_across_folds(
             logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
         return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
 
+    more = data.deadline.repeats()
     best = attempt(_FEW_FIRST if config.strength is None else config.strength)
-    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=data.deadline.again)
+    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=more)
     mixture = best.mixture
     chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
     loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss

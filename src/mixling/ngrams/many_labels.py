@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from mixling.arrays import Float32, Int32
 from mixling.data.splits import unseen
 from mixling.native.own_terms import fit_own_terms, own_terms
+from mixling.ngrams.affordable import Measured, Watch, affordable_texts
 from mixling.ngrams.data import LinearData, encode_rows, sample, to_the_end, training_texts
 from mixling.ngrams.features import MAX_NONZEROS, Features, make_features
 from mixling.ngrams.fit import most_within
@@ -74,6 +75,26 @@ def fit_many_labels(
     read = to_the_end(encoder, [data.validation.texts[int(i)] for i in judged])
     words = limit_grams(rows, Words.of_table(encoder, 0, config.min_n, config.max_n))
     rare = {"many_texts": _RARE_TEXTS * task.num_scores}
+    mine = None if network is None else network[judged]
+
+    def try_some(chosen: npt.NDArray[np.int64]) -> Measured:
+        watch = Watch()
+        features = make_features([rows[int(i)] for i in chosen], words, **rare)
+        of_features = watch.lap()
+        fit = _OwnTerms(task, features, targets[chosen], weights[chosen])
+        fit.prune(FIRST_STRENGTH, max_bytes)
+        branch = fit.branch(FIRST_STRENGTH)
+        of_fits = watch.lap()
+        fit_mixture(task, mine, Reader(task, words, read, terms=branch.terms).logits(branch), gold)
+        return Measured(of_features, of_fits, watch.lap())
+
+    affordable = affordable_texts(
+        len(rows), data.deadline, try_some, refitted=len(known) if data.refit else None, log=log
+    )
+    rows = [rows[int(i)] for i in affordable]
+    targets = targets[affordable]
+    weights = weights[affordable]
+    watch = Watch()
     features = make_features(rows, words, counted=len(rows), **rare)
     if not len(features.hashes):
         return None
@@ -82,7 +103,8 @@ def fit_many_labels(
     unbounded = fit.branch(FIRST_STRENGTH)
     fit.prune(FIRST_STRENGTH, max_bytes)
     reader = Reader(task, words, read, terms=unbounded.terms)
-    mine = None if network is None else network[judged]
+    if data.refit:
+        data.deadline.keep(watch.lap() * (1 + len(known) / len(rows)))
 
     def attempt(strength: float) -> Attempt:
         branch = fit.branch(strength)
@@ -91,9 +113,10 @@ def fit_many_labels(
         log(Detail(f"n-gram branch: strength {strength:g}, validation loss {mixture.loss:.4f}"))
         return Attempt(strength, 0.0, [branch], logits, mixture)
 
+    more = data.deadline.repeats()
     best = attempt(FIRST_STRENGTH if config.strength is None else config.strength)
     if config.strength is None:
-        best = climb(attempt, best, more=data.deadline.again)
+        best = climb(attempt, best, more=more)
     whole = fit_mixture(task, mine, reader.logits(unbounded), gold)
     scaled = whole.alone if network is not None else math.log(len(task.labels))
     branch = best.branches[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +25,8 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData, TrainingData
 from mixling.training.plan import Deadline
 
+_TIMED = 200  # texts, for the time of the others
+
 
 def branch_data(
     network: ExportedNetwork,
@@ -36,6 +39,7 @@ def branch_data(
     data: TrainingData,
     joined: LabeledData | None,
     deadline: Deadline,
+    tested: int,
     untrained: TextNetwork,
     export: Export,
     log: Log,
@@ -47,6 +51,7 @@ def branch_data(
         data: what the network was trained on.
         joined: the same with the validation examples, on which the exported model is fitted, too; None: it is not.
         deadline: of the run, for the branch as well.
+        tested: the number of texts that the finished model is tested on, for which the deadline keeps time.
         untrained: the model with its initial weights, for the networks of cross-fitting.
     """
     assert isinstance(data, LabeledData), "other tasks have no scores"
@@ -68,12 +73,18 @@ def branch_data(
             return Predictor(export(network, precision=config.decisions.precision)).text_logits
 
         out_of_fold = _out_of_fold(examples, examples.folds, training, joined or data, untrained, finish)
+    predict = Predictor(network.content, num_threads=num_threads()).text_logits
+    if tested and deadline.left is not None:
+        some = examples.validation.texts[:_TIMED]
+        begin = time.monotonic()
+        predict(some)
+        deadline.keep(2 * (time.monotonic() - begin) * tested / max(len(some), 1))  # answers and figures
     return LinearData(
         task=examples.task,
         train=examples.train,
         validation=examples.validation,
         network=np.stack(network.outputs),
-        predict=Predictor(network.content, num_threads=num_threads()).text_logits,
+        predict=predict,
         weights=examples.weights if config.distill is None else None,
         text=encoder.config,
         vocabulary=encoder.vocabulary,

@@ -26,6 +26,7 @@ from mixling.training.callbacks import Detail, Log
 from mixling.training.initialization import check_projection, init_bottleneck, read_embeddings
 
 _VOCABULARY_BYTES = 8 << 20  # size of the text sample that a vocabulary is trained on
+_UNREAD_VOCABULARY_BYTES = 1 << 18  # the same, for a network that is not read
 
 
 def init_texts(config: RunConfig) -> Iterator[Text]:
@@ -75,16 +76,21 @@ def make_vectors(config: RunConfig, train: Dataset, log: Callable[[str], None], 
     return vectors
 
 
-def make_encoder(text: TextConfig, texts: Dataset, seed: int, shared: Shared) -> TextEncoder:
-    """Return an encoder with the vocabulary that the configuration names, or one trained on the texts."""
+def make_encoder(text: TextConfig, texts: Dataset, seed: int, shared: Shared, *, alone: bool = False) -> TextEncoder:
+    """Return an encoder with the vocabulary that the configuration names, or one trained on the texts.
+
+    Args:
+        alone: whether n-grams are alone, which are of whole words.
+    """
     if text.vocabulary is not None:
         vocabulary = Vocabulary.load(text.vocabulary)
     else:
+        size = _UNREAD_VOCABULARY_BYTES if alone and text.tokens == "words" else _VOCABULARY_BYTES
         # A sample of all texts is the same with every seed.
-        key = (seed,) if texts.text_bytes().sum() > _VOCABULARY_BYTES else ()
+        key = (seed,) if texts.text_bytes().sum() > size else ()
         vocabulary = shared.get(
-            lambda: train_vocabulary(texts.sample_texts(_VOCABULARY_BYTES, seed), text),
-            *("vocabulary", text.model_dump_json(), *key),
+            lambda: train_vocabulary(texts.sample_texts(size, seed), text),
+            *("vocabulary", text.model_dump_json(), size, *key),
             of=(texts,),
         )
     completed = text.for_vocabulary(vocabulary)
@@ -105,7 +111,9 @@ def initial_model(
         ConfigError: the configuration names a backend that does not know the model or the training.
     """
     completed = config.model.model_copy(update={"text": encoder.config})
-    natively = trains_natively(completed, task, config.train, distributed, distilled=config.distill is not None)
+    natively = config.ngrams.use == "alone" or trains_natively(
+        completed, task, config.train, distributed, distilled=config.distill is not None
+    )
     network = make_network(completed, len(task.labels), task.output, natively=natively, seed=config.train.seed)
     if completed.text.projection.fixed_dim is not None:
         weights = network.weights()

@@ -77,6 +77,7 @@ class RunArguments(TypedDict, total=False):
     folder: the run folder; a model in it is kept until the new one is finished. resume: continue from the folder's
     checkpoint. distributed: this process among all; by default the only one. callback: called during training. log:
     receives messages. started: when the time budget began, as `time.monotonic` has it; by default when the run opens.
+    tested: the number of texts that the finished model is tested on, within the time budget.
     """
 
     folder: Required[Path]
@@ -85,6 +86,7 @@ class RunArguments(TypedDict, total=False):
     callback: Callback | None
     log: Log
     started: float
+    tested: int
 
 
 class RunFolder:
@@ -97,6 +99,8 @@ class RunFolder:
         resume: whether the run is resumed.
         distributed: this process among all.
         log: receives messages.
+        started: when the time budget began, as `time.monotonic` has it.
+        tested: the number of texts that the finished model is tested on, within the time budget.
     """
 
     folder: Path
@@ -113,8 +117,10 @@ class RunFolder:
         callback: Callback | None = None,
         log: Log = lambda message: None,
         started: float | None = None,
+        tested: int = 0,
     ) -> None:
         self.started = time.monotonic() if started is None else started
+        self.tested = tested
         self.home = folder
         self.resume = resume
         self.distributed = distributed or DistributedContext()
@@ -178,13 +184,16 @@ class RunFolder:
             self.distributed.barrier()
         return result
 
-    def train(self, model: Any, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes]) -> Trainer:
+    def train(
+        self, model: Any, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes], later: int = 0
+    ) -> Trainer:
         """Train the model, or continue from the checkpoint; the model then has the weights of the best evaluation.
 
         Args:
             model: a `TextNetwork`, or a model of PyTorch.
             training: with values that depend on the data resolved.
             content: of the data, as part of the fingerprint that ties a checkpoint to its run.
+            later: the number of texts that are predicted after the training, within its time budget.
 
         Returns:
             What trained it, which knows the number of steps.
@@ -202,6 +211,7 @@ class RunFolder:
             fingerprint=self._fingerprint,
             distributed=self.distributed,
             callback=callback,
+            later=later,
             log=self.log,
         )
         self._history = trainer.fit(resume=self.begun)
@@ -212,7 +222,13 @@ class RunFolder:
         self._history = [{"epoch": 0, "step": 0, "train_loss": None, "val_loss": loss, "best": True}]
 
     def train_again(
-        self, model: TextNetwork, data: TrainingData, first: Trainer, *, initial: Mapping[str, npt.NDArray[Any]]
+        self,
+        model: TextNetwork,
+        data: TrainingData,
+        first: Trainer,
+        *,
+        initial: Mapping[str, npt.NDArray[Any]],
+        seconds: float | None = None,
     ) -> dict[str, Any]:
         """Train the model anew on other data, for as many epochs as were best; or continue this training.
 
@@ -220,6 +236,7 @@ class RunFolder:
             data: all labeled examples, including validation's.
             first: what trained it on the training examples; the learning rate is the same in each epoch.
             initial: the initial weights of the model.
+            seconds: for this training.
 
         Returns:
             The entry "refit" of metrics.json.
@@ -243,9 +260,10 @@ class RunFolder:
             distributed=self.distributed,
             callback=self._callback,
             last_step=steps,
+            seconds=seconds,
         )
         trainer.fit(resume=self.distributed.broadcast([(location / CHECKPOINT).exists()])[0] > 0)
-        return {"examples": len(data), "steps": steps}
+        return {"examples": len(data), "steps": trainer.last_step}
 
     @property
     def best(self) -> dict[str, Any]:

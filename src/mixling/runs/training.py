@@ -49,6 +49,7 @@ from mixling.training.plan import Deadline
 # Of the time that is left when training begins; the rest is for decisions.
 _PART = 0.9
 _PART_BESIDE_NGRAMS = 0.7
+_TO_FINISH = 1.5  # seconds; files, plots and figures
 LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
 
@@ -78,6 +79,7 @@ def fit(
         distributed: this process among all; by default the only one.
         callback: called during training.
         log: receives messages.
+        started, tested: see `RunArguments`.
 
     Returns:
         The run; None in processes other than the main one.
@@ -92,7 +94,8 @@ def fit(
             examples = prepare_examples(
                 config, train, validation, weights, teacher, unlabeled, vectors, shared, run, fit=fit
             )
-            encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared)
+            alone = config.ngrams.use == "alone"
+            encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared, alone=alone)
             deadline = Deadline(config.train.time_budget, run.started)
             training = resolve_training(config, examples)
             data, measured = training_data(config, examples, training, encoder, shared, run.log)
@@ -113,12 +116,14 @@ def fit(
                 task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
             )  # fmt: skip
 
+        deadline.keep(_TO_FINISH)
         if (left := deadline.left) is not None:
             part = _PART_BESIDE_NGRAMS if config.ngrams.use != "never" else _PART
             training = training.model_copy(update={"time_budget": left * part / (2 if config.decisions.refit else 1)})
         trainer = None
-        if config.ngrams.use != "alone":
-            trainer = run.train(network, data, training, content=_content(encoder, examples))
+        if not alone:
+            later = 2 * (len(examples.validation) + run.tested)  # with float weights and as exported, or explained
+            trainer = run.train(network, data, training, content=_content(encoder, examples), later=later)
 
         joined = None if trainer is None else joined_data(config, examples, data)
         export = partial(
@@ -130,7 +135,7 @@ def fit(
             linear = partial(
                 branch_data,
                 config=config, examples=examples, encoder=encoder, training=training, data=data, joined=joined,
-                deadline=deadline, untrained=untrained, export=export, log=run.log,
+                deadline=deadline, tested=run.tested, untrained=untrained, export=export, log=run.log,
             )  # fmt: skip
             decided = decide(
                 config.decisions, config.ngrams, network, measured, export=export, linear=linear,
@@ -144,7 +149,7 @@ def fit(
             and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]
         ):
             initial = untrained.weights()
-            refit = {"refit": run.train_again(network, joined, trainer, initial=initial)}
+            refit = {"refit": run.train_again(network, joined, trainer, initial=initial, seconds=deadline.left)}
             decided = decided and decided.of_refit(network, measured, export, run.log)
         if decided is None:
             return None

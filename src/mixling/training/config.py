@@ -46,7 +46,9 @@ class TrainConfig(Config):
     gradient_accumulation_steps: int = Field(
         1, ge=1, description="parts into which the batch of a step is divided to save memory"
     )
-    time_budget: float | None = Field(None, gt=0, description="seconds for training; reduces the epochs if needed")
+    time_budget: float | None = Field(
+        None, gt=0, description="seconds for all; if needed, fewer epochs or n-grams alone"
+    )
     patience: int | None = Field(
         None,
         ge=1,

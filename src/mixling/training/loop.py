@@ -33,7 +33,7 @@ from mixling.training.files import CHECKPOINT, HISTORY
 from mixling.training.interrupts import Interrupts
 from mixling.training.memory import Heap
 from mixling.training.optim import learning_rate
-from mixling.training.plan import affordable, default_evaluations
+from mixling.training.plan import Pace, affordable, default_evaluations
 from mixling.training.prefetch import Prefetcher
 from mixling.training.state import NamedArrays, TrainingState
 from mixling.training.tracking import remove_tracking, tracking
@@ -51,6 +51,8 @@ class Trainer:
         callback: called at steps and evaluations.
         last_step: end after this step, with its weights and without evaluations; the learning rate is as in a
             training that continues.
+        seconds: with `last_step`, the time for the steps: they are fewer if they become slow.
+        later: the number of texts that are predicted after the training, within its time budget.
         log: receives messages about trackers that fail, and about a training that ends early.
     """
 
@@ -66,9 +68,13 @@ class Trainer:
         distributed: DistributedContext | None = None,
         callback: Callback | None = None,
         last_step: int | None = None,
+        seconds: float | None = None,
+        later: int = 0,
         log: Log = lambda message: None,
     ) -> None:
         self.last_step = last_step
+        self.seconds = config.time_budget if seconds is None else seconds
+        self.later = later
         self.total_steps = 0
         self.data = data
         self.config = config
@@ -89,6 +95,7 @@ class Trainer:
         self._epoch = -1
         self._saved_at = time.monotonic()
         self._heap = Heap()
+        self._pace: Pace | None = None
         self._prefetcher: Prefetcher[Targeted] = Prefetcher()
 
     @property
@@ -111,7 +118,10 @@ class Trainer:
             StorageError: a file cannot be written.
             ModelFileError: the checkpoint cannot be read.
         """
+        begun = time.monotonic()
         state = self._restore() if resume else self._plan()
+        if self.seconds is not None and self.distributed.world == 1:
+            self._pace = Pace(self.seconds - (time.monotonic() - begun), state.step)
         self.total_steps = state.total_steps
         self._write_history(state)
         if self.folder is not None and not resume:
@@ -135,10 +145,13 @@ class Trainer:
         return state.history
 
     def _run(self, state: TrainingState, interrupts: Interrupts) -> None:
-        last = self.last_step or state.total_steps
-        while state.step < last and not state.stopped:
+        while state.step < (self.last_step or state.total_steps) and not state.stopped:
             step, signum = self._step(state, interrupts)
             self._callbacks.stepped(step)
+            if self._pace is not None and self.last_step is not None:
+                self.last_step = self._pace.total(state.step, self.last_step)
+            elif self._pace is not None:
+                self.total_steps = state.total_steps = self._pace.total(state.step, state.total_steps)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
             if at_evaluation and self.last_step is None:
                 self._evaluate(state)
@@ -274,7 +287,14 @@ class Trainer:
         def step(number: int) -> None:
             self.backend.differentiate(self._parts(self._batch(number), number), seed=self._seed_of(number))
 
-        return affordable(seconds, step, evaluate, steps_per_epoch=self.steps_per_epoch, evaluations=evaluations)
+        return affordable(
+            seconds,
+            step,
+            evaluate,
+            steps_per_epoch=self.steps_per_epoch,
+            evaluations=evaluations,
+            later=self.later / max(self.data.num_evaluated, 1),
+        )
 
     def _save(self, state: TrainingState) -> None:
         if self.folder is None:

@@ -15,6 +15,10 @@ from mixling.text.words import split_words
 
 _MOST_LABELS = 5_000
 _SAMPLE = 1000  # texts whose words are counted
+# A network that is trained for fewer epochs is worse than n-grams alone, which take seconds.
+_LEAST_EPOCHS = 3
+_WORDS_PER_SECOND = 60_000  # of a training on one core
+_BESIDE = 10.0  # seconds for all but the training
 _MANY_EXAMPLES = 20_000
 _MANY_PAIRS = 5_000
 _MANY_LABELS = 20
@@ -49,6 +53,10 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     marks = {"segments": True, "overlap": True} if pairs else {}
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **marks}}
     batches = choose_batches(train, config, initialized=True)
+    seconds = config.train.time_budget
+    if seconds is not None and _is_short(seconds, train, config):
+        why = f"{_LEAST_EPOCHS} epochs of a network would take more than {seconds:g} s"
+        return Choice("mixling-linear", changes, why, {})
     if mixing:
         why = f"{len(train):,} pairs of texts" if pairs else "words have labels"
         return Choice("mixling-mixer", changes, why, batches)
@@ -62,6 +70,17 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     name = "mixling-base" if len(train) >= _MANY_EXAMPLES or labels >= _MANY_LABELS else "mixling-small"
     why = f"{len(train):,} examples" + (f", {labels} labels" if task.has_labels else "")
     return Choice(name, changes, why, batches)
+
+
+def _is_short(seconds: float, train: Dataset, config: RunConfig) -> bool:
+    """Return whether a network of texts could be trained for a few epochs at most, beside n-grams."""
+    task = task_type(config.task)
+    others = train.schema.pairs or config.distill is not None or config.init.has_texts
+    if others or not task.has_scores or task.per_word or config.train.epochs is not None:
+        return False
+    some = train.texts[:: max(1, len(train) // _SAMPLE)]
+    words = sum(map(_length, some)) / max(len(some), 1) * len(train)
+    return seconds < _BESIDE + _LEAST_EPOCHS * words / _WORDS_PER_SECOND
 
 
 def choose_batches(train: Dataset, config: RunConfig, *, initialized: bool) -> dict[str, Any]:

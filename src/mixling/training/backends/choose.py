@@ -10,6 +10,7 @@ from mixling.errors import ConfigError
 from mixling.installation import install_command, is_installed
 from mixling.limits import require_memory_of_torch
 from mixling.networks.initial import initial_weights
+from mixling.networks.network import UnreadNetwork
 from mixling.networks.plan import plan_network
 from mixling.tasks.base import Task
 from mixling.training.backends.native_backend import NativeBackend, NativeNetwork, check_native
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def make_network(
     config: ModelConfig, num_outputs: int, output: Output, *, natively: bool = True, seed: int | None = None
 ) -> TextNetwork:
-    """Return a network: of arrays where native steps know it, else of PyTorch.
+    """Return a network: of arrays where native steps know it, or nobody reads it beside n-grams, else of PyTorch.
 
     Args:
         config: complete, with the rows of the embedding table.
@@ -40,11 +41,13 @@ def make_network(
     """
     plan = None
     with contextlib.suppress(ConfigError):
-        plan = plan_network(config, num_outputs, output)
+        plan = plan_network(config, num_outputs, output, any_width=not config.blocks and natively)
     initial = None if plan is None or seed is None else initial_weights(config, plan.shapes, seed)
     network: TextNetwork
-    if plan is not None and natively:
+    if plan is not None and natively and plan.knows_widths:
         network = NativeNetwork(config, num_outputs=num_outputs, output=output)
+    elif plan is not None and natively:
+        network = UnreadNetwork(config, num_outputs=num_outputs, output=output, shapes=plan.shapes)
     else:
         need_torch("this model")
         from mixling.models.network import build_network
@@ -58,7 +61,7 @@ def make_network(
 def shapes_of(config: ModelConfig, num_outputs: int, output: Output) -> Mapping[str, tuple[int, ...]]:
     """Return the shapes of a network's weights by name, without memory for them; raises as `make_network`."""
     with contextlib.suppress(ConfigError):
-        return plan_network(config, num_outputs, output).shapes
+        return plan_network(config, num_outputs, output, any_width=not config.blocks).shapes
     need_torch("this model")
     from mixling.models.network import shapes_of_model
 
