@@ -80,6 +80,7 @@ FLAGS = {
         "files", "--task", "--test", "--text", "--text-pair", "--label", "--set", "--on-bad-row", "--folds",
         "--epochs", "--out", "-o",
     },
+    "drift": {"model", "files", "--text", "--text-pair", "--set", "--out", "-o", "--check"},
     "suggest": {
         "model", "files", "--text", "--text-pair", "--set", "-n", "--count", "--out", "-o", "--escape-formulas",
     },

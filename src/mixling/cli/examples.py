@@ -14,6 +14,7 @@ EXAMPLES = {
     "compare": ("mixling compare messages.csv --text message --label topic --test messages_test.csv",),
     "explain": ('mixling explain demo "where is my parcel"',),
     "audit": ("mixling audit messages.csv --text message --label topic -o report/",),
+    "drift": ("mixling drift demo messages_test.csv --text message",),
     "suggest": ("mixling suggest demo no_topic.csv --text message -n 10",),
     "show": ("mixling show demo",),
     "predict": (

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mixling.answers.conformal import ConformalSets
 from mixling.answers.decision import DecisionRule
 from mixling.data.dataset import Dataset
+from mixling.drift.profile import Profile
 from mixling.errors import DataError
 from mixling.export.onnx import amend
 from mixling.metrics.abstention import Abstention
@@ -52,6 +53,7 @@ class Decisions:
         abstention: the one that the model has.
         out_of_scope: how it does on texts that no label fits.
         held_out: the number of examples that conformal sets were fitted on.
+        profile: of the texts and answers, for `mixling drift`.
     """
 
     calibration: Calibration | None
@@ -64,6 +66,7 @@ class Decisions:
     label_thresholds: dict[str, LabelThreshold] | None
     conformal: ConformalSets | None
     held_out: int
+    profile: Profile | None = None
 
     @property
     def network_weight(self) -> float:
@@ -85,6 +88,8 @@ class Decisions:
             values["label_thresholds"] = self.thresholds
         if self.conformal is not None:
             values["conformal"] = self.conformal.to_dict()
+        if self.profile is not None:
+            values["profile"] = self.profile.to_dict()
         return _with_branch(content, self.branch, values)
 
     def apply_to(self, task: Task) -> None:
@@ -184,6 +189,7 @@ def decide(
     counts: npt.NDArray[np.int64],
     outside: Sequence[Text],
     held_out: Dataset | None,
+    profile: Callable[[Outputs], Profile],
     log: Log,
 ) -> Decided:
     """Calibrate a trained model, export it, and make all decisions on the validation examples.
@@ -194,6 +200,7 @@ def decide(
         counts: (C,) training examples of each label.
         outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
         held_out: examples that choose nothing, for conformal sets; None: there are none.
+        profile: of the data, given the outputs for the validation examples.
     """
     task = validation.task
     if ngrams.use == "alone":
@@ -242,7 +249,7 @@ def decide(
     decisions.apply_to(task)
     return Decided(
         network=network,
-        decisions=decisions,
+        decisions=replace(decisions, profile=profile(outputs)),
         metrics=validation.metrics(outputs),
         wanted=config.precision,
         quantization=network.quantization,

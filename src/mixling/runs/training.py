@@ -33,6 +33,7 @@ from mixling.runs.labeled_data import (
     training_data,
     without_unseen,
 )
+from mixling.runs.profile import data_profile
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.runs.shared import Shared
@@ -140,7 +141,11 @@ def fit(
             decided = decide(
                 config.decisions, config.ngrams, network, measured, export=export, linear=linear,
                 counts=examples.counts,
-                outside=read_out_of_scope(config), held_out=examples.held_out, log=run.log,
+                outside=read_out_of_scope(config), held_out=examples.held_out,
+                profile=lambda outputs: data_profile(
+                    measured.task, examples.train, examples.validation, outputs, measured.targets
+                ),
+                log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}
         if (

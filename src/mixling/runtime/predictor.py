@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.answers.labels import LabelSet
     from mixling.answers.predictions import Prediction
     from mixling.arrays import Float32
+    from mixling.drift.report import Drift
     from mixling.explain.explanation import Explanation
     from mixling.runtime.onnx.session import Metadata, OpenModel
     from mixling.tasks.base import Task
@@ -342,6 +343,21 @@ class Predictor:
             logits_of_kept=inference.logits_of_kept, divide=None if inference.too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
+
+    def drift(self, texts: Sequence[Text]) -> Drift:
+        """Compare new texts, and what the model answers to them, with those that it was measured on.
+
+        Raises:
+            ConfigError: the model file has no profile of its data.
+            DataError: there is no text, or an item is not one.
+        """
+        from mixling.drift.report import measure_drift
+
+        if self.metadata.profile is None:
+            raise ConfigError(
+                f"{self._model.name}: keeps no profile of its data; train it again to compare texts with it"
+            )
+        return measure_drift(self.metadata.profile, texts, self.predict_stream(texts))
 
     def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
         """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.

@@ -21,6 +21,7 @@ from mixling.answers.decision import DecisionRule
 from mixling.answers.labels import LabelSet
 from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
+from mixling.drift.profile import Profile
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, shown
 from mixling.hub import on_hub
 from mixling.runtime.hub_model import fetch_model
@@ -67,6 +68,7 @@ class Metadata(Config):
     conformal: ConformalSets | None = Field(None, description="makes sets of labels; None: predictions have none")
     rule: DecisionRule | None = Field(None, description="which label is the answer; None: the most probable one")
     ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
+    profile: Profile | None = Field(None, description="of the data, for `mixling drift`")
 
 
 @dataclass(frozen=True)
