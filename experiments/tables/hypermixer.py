@@ -114,8 +114,13 @@ def hypermixer_search_conjnli_words(folder: Path) -> str:
 
 
 def hypermixer_search_paper(folder: Path) -> str:
-    """Figures 3 and 4 on SNIPS in the paper's space."""
+    """Figure 4 on SNIPS in the paper's space."""
     return _search(folder, "hypermixer_search-snips-paper", (2, 5))
+
+
+def hypermixer_search_paper_sst2(folder: Path) -> str:
+    """Figure 4 on SST-2 in the paper's space."""
+    return _search(folder, "hypermixer_search-sst2_glue-paper", (2, 5))
 
 
 def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
