@@ -114,7 +114,7 @@ def in_node(model: Path, texts: list[str], rounds: int, folder: Path) -> dict[st
     got = np.array(found["logits"])
     os.environ["MIXLING_ENGINE"] = "onnx"
     predictor = Predictor(model)
-    expected = np.stack(predictor.logits(predictor.encode(texts)))
+    expected = np.stack(predictor.logits(predictor.tokenize(texts)))
     del os.environ["MIXLING_ENGINE"]
 
     def middle(rounds: list[dict[str, float]], clock: str) -> float:

@@ -79,7 +79,7 @@ def profile(predictor: Predictor, texts: list[str]) -> dict[str, float]:
     for first in range(0, len(texts), 256):
         part = texts[first : first + 256]
         begin = time.perf_counter()
-        encoded = predictor.encode(part)
+        encoded = predictor.tokenize(part)
         after_encode = time.perf_counter()
         logits = np.stack(predictor.logits(encoded))
         after_graph = time.perf_counter()

@@ -209,7 +209,7 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             [[item.label == label for item, label in zip(answer, labels, strict=True)] for answer in answers], float
         )
         found["test"] = hits[model].mean(1).tolist()
-        length = round(statistics.mean(len(item.words) for item in predictors[0].encode(texts)))
+        length = round(statistics.mean(len(item.words) for item in predictors[0].tokenize(texts)))
     for model in report if "hypermixer" in report else ():
         ahead = (hits["hypermixer"] - hits[model]).mean(0)
         if model != "hypermixer":

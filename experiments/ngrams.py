@@ -134,7 +134,7 @@ def answers(predictor: Predictor, examples: Dataset) -> np.ndarray:
     """Logits (R, C)."""
     texts = list(examples.texts)
     parts = [texts[first : first + 1024] for first in range(0, len(texts), 1024)]
-    return np.stack([row for part in parts for row in predictor.logits(predictor.encode(part))])
+    return np.stack([row for part in parts for row in predictor.logits(predictor.tokenize(part))])
 
 
 def scored(data: LinearData, logits: np.ndarray, examples: Dataset) -> dict[str, float]:

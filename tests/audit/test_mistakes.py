@@ -79,7 +79,7 @@ def test_the_nearest_training_examples_are_named() -> None:
     }
 
     class Vectors(Stub):
-        def text_vectors(self, texts: Any) -> np.ndarray:
+        def encode(self, texts: Any) -> np.ndarray:
             return np.array([vectors[text] for text in texts], np.float32)
 
     train = Dataset.from_examples(example(text, "a") for text in vectors if text != "asked")

@@ -317,7 +317,7 @@ def test_the_tag_of_a_word_is_explained_by_the_other_words(content: Callable[...
     explanation = predictor.explain(text, word=2, method="leave_one_out")
 
     def score(words: list[str], index: int) -> float:
-        logits = predictor.logits(predictor.encode([words]))[0][index].astype(float)
+        logits = predictor.logits(predictor.tokenize([words]))[0][index].astype(float)
         others = np.delete(logits, label)
         return float(logits[label] - np.log(np.exp(others).sum()))
 

@@ -112,8 +112,8 @@ def test_the_exported_file_answers_as_torch_does(name: str, output: Output) -> N
     stores = [Dataset.from_examples(Example(item, None, "x", 1) for item in part) for part in parts]
     expected = [row for store in stores for row in predict_logits(TorchNetwork(model), TextSet(store, encoder))]
     for together in (
-        predictor.logits(predictor.encode(texts)),
-        [predictor.logits(predictor.encode([item]))[0] for item in texts],
+        predictor.logits(predictor.tokenize(texts)),
+        [predictor.logits(predictor.tokenize([item]))[0] for item in texts],
     ):
         for found, wanted, item in zip(together, expected, texts, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=2e-5, err_msg=f"{item}")

@@ -20,7 +20,7 @@ def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
     assert predictor.metadata.pairs is None  # the file is older than the key
     assert predictor.predict(("what a", "film")).label
     assert predictor.labels.names == ("bad", "good", "über")
-    logits = np.stack(predictor.logits(predictor.encode(saved["texts"])))
+    logits = np.stack(predictor.logits(predictor.tokenize(saved["texts"])))
     # The expected numbers are the float model's; 8-bit weights are off by a part of a percent.
     np.testing.assert_allclose(logits, saved["float_logits"], atol=0.02)
     assert [p.truncated for p in predictor.predict(saved["texts"])] == [False, False, False, True]

@@ -80,7 +80,7 @@ def test_a_trained_folder_predicts_with_its_branch(kind: str, tmp_path: Path) ->
     test = rows(100, kind, 2)
     task = predictor.task
     found = task.evaluate(
-        predictor.logits(predictor.encode(list(test.texts))), np.asarray(task.targets(test.targets)), tables=False
+        predictor.logits(predictor.tokenize(list(test.texts))), np.asarray(task.targets(test.targets)), tables=False
     ).numbers()
     if kind == "classification":
         assert found["accuracy"] > 0.95

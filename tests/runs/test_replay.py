@@ -85,7 +85,7 @@ def test_the_ngram_branch_is_fitted_anew_on_old_and_new_examples(tmp_path: Path)
     assert first.metadata.ngrams is not None
     # Each label has n-grams of its own, also the two that were only replayed.
     for index, label in enumerate("abcd"):
-        scores = second._inference.network.branch.logits([second.encode([f"{WORDS[label]} {label}"])[0].words])[0]  # type: ignore[union-attr]
+        scores = second._inference.network.branch.logits([second.tokenize([f"{WORDS[label]} {label}"])[0].words])[0]  # type: ignore[union-attr]
         assert scores.argmax() == index
     assert train_branch(new, init, tmp_path / "none", use="never").metadata.ngrams is None
 

@@ -90,11 +90,11 @@ def test_logits_are_the_weighted_sum_of_both(name: str) -> None:
     alone = network(task, labels)
     branch = make_branch(alone, outputs)
     before, after = Predictor(alone), Predictor(amend(alone, branch=(branch, METADATA)))
-    rows = [item.words for item in before.encode(TEXTS)]
+    rows = [item.words for item in before.tokenize(TEXTS)]
     words = Words.of_table(before.encoder, 0, 2, 3)
     own = after.task.logits_of_scores(branch.logits(Distinct.of_texts(rows, words.hashes), branch.row_sums(words)))
-    first = np.stack(before.logits(before.encode(TEXTS)))
-    second = np.stack(after.logits(after.encode(TEXTS)))
+    first = np.stack(before.logits(before.tokenize(TEXTS)))
+    second = np.stack(after.logits(after.tokenize(TEXTS)))
     np.testing.assert_allclose(second, 0.75 * first + own, rtol=1e-5, atol=1e-6)
     assert (np.abs(own[:, -1] - own[1, -1]) > 0.1).any()
 
@@ -102,7 +102,7 @@ def test_logits_are_the_weighted_sum_of_both(name: str) -> None:
 @pytest.mark.usefixtures("onnx_runtime")
 def test_one_text_many_and_probabilities_agree_exactly(with_branch: bytes) -> None:
     predictor = Predictor(with_branch)
-    together = np.stack(predictor.logits(predictor.encode(TEXTS)))
+    together = np.stack(predictor.logits(predictor.tokenize(TEXTS)))
     stream, probabilities = predictor.predict(TEXTS), predictor.predict_proba(TEXTS)
     np.testing.assert_array_equal(predictor.task.probabilities(together), probabilities)
     fresh = Predictor(with_branch)
@@ -116,7 +116,7 @@ def test_one_text_many_and_probabilities_agree_exactly(with_branch: bytes) -> No
 def test_branches_of_predictors_that_share_an_encoder_or_were_copied_agree(with_branch: bytes) -> None:
     first = Predictor(with_branch)
     second = Predictor(with_branch, encoder=first.encoder)
-    encoded = first.encode(TEXTS)
+    encoded = first.tokenize(TEXTS)
     np.testing.assert_array_equal(first.logits(encoded), second.logits(encoded))
     copy = pickle.loads(pickle.dumps(first))
     np.testing.assert_array_equal(copy.predict_proba(TEXTS), first.predict_proba(TEXTS))

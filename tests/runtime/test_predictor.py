@@ -157,7 +157,7 @@ def test_a_model_answers_for_what_it_was_trained_on(pairs: bool) -> None:
     right, wrong = (pair, single) if pairs else (single, pair)
     assert predictor.metadata.pairs is pairs
     assert predictor.predict(right).label == predictor.predict([right])[0].label
-    assert len(predictor.predict_proba([right])) == len(predictor.encode([right])) == 1
+    assert len(predictor.predict_proba([right])) == len(predictor.tokenize([right])) == 1
     says = "is one text; .* trained on pairs: pass" if pairs else "is a pair of texts; .* trained on single texts: pass"
     for ask in (predictor.predict, predictor.predict_one):
         with pytest.raises(DataError, match=f"item 0 {says}"):
@@ -169,7 +169,7 @@ def test_a_model_answers_for_what_it_was_trained_on(pairs: bool) -> None:
         list(predictor.predict_stream(iter([wrong])))
 
 
-@pytest.mark.parametrize("wrong", [{"a": 1}, np.array([["a", "b"]]), np.array("a")])
+@pytest.mark.parametrize("wrong", [{"a": 1}, np.array([["a", "b", "c"]]), np.array("a")])
 def test_what_is_no_list_of_texts_is_not_taken_apart(classifier: tuple[Model, bytes], wrong: object) -> None:
     with pytest.raises(DataError, match="not a list of texts"):
         Predictor(classifier[1]).predict_proba(wrong)  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def test_two_models_read_texts_that_were_encoded_once(
     first = Predictor(tagger[1])
     second = Predictor(other_tagger[1], encoder=first.encoder)
     rows = texts(40)
-    encoded = first.encode(rows)
+    encoded = first.tokenize(rows)
     for predictor, (model, _) in ((first, tagger), (second, other_tagger)):
         for text, logits in zip(rows, predictor.logits(encoded), strict=True):
             np.testing.assert_allclose(logits, torch_logits(model, predictor, text), atol=1e-4)
@@ -258,10 +258,10 @@ def test_answers_outlast_a_table_that_starts_anew(classifier: tuple[Model, bytes
     for text, row in zip(rows, expected, strict=True):
         np.testing.assert_allclose(list(forgetful.predict_one(text).probabilities.values()), row, atol=1e-6)
     assert small.generation > 3
-    old = forgetful.encode(rows[:1])
-    forgetful.encode(rows[1:])
+    old = forgetful.tokenize(rows[:1])
+    forgetful.tokenize(rows[1:])
     with pytest.raises(DataError, match="encode them again"):
-        forgetful.logits([*old, *forgetful.encode(rows[:3])])
+        forgetful.logits([*old, *forgetful.tokenize(rows[:3])])
 
 
 def test_a_stream_is_read_as_far_as_it_is_answered(

@@ -46,8 +46,8 @@ def test_a_pickle_keeps_threads_and_shared_encoders() -> None:
     first = Predictor(GOLDEN, num_threads=2)
     short = TextEncoder(first.text_config.model_copy(update={"max_len": 2}), first.encoder.vocabulary)
     second, third = Predictor(GOLDEN, encoder=short), Predictor(GOLDEN, encoder=short)
-    encoded = second.encode([TEXT])
-    assert len(encoded[0].words) == 2 < len(first.encode([TEXT])[0].words)
+    encoded = second.tokenize([TEXT])
+    assert len(encoded[0].words) == 2 < len(first.tokenize([TEXT])[0].words)
     one, two, three = pickle.loads(pickle.dumps((first, second, third)))
     assert two.encoder is three.encoder is not one.encoder
     assert [answer(item) for item in (one, two, three)] == [answer(item) for item in (first, second, third)]

@@ -129,14 +129,23 @@ class Prediction:
         return hash(self.__getstate__())
 
     def __repr__(self) -> str:
-        """Show the fields that differ from their defaults."""
+        """Show the fields that differ from their defaults, and of many labels the most probable ones."""
         values = zip(_FIELDS, self.__getstate__(), strict=True)
         shown = [
-            f"{name}={value!r}"
+            f"{name}={_few(value) if name == 'probabilities' else repr(value)}"
             for name, value in values
             if name == "truncated" or value is not (False if name in _FALSE else None)
         ]
         return f"Prediction({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        from mixling.notebook import Html, bar, html_table
+
+        fields = [item for item in self.to_dict().items() if item[0] not in ("probabilities", "truncated")]
+        out = html_table(["prediction", ""], fields)
+        likely = most_probable(self.probabilities or {}, _HTML_LABELS).items()
+        rows = [(name, f"{value:.1%}", Html(bar(value))) for name, value in likely]
+        return out + (html_table(["label", "probability", ""], rows) if rows else "")
 
     def top(self, number: int) -> Prediction:
         """Return the prediction with the probabilities of its `number` most probable labels, in their order."""
@@ -175,6 +184,18 @@ class Prediction:
         if self.probabilities is not None:
             out["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in self.probabilities.items()}
         return out
+
+
+_REPR_LABELS = 5
+_HTML_LABELS = 10
+
+
+def _few(probabilities: dict[str, float]) -> str:
+    """Return the `repr` of probabilities, of many the highest ones."""
+    if len(probabilities) <= _REPR_LABELS:
+        return repr(probabilities)
+    likely = ", ".join(f"{name!r}: {value!r}" for name, value in most_probable(probabilities, _REPR_LABELS).items())
+    return f"{{{likely}, ... {len(probabilities) - _REPR_LABELS} more}}"
 
 
 _OF_A_LABEL = ("label", "abstained", "label_set", "probabilities")

@@ -80,7 +80,7 @@ def training_or_reason(model: str, predictor: Predictor) -> tuple[Dataset | None
 
 
 def _vectors(predictor: Predictor, texts: Sequence[Text]) -> Float32:
-    parts = [predictor.text_vectors(texts[first : first + _TOGETHER]) for first in range(0, len(texts), _TOGETHER)]
+    parts = [predictor.encode(texts[first : first + _TOGETHER]) for first in range(0, len(texts), _TOGETHER)]
     return np.concatenate(parts)
 
 

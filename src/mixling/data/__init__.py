@@ -7,7 +7,7 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.data.batches import Batch, TextSet, collate, shard, training_batches
     from mixling.data.cells import read_cell
-    from mixling.data.config import ColumnsConfig
+    from mixling.data.config import ColumnsConfig as ColumnsConfig
     from mixling.data.corpora import read_texts
     from mixling.data.dataset import Dataset
     from mixling.data.examples import Example, Target, read_examples

@@ -15,6 +15,7 @@ from mixling.answers.labels import LABEL_TYPES
 from mixling.data.cells import read_cell
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
+from mixling.data.frames import column_values, is_missing
 from mixling.data.number_codes import LARGEST, as_number
 from mixling.data.tag_schemes import ImpossibleTagError, recognize
 from mixling.data.values import (
@@ -173,7 +174,7 @@ def _beside(X: Any, y: Any, where: str) -> tuple[list[Any], list[Any]]:
 def listed(items: Any, what: str) -> list[Any]:
     """Return items as a list; raise an error as `check_many` does."""
     check_many(items, what)
-    return list(items.to_list() if hasattr(items, "to_list") else items)  # polars' own items of a list are columns
+    return list(column_values(items))  # polars' own items of a list are columns, Arrow's are no values of Python
 
 
 def unpacked(words: Any) -> Any:
@@ -299,7 +300,7 @@ def label_name(label: Any) -> str:
     if isinstance(label, int | str):
         return str(label)
     allowed = "allowed: a string, a whole number or a boolean"
-    if label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label):
+    if is_missing(label):
         raise DataError(f"the label is missing ({label}); give each text one, or leave the text out")
     if isinstance(label, float):
         raise DataError(

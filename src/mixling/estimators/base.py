@@ -5,23 +5,29 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from mixling.artifacts.files import run_files
 from mixling.config import merge
 from mixling.data.dataset import Dataset
+from mixling.data.examples import Example
 from mixling.data.in_memory import LabeledTexts, checked_weights, label_name, store_rows, unlabeled_texts
 from mixling.data.label_remarks import label_remarks
 from mixling.data.splits import check_labels, split_validation
 from mixling.errors import ConfigError, DataError, ModelFileError, NotFittedError, near_miss
+from mixling.estimators.columns import TableColumns
 from mixling.hub import on_hub
+from mixling.metrics.base import Metrics
+from mixling.runs.evaluation import columns_of, evaluate
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import LABELS, resolve
 from mixling.runs.training import fit
@@ -40,7 +46,7 @@ SCORE = "<score>"
 _MANY_FITS = ("sklearn.model_selection.", "joblib.")  # modules that call `fit` many times, or in a worker
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(TableColumns, TransformerMixin, BaseEstimator, ABC):
     """Base class: parameters, fitting by a run, saving and loading.
 
     A fitted estimator holds the content of its run folder as bytes (`files_`), so that it can be pickled, copied and
@@ -137,6 +143,7 @@ class Estimator(BaseEstimator, ABC):
         name, asked = _teacher(teacher)
         options = {
             "task": task,
+            "data": {"columns": self._named_columns()},
             "ngrams": {"refit": split_off or None},  # on rows that are given as `validation`, nothing is fitted
             "model": self.model,
             "init": {"pretrained": self.pretrained},
@@ -166,6 +173,37 @@ class Estimator(BaseEstimator, ABC):
             self._predictor_ = Predictor(self.files_[ONNX_FILE])
         return self._predictor_
 
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return a vector (n, R) for each text, see `Predictor.encode`; after `set_output` a table."""
+        return self.predictor_.encode(self._texts(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names (R,) of the columns of `transform`."""
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{place}" for place in range(self.predictor_.vector_size)], object)
+
+    def report(self, X: Any, y: Any = None) -> Metrics:
+        """Return all metrics of the model on labeled texts, as `mixling evaluate` has them.
+
+        `print(...)` shows the scores of each class, a notebook a table of them; `to_dict()` has all values.
+
+        Args:
+            X, y: as of `fit`; without y, X is a table with the columns that `fit` read.
+
+        Raises:
+            DataError: the texts or targets cannot be used, or there are none.
+        """
+        texts, targets = self._scored_rows(X, y)
+        pairs = enumerate(zip(texts, targets, strict=True))
+        evaluation = evaluate(self.predictor_, (Example(text, target, SCORE, row) for row, (text, target) in pairs))
+        if evaluation.unseen:
+            warnings.warn(f"{SCORE}: {evaluation.unseen}", stacklevel=2)
+        return evaluation.metrics
+
+    @abstractmethod
+    def _scored_rows(self, X: Any, y: Any) -> LabeledTexts:
+        """Return texts and targets to score, as `fit` reads them."""
+
     def save(self, folder: str | Path) -> None:
         """Write the run folder, for `load` and the command line.
 
@@ -186,6 +224,8 @@ class Estimator(BaseEstimator, ABC):
             ModelFileError: there is no model for this estimator, or a file is too large.
         """
         out = cls()
+        out.text_ = None
+        out.label_ = None
         folder = fetch_model(str(folder)) if on_hub(folder) else Path(folder)
         out._predictor_ = Predictor(folder)
         try:
@@ -196,6 +236,8 @@ class Estimator(BaseEstimator, ABC):
         if task.estimator != cls.__name__:
             reader = f"{task.estimator}.load" if task.estimator else "Predictor"
             raise ModelFileError(f"{folder}: its model gives {task.gives}; read it with {reader}")
+        if folder.is_dir():
+            out._remember(columns_of(folder, {}))
         out._loaded()
         return out
 

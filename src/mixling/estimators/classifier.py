@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mixling.answers.decision import answers_of
+from mixling.data.frames import Frame, Names, texts_of
 from mixling.data.in_memory import (
     COLLECTIONS,
+    LabeledTexts,
     check_no_pairs,
     label_name,
     label_types,
@@ -24,7 +25,6 @@ from mixling.estimators.base import FIT, SCORE, VALIDATION, Estimator
 from mixling.estimators.indicators import IndicatorFormat
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
-from mixling.text.encoder import Text
 
 
 class TextClassifier(ClassifierMixin, Estimator):
@@ -52,19 +52,29 @@ class TextClassifier(ClassifierMixin, Estimator):
 
     def fit(
         self,
-        X: Iterable[Text],
-        y: Iterable[Any],
+        X: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
-        validation: tuple[Iterable[Text], Iterable[Any]] | None = None,
+        text: Names | None = None,
+        label: Any = None,
+        validation: Any = None,
         teacher: Any = None,
-        unlabeled: Iterable[Text] = (),
+        unlabeled: Any = (),
     ) -> Self:
-        """Train on texts and their labels.
+        """Train on texts and their labels, or on a table that has both.
 
         Args:
+            X: texts, or a table: a DataFrame of pandas or Polars, a table of Arrow, a data set of Hugging Face, a
+                dictionary of columns, or rows that are dictionaries. `df[["review"]]` is a table, too.
+            y: the labels; None: they are in the table.
             sample_weight: (n,) numbers >= 0.
-            validation: texts and labels to choose the best epoch on; default: a stratified fraction of the examples.
+            text: the table's column of the text, or two columns of pairs; by default the only one that is left, or
+                "text". Later methods read the same columns of tables that they get.
+            label: the table's column of the labels; by default "label". A list of names: columns of 0 and 1, one for
+                each label.
+            validation: (X, y), or a table as X, to choose the best epoch on; default: a stratified fraction of the
+                examples.
             teacher: a model to learn from as well: a saved model's folder, a `Teacher`, a fitted estimator with
                 `predict_proba` and `classes_`, or a function from texts to probabilities (see `mixling.teachers.base`).
             unlabeled: texts for the teacher to label; those that occur in `validation` are left out.
@@ -72,7 +82,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         Raises:
             DataError: the texts or labels cannot be used.
         """
-        indicators = IndicatorFormat.of(y, FIT)
+        X, y = self._read(X, y, FIT, text=text, label=label)
+        names = self._labels_of_columns()
+        indicators = IndicatorFormat.of(y, FIT) if names is None else IndicatorFormat(names)
         targets = structured(listed(y, "targets")) if indicators is None else indicators.sets(y, FIT)
         many = indicators is not None or (bool(targets) and isinstance(targets[0], COLLECTIONS))
         if many and (self.config or {}).get("task") == Classification.name:
@@ -83,9 +95,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         rows = labeled_rows(X, targets, FIT, many=many)
         validation_rows = None
         if validation is not None:
-            validation_rows = labeled_rows(
-                validation[0], self._targets(validation[1], VALIDATION, indicators, many=many), VALIDATION, many=many
-            )
+            held_out, right = self._read_validation(validation, VALIDATION)
+            right = self._targets(right, VALIDATION, indicators, many=many)
+            validation_rows = labeled_rows(held_out, right, VALIDATION, many=many)
         columns = () if indicators is None else indicators.labels
         flat = [*(item for target in targets for item in target), *columns] if many else targets
         self._fit(
@@ -94,46 +106,69 @@ class TextClassifier(ClassifierMixin, Estimator):
             validation_rows,
             sample_weight,
             teacher,
-            unlabeled,
+            texts_of(unlabeled, self.text_, "<unlabeled>") if Frame.of(unlabeled) else unlabeled,
             types=label_types(flat),
             columns=tuple(map(label_name, columns)),
         )
         self._set_classes(indicators)
         return self
 
-    def predict(self, X: Iterable[Text]) -> Any:
-        """Return the labels (n,) of the answers; for multi-label a list of tuples, or a matrix if `fit` got one."""
+    def predict(self, X: Any) -> Any:
+        """Return the labels (n,) of the answers; for multi-label a list of tuples, or a matrix if `fit` got one.
+
+        After `set_output(transform="pandas")` or "polars": a table with label, confidence and a column a class.
+
+        Args:
+            X: texts, or a table with the columns that `fit` read.
+        """
+        if (library := self._output()) is not None:
+            return self._as_table(library, self.predictor_.columns(self._texts(X)), X)
+        X = self._texts(X)
+        check_no_pairs(X)
         if not self.predictor_.task.exclusive:
-            check_no_pairs(X)
             found = self.predictor_.predict_stream(X)
             sets = [tuple(self._original[name] for name in item.labels or ()) for item in found]
             return sets if self._indicators is None else self._indicators.matrix(sets)
-        check_no_pairs(X)
         best = answers_of(self.predictor_.predict_proba(X), self.predictor_.task.rule)
         return self.classes_[np.argsort(self._columns)[best]]
 
-    def predict_proba(self, X: Iterable[Text]) -> np.ndarray:
-        """Return probabilities (n, C), columns as in `classes_`; 0 for a label without examples in training."""
-        check_no_pairs(X)
-        found = self.predictor_.predict_proba(X)
-        if self._indicators is None:
-            return found[:, self._columns]
-        out = np.zeros((len(found), len(self._indicators.labels)), found.dtype)
-        out[:, [self._indicators.labels.index(label) for label in self._original.values()]] = found
-        return out
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities (n, C), columns as in `classes_`; 0 for a label without examples in training.
 
-    def score(self, X: Iterable[Text], y: Iterable[Any], sample_weight: Any = None) -> float:
+        After `set_output`: a table with a column a class.
+        """
+        texts = self._texts(X)
+        check_no_pairs(texts)
+        out = found = self.predictor_.predict_proba(texts)
+        if self._indicators is None:
+            out = found[:, self._columns]
+        else:
+            out = np.zeros((len(found), len(self._indicators.labels)), found.dtype)
+            out[:, [self._indicators.labels.index(label) for label in self._original.values()]] = found
+        if (library := self._output()) is None:
+            return out
+        return self._as_table(library, {str(name): out[:, place] for place, name in enumerate(self.classes_)}, X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy; for multi-label, the fraction of texts whose whole set of labels is right.
+
+        Args:
+            X, y: as of `fit`; without y, X is a table with the columns that `fit` read.
 
         Raises:
             DataError: the texts, targets or weights cannot be used, or there are none.
         """
         many = not self.predictor_.task.exclusive
-        texts, targets = labeled_rows(X, self._targets(y, SCORE, self._indicators, many=many), SCORE, many=many)
+        texts, targets = self._scored_rows(X, y)
         weights = score_weights(sample_weight, len(texts))
         found = self.predictor_.predict_stream(texts)
         names = [tuple(sorted(item.labels or ())) if many else item.label for item in found]
         return float(np.average([name == target for name, target in zip(names, targets, strict=True)], weights=weights))
+
+    def _scored_rows(self, X: Any, y: Any) -> LabeledTexts:
+        many = not self.predictor_.task.exclusive
+        texts, targets = self._read_again(X, y, SCORE)
+        return labeled_rows(texts, self._targets(targets, SCORE, self._indicators, many=many), SCORE, many=many)
 
     @staticmethod
     def _targets(y: Any, where: str, indicators: IndicatorFormat | None, *, many: bool) -> list[Any]:

@@ -62,7 +62,8 @@ class IndicatorFormat:
         Raises:
             DataError: it is no matrix with these columns, or has values other than 0 and 1.
         """
-        given = type(self).of(y, where)
+        marks = isinstance(y, np.ndarray) and y.dtype == object and y.shape[1:] == (len(self.labels),)
+        given = self if marks else type(self).of(y, where)
         if given is not None and hasattr(y, "columns") and set(given.labels) == set(self.labels):
             y = y[list(self.labels)]
         elif given is None or len(given.labels) != len(self.labels) or hasattr(y, "columns"):
@@ -73,7 +74,7 @@ class IndicatorFormat:
                 f"got targets of {got}; a matrix of 0 and 1 with {len(self.labels)} columns is needed{names}",
                 path=where,
             )
-        matrix = _matrix(y)
+        matrix = y if marks else _matrix(y)
         if not sparse.issparse(matrix) and (hasattr(y, "columns") or matrix.dtype.kind not in "biuf"):
             matrix = self._marks(np.asarray(matrix, object), where)
         rows = sparse.csr_array(matrix)

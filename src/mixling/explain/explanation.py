@@ -24,7 +24,10 @@ class WordEffect:
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_SHOWN = 3  # words, by `repr`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
     """Why a model gives an answer to a text.
 
@@ -53,6 +56,17 @@ class Explanation:
     def top(self, count: int) -> list[WordEffect]:
         """Return the words with the largest effects, whether for or against, the largest first."""
         return sorted(self.words, key=lambda word: -abs(word.effect))[:count]
+
+    def __repr__(self) -> str:
+        effects = [f"{word.word} {word.effect:+.2f}" for word in self.top(_SHOWN)]
+        words = ", ".join([*effects, *["..."] * (len(self.words) > _SHOWN)])
+        answer = "" if self.target is None else f"target={self.target!r}, "
+        return f"Explanation({answer}score={self.score:.3f}, {self.method}: {words})"
+
+    def _repr_html_(self) -> str:
+        from mixling.explain.render import html_section
+
+        return html_section(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""

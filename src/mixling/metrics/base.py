@@ -18,6 +18,7 @@ from mixling.errors import printable
 from mixling.metrics.reliability import Reliability
 
 TABLE_ROWS = 40
+_REPR_SCORES = 3
 _NAME_COLUMNS = 40
 _LEAST_OF_NAME = 10
 _OF_FIGURES = 38  # characters beside the name of a class
@@ -34,7 +35,7 @@ class ClassScore:
     support: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Metrics(ABC):
     """Metrics of any task: `n` examples, and the scores of each class in the order of the label set.
 
@@ -59,6 +60,25 @@ class Metrics(ABC):
     @abstractmethod
     def summary(self) -> str:
         """Return one line for a terminal."""
+
+    def __repr__(self) -> str:
+        """Show the first scores; `print` shows the summary and the table of classes, `to_dict` has all values."""
+        scores = [f"{name}={value:.4f}" for name, value in self.numbers().items() if name != "calibration_error"]
+        return f"{type(self).__name__}(n={self.n}, {', '.join([*scores[:_REPR_SCORES], '...'])})"
+
+    def __str__(self) -> str:
+        return format_table(self)
+
+    def _repr_html_(self) -> str:
+        from mixling.notebook import html_table
+
+        scores = html_table(["score", "value"], titled(vars(self)).items(), caption=f"{self.n:,} examples")
+        if not self.per_class:
+            return scores
+        rows = [(row.label, row.precision, row.recall, row.f1, row.support) for row in self.per_class]
+        more = f"{TABLE_ROWS} of {len(rows)} classes, by lowest F1" if len(rows) > TABLE_ROWS else ""
+        rows = sorted(rows, key=lambda row: row[3])[:TABLE_ROWS] if more else rows
+        return scores + html_table(["class", "precision", "recall", "F1", "support"], rows, caption=more)
 
 
 LESS_IS_BETTER = frozenset({"mse", "mae", "rmse", "mean_cost"})
@@ -87,7 +107,7 @@ def titled(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {metric_title(key): values[key] for key in ordered}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ProbabilityMetrics(Metrics):
     """Metrics of a task whose predictions have probabilities.
 
@@ -105,7 +125,7 @@ class ProbabilityMetrics(Metrics):
         return super().to_dict() | {"reliability": [item and asdict(item) for item in self.reliability]}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ClassificationMetrics(ProbabilityMetrics):
     """Metrics of single-label classification.
 
@@ -161,7 +181,7 @@ class ClassificationMetrics(ProbabilityMetrics):
         return f"; answered {self.coverage:.1%}, of these {_or_dash(self.accuracy_of_answered)} right"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MultiLabelMetrics(ProbabilityMetrics):
     """Metrics of multi-label classification.
 
@@ -187,7 +207,7 @@ class MultiLabelMetrics(ProbabilityMetrics):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TaggingMetrics(ProbabilityMetrics):
     """Metrics of tagging; the classes are the span types, sorted.
 

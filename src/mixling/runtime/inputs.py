@@ -30,7 +30,7 @@ class TextInputs:
 
     def __init__(self, *, pairs: bool | None, questions: bool, part_chars: int) -> None:
         self.questions = questions
-        self._pairs = True if questions else pairs
+        self.pairs = True if questions else pairs
         self._part_chars = part_chars
 
     def parts(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
@@ -63,7 +63,7 @@ class TextInputs:
         Raises:
             DataError: an item is not a text, or not of the kind that the model was trained on.
         """
-        if not self._pairs and set(map(type, texts)) == {str}:
+        if not self.pairs and set(map(type, texts)) == {str}:
             return sum(map(len, texts))
         return sum(self._check(text, number) for number, text in enumerate(texts, first))
 
@@ -71,14 +71,14 @@ class TextInputs:
         from mixling.text.clean import count_chars
 
         size = count_chars(text, number)
-        if self._pairs is None or isinstance(text, tuple) == self._pairs:
+        if self.pairs is None or isinstance(text, tuple) == self.pairs:
             return size
         if self.questions:
             raise DataError(
                 f"item {number} is one text; this model answers questions: pass (question, context), or on the "
                 "command line --question and --context, or a file with both"
             )
-        if self._pairs:
+        if self.pairs:
             raise DataError(
                 f"item {number} is one text; this model was trained on pairs: pass (first, second), "
                 "or on the command line a file and its columns with --text and --text-pair"

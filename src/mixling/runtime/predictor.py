@@ -13,7 +13,7 @@ from mixling.runtime.inputs import BATCH_SIZE
 if TYPE_CHECKING:  # imported when a model is opened in full
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Any, overload
+    from typing import Any, Protocol, TypeVar, overload
 
     import numpy as np
     import numpy.typing as npt
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.answers.labels import LabelSet
     from mixling.answers.predictions import Prediction
     from mixling.arrays import Float32
+    from mixling.data.frames import Names
     from mixling.drift.report import Drift
     from mixling.explain.explanation import Explanation
     from mixling.runtime.onnx.session import Metadata, OpenModel
@@ -28,6 +29,16 @@ if TYPE_CHECKING:  # imported when a model is opened in full
     from mixling.text.config import TextConfig
     from mixling.text.encoder import Encoded, Text, TextEncoder
     from mixling.text.long_texts import TextWindow
+
+    Rows = Sequence[Mapping[str, Any]]
+
+    class Table(Protocol):
+        """A table of pandas, Polars, Arrow or Hugging Face."""
+
+        @property
+        def shape(self) -> tuple[int, int]: ...
+
+    _Table = TypeVar("_Table", bound=Table)
 
 _QUESTIONS = 64  # questions at a time; their overlapping windows repeat the contexts
 _SHOWN_LABELS = 5  # by `repr`
@@ -180,33 +191,69 @@ class Predictor:
     def text_config(self) -> TextConfig:
         return self._model.metadata.text
 
+    @property
+    def pairs(self) -> bool | None:
+        """Whether the model was trained on pairs of texts; None: the file does not state it."""
+        return self._inference.inputs.pairs
+
+    @property
+    def vector_size(self) -> int:
+        """The number of values of a vector of `encode`, R."""
+        return self._model.row_dim
+
     if TYPE_CHECKING:
 
         @overload
         def predict(self, texts: str | tuple[str, str], *, top_k: int | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
         @overload
-        def predict(self, texts: Sequence[Text], *, top_k: int | None = None) -> list[Prediction]: ...
+        def predict(
+            self, texts: Sequence[Text] | Rows, *, top_k: int | None = None, text: Names | None = None
+        ) -> list[Prediction]: ...
+        @overload
+        def predict(self, texts: _Table, *, text: Names | None = None) -> _Table: ...
+        @overload
+        def predict(self, texts: Iterable[Text], *, top_k: int | None = None) -> list[Prediction]: ...
 
-    def predict(self, texts: Text | Sequence[Text], *, top_k: int | None = None) -> Prediction | list[Prediction]:
-        """Return the prediction for one text, or a list of predictions for several texts.
+    def predict(self, texts: Any, *, top_k: int | None = None, text: Names | None = None) -> Any:
+        """Return the prediction for one text, a list of predictions for several texts, or a table for a table.
+
+        A table (pandas, Polars, Arrow, Hugging Face, a dictionary of columns) gives one of the same library, with the
+        same index, whose columns are label, confidence and the probability of each label; see `columns`.
 
         Args:
+            texts: a text, texts, or a table.
             top_k: keep the probabilities of this number of labels, the most probable first.
+            text: the table's column of the text, or two columns of pairs; by default the only one, or "text".
 
         Raises:
-            DataError: an item is not a text.
+            DataError: an item is not a text, or the table has no such column.
             ConfigError: `top_k` is less than 1, or the task has no probabilities of labels.
         """
-        if top_k is not None:
-            if isinstance(texts, str | tuple):
-                return self.predict_one(texts, top_k=top_k)
-            return list(self.predict_stream(texts, top_k=top_k))
-        decided: Prediction | list[Prediction] | None = self._inference.decide(texts)
-        if decided is not None:
+        if top_k is None and text is None and (decided := self._inference.decide(texts)) is not None:
             return decided
-        if isinstance(texts, str | tuple):
-            return self.predict_one(texts)
-        return list(itertools.chain.from_iterable(self._batches(texts, BATCH_SIZE)))
+        if isinstance(texts, str | tuple) and text is None:
+            return self.predict_one(texts, top_k=top_k)
+        from mixling.data.frames import Frame
+
+        frame = Frame.of(texts)
+        if frame is None or frame.library == "rows":
+            return list(self.predict_stream(texts, top_k=top_k, text=text))
+        if top_k is not None:
+            raise ConfigError("top_k: a table has a column for each label; leave top_k out, or give texts")
+        return frame.like(self.columns(texts, text=text))
+
+    __call__ = predict
+
+    def columns(self, texts: Any, *, text: Names | None = None) -> dict[str, Any]:
+        """Return predictions as columns by name, see `predict`.
+
+        With one label for each text they are `label`, as it was given in training, or None where the model abstains;
+        `confidence`; `abstained` and `label_set` of models that have them; and the probability of each label. With
+        several labels `labels`, a list, and these probabilities; of other tasks what a CSV of them has.
+        """
+        from mixling.runtime.columns import prediction_columns
+
+        return prediction_columns(self.task, list(self.predict_stream(texts, text=text)))
 
     def predict_one(self, text: Text, *, top_k: int | None = None) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence. For `top_k`, see `predict`."""
@@ -223,17 +270,30 @@ class Predictor:
         return self._inference.decoder.decode(logits, read, text)
 
     def predict_stream(
-        self, texts: Iterable[Text], *, batch_size: int = BATCH_SIZE, top_k: int | None = None
+        self,
+        texts: Iterable[Text] | Rows,
+        *,
+        batch_size: int = BATCH_SIZE,
+        top_k: int | None = None,
+        text: Names | None = None,
     ) -> Iterator[Prediction]:
         """Return predictions in the order of `texts`, which may be endless; a few thousand are in memory at a time.
 
-        For `top_k` and errors, see `predict`.
+        For `top_k`, `text` and errors, see `predict`.
         """
-        predictions = itertools.chain.from_iterable(self._batches(texts, batch_size))
+        predictions = itertools.chain.from_iterable(self._batches(self._texts(texts, text), batch_size))
         if top_k is None:
             return predictions
         self._check_top_k(top_k)
         return (prediction.top(top_k) for prediction in predictions)
+
+    def _texts(self, texts: Any, names: Names | None = None) -> Any:
+        """Return the texts of a table, and of columns of other libraries; others as they are."""
+        if type(texts) is list and names is None and not (texts and isinstance(texts[0], dict)):
+            return texts
+        from mixling.data.frames import texts_of
+
+        return texts_of(texts, names, pairs=self.pairs)
 
     def _check_top_k(self, top_k: int) -> None:
         if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
@@ -260,7 +320,7 @@ class Predictor:
         read, logits = self._inference.read(texts, number, batch_size=batch_size)
         return self._inference.decoder.decode_many(logits, read, texts)
 
-    def predict_proba(self, texts: Iterable[Text]) -> npt.NDArray[np.float64]:
+    def predict_proba(self, texts: Iterable[Text] | Rows) -> npt.NDArray[np.float64]:
         """Return probabilities (number of texts, C) in the order of `labels.names`.
 
         Raises:
@@ -271,7 +331,7 @@ class Predictor:
         import numpy as np
 
         out: list[npt.NDArray[np.float64]] = []
-        for part in self._inference.inputs.parts(texts):
+        for part in self._inference.inputs.parts(self._texts(texts)):
             _, logits = self._inference.read(part, sum(map(len, out)))
             out.append(self._inference.decoder.probabilities(np.asarray(logits)))
         return np.concatenate(out) if out else np.zeros((0, len(self.labels)))
@@ -367,11 +427,11 @@ class Predictor:
         """
         return self._inference.logits(texts)
 
-    def text_vectors(self, texts: Sequence[Text]) -> Float32:
+    def encode(self, texts: Iterable[Text]) -> Float32:
         """Return a vector (B, R) for each text: the mean of its words' rows, which are the input of the network."""
-        return self._inference.network.mean_rows(texts)
+        return self._inference.network.mean_rows(list(self._texts(texts)))
 
-    def encode(self, texts: Sequence[Text]) -> list[Encoded]:
+    def tokenize(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""
         self._inference.inputs.check(texts)
         return self._inference.network.encode(texts)

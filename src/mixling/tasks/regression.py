@@ -52,7 +52,7 @@ class NumberReader(TextReader):
         return number
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RegressionMetrics(Metrics):
     """Metrics of predicted numbers.
 

@@ -7,7 +7,9 @@ from mixling.lazy import lazy_imports
 if TYPE_CHECKING:
     from mixling.training.augmentation import NO_AUGMENTATION, AugmentationConfig, Augmenter, BatchPart
     from mixling.training.backends.context import DistributedContext
-    from mixling.training.callbacks import Callback, CallbackList, Step
+    from mixling.training.callbacks import Callback as Callback
+    from mixling.training.callbacks import CallbackList as CallbackList
+    from mixling.training.callbacks import Step as Step
     from mixling.training.checkpoint import load_checkpoint, save_checkpoint
     from mixling.training.config import NgramConfig
     from mixling.training.dataset_adapter import LabeledData, predict_logits

@@ -41,7 +41,7 @@ class GroupScore:
     exact_match: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TextMetrics(Metrics):
     """Metrics of the generations for `n` pairs, from 0 to 1; correlations from -1; `bleu` and `chrf` from 0 to 100.
 

@@ -85,7 +85,7 @@ class MixlingFeatureExtractor(FeatureExtractionMixin):
             out["feature_weights"] = _scattered(bags.weights, mask)
         return BatchFeature({name: torch.from_numpy(values) for name, values in out.items()})
 
-    def collate(self, examples: Sequence[Mapping[str, Any]]) -> BatchFeature:
+    def collate(self, examples: Sequence[Mapping[str, Any]]) -> Any:  # a BatchFeature, where Trainer states a dict
         """Return a batch of examples, as `data_collator` of `Trainer` (with `remove_unused_columns=False`).
 
         Args:

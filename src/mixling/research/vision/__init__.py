@@ -6,7 +6,7 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.research.vision.augmentation import ImageAugmentationConfig
-    from mixling.research.vision.classifier import ImageClassifier
+    from mixling.research.vision.classifier import ImageClassifier as ImageClassifier
     from mixling.research.vision.config import IMAGE_RUNS, ImageDataConfig, ImageRunConfig
     from mixling.research.vision.images import ImageShape, read_labeled
     from mixling.research.vision.model import (

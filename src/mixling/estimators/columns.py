@@ -1,0 +1,148 @@
+"""The columns of tables that an estimator is fitted on, predicts for and is scored on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mixling.data.config import ColumnsConfig
+from mixling.data.frames import Frame, Names, new_table, texts_of
+from mixling.errors import DataError
+from mixling.runtime.predictor import Predictor
+
+_REMEDY = "give targets, y, or a table with label='stars'"
+
+
+class TableColumns:
+    """What an estimator knows about columns.
+
+    Attributes:
+        text_: the column of the text that `fit` read, or both of a pair; None: `fit` got no names.
+        label_: the column of the targets, or a list of columns of 0 and 1; None: `fit` got `y`.
+    """
+
+    text_: tuple[Any, ...] | None
+    label_: Any
+    _default_text: ClassVar[str] = "text"
+    _default_label: ClassVar[str] = "label"
+
+    if TYPE_CHECKING:
+
+        @property
+        def predictor_(self) -> Predictor: ...
+
+    def _read(self, X: Any, y: Any, where: str, *, text: Names | None, label: Any) -> tuple[Any, Any]:
+        """Return the texts and targets that `fit` gets, and remember their columns.
+
+        Raises:
+            DataError: there are no such columns, or they are named although there is no table.
+        """
+        X = list(X) if isinstance(X, Iterator) else X
+        frame = Frame.of(X)
+        self.text_ = None
+        self.label_ = None
+        if frame is None:
+            if label is not None:
+                raise DataError(f"label: names a column, but got one {type(X).__name__}; give a table", path=where)
+            return texts_of(X, text, where), _targets(y, where)
+        if y is not None and label is not None:
+            raise DataError("got both y and label=; give only one of the two", path=where)
+        if y is None:
+            self.label_ = self._default_label if label is None else label
+            if label is None and self._default_label not in frame.names:
+                listed = ", ".join(map(str, frame.names))
+                raise DataError(f"which column has the targets? {_REMEDY}; the table has {listed}", path=where)
+        taken = _label_columns(frame, self.label_)
+        pairs = None if y is not None or {"text", "text_pair"} <= {*frame.names} else False
+        if text is None and self._default_text != "text" and self._default_text in frame.names:
+            text = self._default_text
+        self.text_ = frame.text_columns(text, where, taken=taken, pairs=pairs)
+        if both := [name for name in self.text_ if name in taken]:
+            raise DataError(f"column {both[0]!r} is named as the text and as the label", path=where)
+        return frame.texts(self.text_, where), self._targets_of(frame, where) if y is None else _targets(y, where)
+
+    def _read_again(self, X: Any, y: Any, where: str) -> tuple[Any, Any]:
+        """Return texts and targets as `fit` got them.
+
+        Raises:
+            DataError: there are no such columns, or no targets.
+        """
+        X = list(X) if isinstance(X, Iterator) else X  # once, for the targets, too
+        texts = self._texts(X, where)
+        if y is not None:
+            return texts, _targets(y, where)
+        if (frame := Frame.of(X)) is None:
+            raise DataError(f"there are no targets; {_REMEDY}", path=where)
+        if self.label_ is None and self._default_label not in frame.names:
+            raise DataError("there are no targets; give y, as in fit", path=where)
+        return texts, self._targets_of(frame, where)
+
+    def _read_validation(self, validation: Any, where: str) -> tuple[Any, Any]:
+        """Return the texts and targets of `validation`: a pair of both, or a table."""
+        if isinstance(validation, tuple) and len(validation) == 2:
+            return self._read_again(*validation, where)
+        return self._read_again(validation, None, where)
+
+    def _texts(self, X: Any, where: str = "<predict>") -> Any:
+        """Return the texts to predict for: of a table the columns that `fit` read."""
+        X = list(X) if isinstance(X, Iterator) else X
+        if (frame := Frame.of(X)) is not None:
+            return frame.texts(self.text_, where, pairs=None if self.text_ else self.predictor_.pairs)
+        return texts_of(X, None, where)
+
+    def _targets_of(self, frame: Frame, where: str) -> Any:
+        columns = _label_columns(frame, self.label_ or self._default_label)
+        found = [frame.column(name, where) for name in columns]
+        if len(columns) == 1 and not isinstance(self.label_, list):
+            return found[0]
+        marks = np.empty((len(frame), len(columns)), object)
+        for place, values in enumerate(found):
+            marks[:, place] = values
+        return marks
+
+    def _labels_of_columns(self) -> tuple[Any, ...] | None:
+        """Return the labels if each has a column of 0 and 1."""
+        return tuple(self.label_) if isinstance(self.label_, list) else None
+
+    def _named_columns(self) -> dict[str, Any]:
+        """Return the columns as values of `ColumnsConfig`, in which they are saved with the model."""
+        text = self.text_ or ()
+        labels = self._labels_of_columns()
+        found = {"label": self.label_} if labels is None else {"labels": labels}
+        found |= dict(zip(("text", "text_pair"), text, strict=False))
+        return {key: value for key, value in found.items() if isinstance(value, str | tuple)}
+
+    def _remember(self, columns: ColumnsConfig) -> None:
+        """Take the columns of a saved run, where they are not the default ones, which rows without names have, too."""
+        if columns.text != "text":
+            self.text_ = (columns.text,) if columns.text_pair is None else (columns.text, columns.text_pair)
+        if columns.label != "label" or columns.labels is not None:
+            self.label_ = columns.label if columns.labels is None else [*columns.labels]
+
+    def _output(self) -> str | None:
+        """Return the library that `set_output` chose for this estimator; None: NumPy."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return None if chosen in (None, "default") else str(chosen)
+
+    def _as_table(self, library: str, columns: dict[str, Any], X: Any) -> Any:
+        """Return columns as a table of the library that `set_output` chose, with the index of X."""
+        if library not in sys.modules:
+            __import__(library)
+        frame = Frame.of(X)
+        like = X if hasattr(X, "index") and not callable(X.index) else None if frame is None else frame.table
+        return new_table(library, columns, like=like)
+
+
+def _label_columns(frame: Frame, label: Any) -> tuple[Any, ...]:
+    if label is None:
+        return ()
+    return tuple(label) if isinstance(label, list) else (label,)
+
+
+def _targets(y: Any, where: str) -> Any:
+    if y is None:
+        raise DataError(f"there are no targets; {_REMEDY}", path=where)
+    return list(y) if isinstance(y, Iterator) else y
