@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+import inspect
+from abc import ABCMeta, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from mixling.errors import ConfigError
+from mixling.config import parse
+from mixling.errors import ConfigError, shown
 from mixling.layers.masks import as_mask, check_tokens
 from mixling.layers.positions import RelativeBias, Size
+from mixling.networks.mixer import BUILDING, config_of_class
 
 # What a mixer remembers between steps; the first axis of every tensor is the batch, so that a beam search can pick
 # some of its texts.
@@ -23,8 +26,39 @@ _NEW = 32
 _NEW_NUMBERS = 1 << 16
 
 
-class Mixer(nn.Module, ABC):
+DEFAULT_MAX_LEN = 512  # of mixers that take longer inputs, too, unless options say otherwise
+
+
+class MixerType(ABCMeta):
+    """The class of mixers' classes: to call one is to build its configuration, which checks all options."""
+
+    if not TYPE_CHECKING:  # type checkers read the arguments of `__init__`
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            arguments = inspect.signature(cls.__init__)
+            return arguments.replace(parameters=list(arguments.parameters.values())[1:])
+
+        def __call__(cls, *args: Any, **options: Any) -> Any:
+            config = None if BUILDING.get() or args else config_of_class(cls)
+            if config is None:
+                return super().__call__(*args, **options)
+            sizes = {name: options.pop(name) for name in ("dim", "max_len", "causal") if name in options}
+            wanted = inspect.signature(cls.__init__).parameters
+            for name in ("dim", "max_len"):
+                if name in wanted and wanted[name].default is inspect.Parameter.empty and name not in sizes:
+                    raise ConfigError(f"{cls.__name__}: {name} is missing: give {name}=")
+                if not isinstance(size := sizes.get(name, 1), int) or size < 1:
+                    raise ConfigError(f"{cls.__name__}: {name}: got {shown(size)}; allowed: a whole number from 1")
+            values = parse(config, options, where=cls.__name__)
+            return values.build(**{"max_len": DEFAULT_MAX_LEN, **sizes})
+
+
+class Mixer(nn.Module, metaclass=MixerType):
     """A token mixer: every output position may depend on every real input position.
+
+    A mixer is made by its class, `HyperMixing(dim=256)`, whose defaults are in its signature, or by its configuration,
+    `HyperMixingConfig().build(dim=256, max_len=512)`, which files can have; both check the options alike.
 
     The contract, which tests check for every mixer: the shape is kept; values at padded positions never reach real
     ones, and neither do more padding or the other texts of a batch. Padding follows the text; the output there is not

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from mixling.layers.dropout import dropout
 from mixling.layers.heads import init_xavier, split_heads
 from mixling.layers.masks import real, visible
-from mixling.layers.mixer import Mixer, State, appended
+from mixling.layers.mixer import DEFAULT_MAX_LEN, Mixer, State, appended
 from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
 from mixling.networks.mixer import MixerConfig
 
@@ -38,7 +38,7 @@ class Attention(Mixer):
         dim: D, the width of the tokens.
         max_len: tokens of the longest input, which count where each distance has a bias of its own.
         num_heads: H.
-        head_dim: E, the width of a head.
+        head_dim: E, the width of a head; None: D / H.
         bias: whether the four projections have biases.
         scale: divide scores by sqrt(E).
         dropout: rate on the probabilities, in training.
@@ -52,16 +52,17 @@ class Attention(Mixer):
         self,
         *,
         dim: int,
-        max_len: int,
-        num_heads: int,
-        head_dim: int,
-        bias: bool,
-        scale: bool,
-        dropout: float,
-        positions: RelativePositions | None,
-        causal: bool,
+        max_len: int = DEFAULT_MAX_LEN,
+        num_heads: int = 4,
+        head_dim: int | None = None,
+        bias: bool = True,
+        scale: bool = True,
+        dropout: float = 0.0,
+        positions: RelativePositions | None = None,
+        causal: bool = False,
     ) -> None:
         super().__init__()
+        head_dim = head_dim or dim // num_heads
         self.dim = dim
         self.num_heads = num_heads
         self.head_dim = head_dim
@@ -228,5 +229,5 @@ class AttentionConfig(MixerConfig):
     def _build(self, dim: int, max_len: int, causal: bool) -> Attention:
         if self.head_dim is None:
             self._check_heads(self.num_heads, advice="change one of them, or set head_dim", width=dim)
-        values = self.model_dump(exclude={"type", "positions"}) | {"head_dim": self.head_dim or dim // self.num_heads}
+        values = self.model_dump(exclude={"type", "positions"})
         return Attention(dim=dim, max_len=max_len, positions=self.positions, causal=causal, **values)

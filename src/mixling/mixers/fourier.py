@@ -31,7 +31,7 @@ class Fourier(Mixer):
         per_length: transform each text over its own length; False: padding included.
     """
 
-    def __init__(self, *, dim: int, per_length: bool) -> None:
+    def __init__(self, *, dim: int, per_length: bool = True) -> None:
         super().__init__()
         self.dim = dim
         self.per_length = per_length

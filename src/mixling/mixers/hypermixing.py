@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from mixling.layers.fused import GeneratedMixing, can_fuse, multiplies_in_tiles
 from mixling.layers.hypernetwork import Generated, Hypernetwork, gelu_inplace
 from mixling.layers.masks import as_mask, real
-from mixling.layers.mixer import Mixer, State, position_of, wide
+from mixling.layers.mixer import DEFAULT_MAX_LEN, Mixer, State, position_of, wide
 from mixling.layers.positions import Positions, PublishedPositions, Size
 from mixling.networks.blocks import PositionKind
 from mixling.networks.mixer import MixerConfig
@@ -66,14 +66,14 @@ class HyperMixing(Mixer):
         self,
         *,
         dim: int,
-        max_len: int,
-        hidden_dim: int,
-        tied: bool,
-        positions: PositionKind | Literal["idiap"],
-        bias: bool,
-        num_heads: int,
-        norm: bool,
-        causal: bool,
+        max_len: int = DEFAULT_MAX_LEN,
+        hidden_dim: int = 512,
+        tied: bool = True,
+        positions: PositionKind | Literal["idiap"] = "sinusoidal",
+        bias: bool = True,
+        num_heads: int = 1,
+        norm: bool = True,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         self.dim = dim

@@ -9,7 +9,15 @@ from mixling.layers.mixer import Mixer, State
 
 
 class Identity(Mixer):
-    """Y = X. Cost is nothing. Source: the "None" row of HyperMixer's Figure 5."""
+    """Y = X. Cost is nothing. Source: the "None" row of HyperMixer's Figure 5.
+
+    Args:
+        dim: D, the width of the tokens.
+    """
+
+    def __init__(self, *, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         return x

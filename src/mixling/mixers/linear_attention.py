@@ -42,7 +42,9 @@ class LinearAttention(Mixer):
 
     reads_context = True
 
-    def __init__(self, *, dim: int, num_heads: int, bias: bool, eps: float, causal: bool) -> None:
+    def __init__(
+        self, *, dim: int, num_heads: int = 4, bias: bool = True, eps: float = 1e-6, causal: bool = False
+    ) -> None:
         super().__init__()
         self.dim = dim
         self.num_heads = num_heads

@@ -23,12 +23,14 @@ class Pooling(Mixer):
     Decided beyond it: a text of padding only has the summary zero; sums are in float32 at least.
 
     Args:
+        dim: D, the width of the tokens.
         pooling: the mean or the maximum.
         causal: over the tokens up to each.
     """
 
-    def __init__(self, *, pooling: PoolingKind, causal: bool) -> None:
+    def __init__(self, *, dim: int, pooling: PoolingKind = "mean", causal: bool = False) -> None:
         super().__init__()
+        self.dim = dim
         self.pooling = pooling
         self.causal = causal
 
@@ -69,4 +71,4 @@ class PoolingConfig(MixerConfig):
     supports_causal = True
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Pooling:
-        return Pooling(pooling=self.pooling, causal=causal)
+        return Pooling(dim=dim, pooling=self.pooling, causal=causal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate
 from typing import Literal, cast
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mixling.layers.masks import real
-from mixling.layers.mixer import Mixer, State, wide
+from mixling.layers.mixer import DEFAULT_MAX_LEN, Mixer, State, wide
 from mixling.networks.mixer import MixerConfig
 
 CHUNK = 64  # tokens of the QRNN's recurrence in sequence: shorter chunks cost products, longer ones steps
@@ -149,28 +148,39 @@ class Recurrent(Mixer):
 
     Args:
         dim: D, the width of the tokens.
-        cell: builds an LSTM or a QRNN for inputs of a given width.
-        hidden_dim: H, units of each direction.
+        max_len: tokens of the longest input to an exported QRNN.
+        cell: the recurrent layer.
+        hidden_dim: H, units of each direction; None: D.
         num_layers: recurrent layers, one on another.
-        bidirectional: read each text backwards too.
+        bidirectional: read each text backwards too; False in the causal form.
+        window: tokens that a gate of the QRNN sees; None: 2.
     """
 
     def __init__(
         self,
         *,
         dim: int,
-        cell: Callable[[int], LSTM | QRNN],
-        hidden_dim: int,
-        num_layers: int,
-        bidirectional: bool,
+        max_len: int = DEFAULT_MAX_LEN,
+        cell: Literal["lstm", "qrnn"] = "lstm",
+        hidden_dim: int | None = None,
+        num_layers: int = 1,
+        bidirectional: bool = True,
+        window: int | None = None,
     ) -> None:
         super().__init__()
+        hidden_dim = hidden_dim or dim
+
+        def make_cell(width: int) -> LSTM | QRNN:
+            if cell == "lstm":
+                return LSTM(dim=width, hidden_dim=hidden_dim)
+            return QRNN(dim=width, hidden_dim=hidden_dim, window=window or 2, max_len=max_len)
+
         self.dim = dim
         self.bidirectional = bidirectional
         self.width = hidden_dim * (2 if bidirectional else 1)
         widths = [dim] + [self.width] * (num_layers - 1)
-        self.forwards = nn.ModuleList(cell(width) for width in widths)
-        self.backwards = nn.ModuleList(cell(width) for width in widths if bidirectional)
+        self.forwards = nn.ModuleList(make_cell(width) for width in widths)
+        self.backwards = nn.ModuleList(make_cell(width) for width in widths if bidirectional)
         self.project = None if self.width == dim else nn.Linear(self.width, dim)
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
@@ -235,17 +245,4 @@ class RecurrentConfig(MixerConfig):
         return not self.bidirectional
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Recurrent:
-        hidden_dim = self.hidden_dim or dim
-
-        def cell(width: int) -> LSTM | QRNN:
-            if self.cell == "lstm":
-                return LSTM(dim=width, hidden_dim=hidden_dim)
-            return QRNN(dim=width, hidden_dim=hidden_dim, window=self.window or 2, max_len=max_len)
-
-        return Recurrent(
-            dim=dim,
-            cell=cell,
-            hidden_dim=hidden_dim,
-            num_layers=self.num_layers,
-            bidirectional=self.bidirectional,
-        )
+        return Recurrent(dim=dim, max_len=max_len, **self.model_dump(exclude={"type"}))

@@ -86,12 +86,12 @@ class SpatialGating(Mixer):
         *,
         dim: int,
         max_len: int,
-        ffn_dim: int,
-        variant: Variant,
-        weights: Literal["toeplitz", "dense"],
-        tiny_attention_dim: int | None,
-        mask_padding: bool,
-        causal: bool,
+        ffn_dim: int = 3072,
+        variant: Variant = "split",
+        weights: Literal["toeplitz", "dense"] = "toeplitz",
+        tiny_attention_dim: int | None = None,
+        mask_padding: bool = True,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         self.dim = dim

@@ -43,10 +43,10 @@ class Synthesizer(Mixer):
         *,
         dim: int,
         max_len: int,
-        num_heads: int,
-        positions: RelativePositions,
-        dropout: float,
-        causal: bool,
+        num_heads: int = 4,
+        positions: RelativePositions = RelativePositions(),
+        dropout: float = 0.0,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         self.dim = dim

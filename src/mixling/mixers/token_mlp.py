@@ -38,7 +38,7 @@ class TokenMLP(Mixer):
     max_len: int
 
     def __init__(
-        self, *, dim: int, max_len: int, hidden_dim: int, causal: bool = False, window: int | None = None
+        self, *, dim: int, max_len: int, hidden_dim: int = 256, causal: bool = False, window: int | None = None
     ) -> None:
         super().__init__()
         self.dim = dim

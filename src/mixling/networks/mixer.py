@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from abc import ABC, abstractmethod
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -16,6 +17,8 @@ from mixling.registry import Registry
 if TYPE_CHECKING:
     from mixling.layers.mixer import Mixer
 
+# While a configuration makes its mixer, whose values it has checked.
+BUILDING: ContextVar[bool] = ContextVar("BUILDING", default=False)
 MIXER_ENTRY_POINTS = "mixling.mixers"
 _C = TypeVar("_C", bound="type[MixerConfig]")
 _PACKAGE = "mixling.mixers"  # a file for each mixer, which needs PyTorch
@@ -64,7 +67,11 @@ class MixerConfig(Config, ABC):
             raise ConfigError(f"mixer {self.type!r} has no causal form")
         if cross and not self.supports_cross:
             raise ConfigError(f"mixer {self.type!r} has no form that reads a context (with these options)")
-        mixer = self._build(dim, max_len, causal)
+        token = BUILDING.set(True)
+        try:
+            mixer = self._build(dim, max_len, causal)
+        finally:
+            BUILDING.reset(token)
         mixer.dim = dim
         mixer.causal = causal
         return mixer
@@ -136,6 +143,17 @@ def class_in_file(name: str, file: str) -> Any:
         return None
     known = vars(importlib.import_module(_KNOWN)).get(name)
     return vars(importlib.import_module(f"{_PACKAGE}.{file}")).get(name) if known is None else known
+
+
+def config_of_class(mixer: type) -> type[MixerConfig] | None:
+    """Return the configuration that makes mixers of this class; None: no mixer is known by it."""
+    file = mixer.__module__.rpartition(".")[2]
+    if file in mixer_files() and class_in_file(mixer.__name__, file) is mixer:
+        return config_class(file)
+    named = (mixer.__module__, f"{mixer.__name__}Config")
+    return next(
+        (config for config in MIXERS.registered.values() if (config.__module__, config.__name__) == named), None
+    )
 
 
 def _load(file: str) -> type[MixerConfig]:

@@ -41,5 +41,5 @@ class IdentityConfig(MixerConfig):
     supports_causal = True
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Mixer:
-        mixer: Mixer = class_in_file("Identity", "identity")()
+        mixer: Mixer = class_in_file("Identity", "identity")(dim=dim)
         return mixer
