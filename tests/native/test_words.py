@@ -24,12 +24,15 @@ TAGGERS: list[dict[str, Any]] = [
 ]
 
 
-def predictors(content: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Predictor, Predictor]:
+SUBWORDS = {"tokens": "subwords", "projection": {"type": "subwords", "num_features": None}}
+
+
+def predictors(content: bytes, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Predictor, Predictor]:
     """One with the native engine, one with the other."""
     monkeypatch.setenv("MIXLING_ENGINE", "onnx")
-    other = Predictor(content)
+    other = Predictor(content, **options)
     monkeypatch.setenv("MIXLING_ENGINE", "native")
-    predictor = Predictor(content)
+    predictor = Predictor(content, **options)
     assert predictor.engine.startswith("native (")
     return predictor, other
 
@@ -71,18 +74,95 @@ def test_taggers(
     assert len({tag for item in found for tag in item.tags or ()}) > 2
 
 
-def test_a_tagger_leaves_lists_of_words_to_the_other_engine(
+def split_texts(texts: list[str]) -> list[Any]:
+    """Lists of words, some of which no text has: of spaces and signs, empty, long, of characters that are none."""
+    odd = [
+        "",
+        " ",
+        "a film",
+        "\x00",
+        "x\x00y",
+        "\ufeffa",
+        "\ud800",
+        "a\udfffb",
+        "it's",
+        "x" * 300,
+        "Ça",
+        "é\u0301 ",
+        "ΟΔΟΣ",
+    ]
+    chance = np.random.default_rng(1)
+    lists = [
+        list(chance.choice(np.array([*odd, "what", "film"], object), size)) for size in (1, 1, 2, 5, 6, 30, 70) * 4
+    ]
+    return [[], [""], ["", ""], [""] * 20, ["\x00"], *lists, *(text.split(" ") for text in texts[:60])]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task": "tagging"},
+        {"task": "tagging", "text": {"max_len": 5}, "too_long": "truncate"},
+        {"task": "tagging", "text": SUBWORDS | {"max_len": 9}},
+        {"text": {"max_len": 7}},
+        {"text": {"max_len": 7}, "branch": True},
+        {"text": SUBWORDS | {"max_len": 6}},
+        {"preset": "pnlp-mixer-x-small", "task": "regression"},
+    ],
+    ids=str,
+)
+def test_lists_of_words_are_read_as_by_the_other_engine(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict
+) -> None:
+    options = {"preset": "mixling-tiny", "precision": "float32"} | changes
+    branch, too_long = options.pop("branch", False), options.pop("too_long", "windows")
+    content = export(**options)
+    content = with_branch(content, PLAIN, 3) if branch else content
+    predictor, other = predictors(content, monkeypatch, too_long=too_long)
+    chosen = [*split_texts(texts), *texts[:20]]
+    for text, one, two in zip(chosen, predictor.text_logits(chosen), other.text_logits(chosen), strict=True):
+        np.testing.assert_allclose(one, two[: len(one)], rtol=0, atol=1e-5, err_msg=ascii(text))
+        assert len(one) == len(two) or not "".join(text).strip()
+    for text, one, two in zip(chosen, predictor.predict_stream(chosen), other.predict_stream(chosen), strict=True):
+        assert (one.tokens, one.tags, one.truncated, one.empty) == (two.tokens, two.tags, two.truncated, two.empty)
+        if one.spans is not None:
+            spans = [[(span.label, span.start, span.end) for span in item.spans or ()] for item in (one, two)]
+            assert spans[0] == spans[1], ascii(text)
+
+
+def test_lists_of_words_of_more_than_a_million_characters_are_cut(
     export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    predictor, other = predictors(export(preset="mixling-tiny", task="tagging"), monkeypatch)
+    words = ["what"] * (1 << 20) + [""] * 3
+    for number in (209_714, 209_715, 209_716):
+        text = words[:number]
+        one, two = predictor.predict_one(text), other.predict_one(text)
+        assert (one.truncated, len(one.tags or ())) == (two.truncated, len(two.tags or ()))
+
+
+def test_a_tagger_refuses_pairs(export: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     from mixling import DataError
 
-    predictor, other = predictors(export(preset="mixling-tiny", task="tagging"), monkeypatch)
-    sentence = ["what", "a film", "\x00", "ça"]
-    for texts in ([sentence], [sentence, "what a film"]):
-        for one, two in zip(predictor.predict_stream(texts), other.predict_stream(texts), strict=True):
-            assert (one.tokens, one.tags) == (two.tokens, two.tags)
-    with pytest.raises(DataError, match="pair of texts"):
-        predictor.predict_one(("what", "a film"))
+    for predictor in predictors(export(preset="mixling-tiny", task="tagging"), monkeypatch):
+        with pytest.raises(DataError, match="pair of texts"):
+            predictor.predict_one(("what", "a film"))
+
+
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_vectors_of_texts(
+    export: Callable[..., bytes], texts: list[str], monkeypatch: pytest.MonkeyPatch, precision: str, pairs: bool
+) -> None:
+    content = export(preset="mixling-tiny", precision=precision, pairs=pairs, text={"max_len": 9})
+    predictor, other = predictors(content, monkeypatch)
+    chosen: list[Any] = [*texts[:100], *([] if pairs else split_texts(texts)[:30])]
+    chosen = list(zip(chosen, chosen[3:], strict=False)) if pairs else chosen
+    found, expected = predictor.encode(chosen), other.encode(chosen)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=(1e-6 if precision == "float32" else 2e-3) * np.ptp(expected)
+    )
 
 
 def test_a_branch_is_of_texts(export: Callable[..., bytes]) -> None:

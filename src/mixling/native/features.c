@@ -87,6 +87,7 @@ static size_t normalize(const mixling_model *model, word_scratch *scratch, const
     size_t n = 0, bytes = 0;
     uint32_t *codes = scratch->codes[0], *other = scratch->codes[1];
     int ascii = 1;
+    if (size == 1 && !*key) size = 0; /* an empty word */
     for (size_t at = 0; at < size; n++) {
         at += utf8_read(key + at, size - at, codes + n);
         ascii &= codes[n] < 0x80;

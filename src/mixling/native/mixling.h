@@ -28,7 +28,10 @@ enum {
     MIXLING_ARGUMENT = 4 /* a pair for a model of single texts, or the other way round; a function of another task */
 };
 
-/* A text, or the two of a pair; `second` is NULL where there is no second text. */
+/* A text, or the two of a pair; `second` is NULL where there is no second text.
+
+   A text of the byte 0xFF before each word is split into words already, which have no NUL; characters are then counted as if
+   there were a space between two words. */
 typedef struct {
     const char *first;
     size_t first_size; /* in bytes */
@@ -100,6 +103,10 @@ int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size
    are subwords, or whose logits are of words. */
 int mixling_predict_kept(
     mixling_worker *worker, const mixling_text *text, const uint8_t *kept, size_t m, size_t n, float *logits);
+
+/* The values of a text's vector, and the vector itself: the mean of its words' rows, which are the input of the network. */
+size_t mixling_vector_size(const mixling_model *model);
+int mixling_vector(mixling_worker *worker, const mixling_text *text, float *vector);
 
 /* Split a single text into the words that `mixling_predict` reads.
 

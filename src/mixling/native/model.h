@@ -154,6 +154,9 @@ typedef struct {
     uint32_t marks;
 } found_word;
 
+enum { WORD_BEGINS = 0xFF }; /* a byte that no UTF-8 has */
+static inline int is_split(const uint8_t *text, size_t size) { return size && text[0] == WORD_BEGINS; }
+
 /* Split a text into at most max_len words; `flags` gets MIXLING_TRUNCATED. Returns their number. */
 size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags);
 
@@ -190,9 +193,10 @@ typedef struct {
 int scratch_open(const mixling_model *model, word_scratch *scratch);
 void scratch_close(word_scratch *scratch);
 
-/* Whether a key stands for [SEP] or [EMPTY], which are hashed whole, or a subword: no word has a NUL. */
+/* Whether a key stands for [SEP] or [EMPTY], which are hashed whole, or a subword: no word has a NUL, but that the key of
+   an empty word is one. */
 enum { SUBWORD_KEY = 6 }; /* of a subword: two NULs and its number */
-static inline int is_special(const uint8_t *key, size_t size) { return size && key[0] == 0; }
+static inline int is_special(const uint8_t *key, size_t size) { return size > 1 && key[0] == 0; }
 
 #define FEWER (UINT32_C(1) << 31) /* marks a feature that counts -1 */
 

@@ -55,7 +55,7 @@ static int read_string(PyObject *text, PyObject **kept, const char **data, size_
     Py_ssize_t length;
     char *encoded;
     if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "a text is a string, or a tuple of two");
+        PyErr_SetString(PyExc_TypeError, "a text is a string, a tuple of two, or a list of words");
         return -1;
     }
     *data = PyUnicode_AsUTF8AndSize(text, &length);
@@ -74,8 +74,61 @@ static int read_string(PyObject *text, PyObject **kept, const char **data, size_
     return 0;
 }
 
+/* Bytes that grow without the interpreter. */
+typedef struct {
+    char *data;
+    size_t size, room;
+} buffer;
+
+static int append(buffer *to, const void *data, size_t size) {
+    if (to->size + size > to->room) {
+        size_t room = 2 * to->room + size + 4096;
+        char *grown = realloc(to->data, room);
+        if (!grown) return -1;
+        to->data = grown;
+        to->room = room;
+    }
+    if (size) memcpy(to->data + to->size, data, size);
+    to->size += size;
+    return 0;
+}
+
+/* Add a word to a text that is split already, with spaces for NULs and byte order marks, as they are in other texts. */
+static int add_word(buffer *to, const char *word, size_t size) {
+    static const uint8_t BEGINS = 0xFF, MARK[] = {0xEF, 0xBB, 0xBF};
+    if (append(to, &BEGINS, 1)) return -1;
+    for (size_t at = 0, next; at < size; at = next) {
+        int is_mark = size - at >= sizeof MARK && !memcmp(word + at, MARK, sizeof MARK);
+        next = at + (is_mark ? sizeof MARK : 1);
+        if (append(to, is_mark || !word[at] ? " " : word + at, 1)) return -1;
+    }
+    return 0;
+}
+
+/* A list of words as one text, whose bytes are added to `*kept`. */
+static int read_words(PyObject *list, PyObject **kept, mixling_text *out) {
+    PyObject *words = PySequence_Tuple(list), *made = NULL;
+    buffer text = {0};
+    int failed = !words;
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_Size(words); i++) {
+        const char *word;
+        size_t size;
+        failed = read_string(PyTuple_GetItem(words, i), kept, &word, &size);
+        if (!failed && add_word(&text, word, size)) failed = (PyErr_NoMemory(), -1);
+    }
+    if (!failed) made = PyBytes_FromStringAndSize(text.data, (Py_ssize_t)text.size);
+    if (!*kept) *kept = PyList_New(0);
+    failed = !made || !*kept || PyList_Append(*kept, made);
+    if (!failed) *out = (mixling_text){PyBytes_AsString(made), text.size, NULL, 0};
+    free(text.data);
+    Py_XDECREF(made);
+    Py_XDECREF(words);
+    return failed ? -1 : 0;
+}
+
 static int read_text(PyObject *item, PyObject **kept, mixling_text *out) {
     memset(out, 0, sizeof *out);
+    if (PyList_Check(item)) return read_words(item, kept, out);
     if (!PyTuple_Check(item)) return read_string(item, kept, &out->first, &out->first_size);
     if (PyTuple_Size(item) != 2) {
         PyErr_SetString(PyExc_TypeError, "a pair is a tuple of two strings");
@@ -172,25 +225,6 @@ static PyObject *kept(Model *self, PyObject *arguments) {
     Py_XDECREF(logits);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
-}
-
-/* Bytes that grow without the interpreter. */
-typedef struct {
-    char *data;
-    size_t size, room;
-} buffer;
-
-static int append(buffer *to, const void *data, size_t size) {
-    if (to->size + size > to->room) {
-        size_t room = 2 * to->room + size + 4096;
-        char *grown = realloc(to->data, room);
-        if (!grown) return -1;
-        to->data = grown;
-        to->room = room;
-    }
-    if (size) memcpy(to->data + to->size, data, size);
-    to->size += size;
-    return 0;
 }
 
 /* The logits of texts that were predicted at a time, from which probabilities are made when they are first asked for. */
@@ -531,6 +565,33 @@ done:
     return out;
 }
 
+/* vectors(texts) -> bytes of float32 (texts, values) */
+static PyObject *vectors(Model *self, PyObject *given) {
+    PyObject *texts = PySequence_Tuple(given), *kept = NULL, *out = NULL;
+    mixling_text *items = texts ? read_texts(texts, &kept) : NULL;
+    mixling_worker *worker = items ? borrow(self) : NULL;
+    if (worker) {
+        size_t n = (size_t)PyTuple_Size(texts), size = mixling_vector_size(self->model);
+        if ((out = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * size * sizeof(float))))) {
+            float *values = (float *)(void *)PyBytes_AsString(out);
+            int status = MIXLING_OK;
+            Py_BEGIN_ALLOW_THREADS;
+            for (size_t i = 0; i < n && status == MIXLING_OK; i++)
+                status = mixling_vector(worker, items + i, values + i * size);
+            Py_END_ALLOW_THREADS;
+            if (status != MIXLING_OK) {
+                Py_CLEAR(out);
+                raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
+            }
+        }
+        give_back(self, worker);
+    }
+    PyMem_Free(items);
+    Py_XDECREF(kept);
+    Py_XDECREF(texts);
+    return out;
+}
+
 /* answer(pair) -> (flags, start, end or -1, margin, probability, probability of none) */
 static PyObject *answer(Model *self, PyObject *pair) {
     PyObject *kept = NULL, *out = NULL;
@@ -681,6 +742,7 @@ static PyMethodDef METHODS[] = {
     {"decider", (PyCFunction)decider, METH_VARARGS, "Return what makes predictions of one label each of texts."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},
     {"tag", (PyCFunction)tag, METH_VARARGS, "Return the flags, words, logits, tags and their probabilities of texts."},
+    {"vectors", (PyCFunction)vectors, METH_O, "Return the mean of the rows of each text's words."},
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},

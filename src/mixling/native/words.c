@@ -6,6 +6,7 @@
 
 enum { END = -1 };
 static const uint8_t UNKNOWN[] = {0xEF, 0xBF, 0xBD}; /* U+FFFD, for bytes that are no text */
+static const uint8_t EMPTY_KEY[] = {0};
 
 typedef struct {
     size_t byte, chars;
@@ -15,7 +16,12 @@ typedef struct {
     const mixling_model *model;
     const uint8_t *text;
     size_t size, max_chars;
+    int is_split; /* into words already */
 } reader;
+
+static reader read_from(const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars) {
+    return (reader){model, text, size, max_chars, is_split(text, size)};
+}
 
 /* The class of the character at a place; `after` is the place after it. */
 static int look(const reader *from, place at, uint32_t *code, place *after) {
@@ -63,7 +69,7 @@ static int ending(const reader *from, place at, place *after) {
 static int is_longer(const uint8_t *text, size_t size, size_t max_chars) {
     size_t byte = 0, chars = 0;
     uint32_t code;
-    if (size <= max_chars) return 0;
+    if (size <= max_chars || is_split(text, size)) return 0;
     for (; byte < size && chars <= max_chars; chars++) byte += utf8_read(text + byte, size - byte, &code);
     return chars > max_chars;
 }
@@ -79,6 +85,10 @@ static void describe(const reader *from, place start, place end, found_word *out
     if (end.chars - start.chars > limit) {
         size = 0;
         while (limit--) size += utf8_read(out->text + size, end.byte - start.byte - size, &code);
+    } else if (!size) { /* of a text that is split already */
+        out->key = EMPTY_KEY;
+        out->key_size = sizeof EMPTY_KEY;
+        return;
     } else if (out->text[0] >= 0x80 && end.chars - start.chars == 1) {
         utf8_read(out->text, size, &code);
         if (code == REPLACEMENT) {
@@ -104,9 +114,22 @@ static inline void skip_ascii(const reader *from, place *last, place *end, uint3
     *last = (place){byte - 1, end->chars - 1};
 }
 
+/* The next word of a text that is split already: one behind WORD_BEGINS, which stands for a space, but for the first. */
+static int next_of_split(const reader *from, place *at, place *end) {
+    uint32_t code;
+    if (at->byte >= from->size) return 0;
+    place first = {at->byte + 1, at->chars + (at->byte > 0)};
+    for (*end = first; end->byte < from->size && from->text[end->byte] != WORD_BEGINS; end->chars++)
+        end->byte += utf8_read(from->text + end->byte, from->size - end->byte, &code);
+    if (end->chars >= from->max_chars - 1) return 0;
+    *at = first;
+    return 1;
+}
+
 /* Find the next word from `at` on, which becomes its beginning; 0 where there is none. */
 static int next_word(const reader *from, place *at, place *end) {
     place last, after;
+    if (from->is_split) return next_of_split(from, at, end);
     uint32_t code = 0, before;
     int kind, contractions = from->model->contractions;
     while ((kind = look(from, *at, &code, end)) == CLASS_SPACE) *at = *end;
@@ -129,7 +152,8 @@ static int next_word(const reader *from, place *at, place *end) {
 }
 
 size_t words_split(const mixling_model *model, const uint8_t *text, size_t size, found_word *out, uint8_t *flags) {
-    reader from = {model, text, size, model->max_len * (model->max_word_chars + 1)};
+    reader from = read_from(model, text, size, model->max_len * (model->max_word_chars + 1));
+    if (from.is_split) from.max_chars = SIZE_MAX;
     place at = {0, 0}, end;
     size_t number = 0;
     if (is_longer(text, size, from.max_chars)) *flags |= MIXLING_TRUNCATED;
@@ -146,7 +170,7 @@ size_t words_split(const mixling_model *model, const uint8_t *text, size_t size,
 
 int words_find(mixling_worker *worker, const uint8_t *text, size_t size, size_t max_chars, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
-    reader from = {model, text, size, max_chars};
+    reader from = read_from(model, text, size, max_chars);
     place at = {0, 0}, end;
     found_word word;
     if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;
@@ -163,8 +187,10 @@ int words_find(mixling_worker *worker, const uint8_t *text, size_t size, size_t 
             describe(&from, at, end, &word);
             tokens = spell(model, &worker->scratch, word.key, word.key_size, NULL, 0);
         }
-        worker->spots[(*n)++] = (spot){(uint32_t)at.byte, (uint32_t)end.byte, (uint32_t)at.chars, (uint32_t)tokens};
+        size_t begin = at.byte - (size_t)from.is_split; /* a part of a text that is split is split, too */
+        worker->spots[(*n)++] = (spot){(uint32_t)begin, (uint32_t)end.byte, (uint32_t)at.chars, (uint32_t)tokens};
     }
+    if (from.is_split && at.byte < size) *flags |= MIXLING_TRUNCATED;
     return 0;
 }
 
@@ -177,7 +203,7 @@ static place advance(const reader *from, place at, size_t chars) {
 
 int words_split_all(
     const mixling_model *model, const uint8_t *text, size_t size, size_t max_chars, word_list *out, uint8_t *flags) {
-    reader from = {model, text, size, max_chars};
+    reader from = read_from(model, text, size, max_chars);
     place at = {0, 0}, end;
     out->number = 0;
     if (is_longer(text, size, max_chars)) *flags |= MIXLING_TRUNCATED;

@@ -94,7 +94,8 @@ class Inference:
         network = Network(model, encoder)
         metadata = model.metadata
         questions = metadata.reading is not None
-        self.inputs = TextInputs(pairs=metadata.pairs, questions=questions, part_chars=network.part_chars)
+        pairs = False if model.task.per_word else metadata.pairs
+        self.inputs = TextInputs(pairs=pairs, questions=questions, part_chars=network.part_chars)
         self.decoder = model.task
         # An encoder of the caller's may read fewer words.
         self.native = model.native if network.encoder.config.max_len == metadata.text.max_len else None
@@ -117,7 +118,7 @@ class Inference:
         Raises:
             TooLong: a text is, and `too_long` is "error".
         """
-        if self.too_long != "error" and self.native is not None and self.native.reads(texts):
+        if self.too_long != "error" and self.native is not None:
             values, found = self.native.logits(texts, to_end=self.to_end)
             return found, values  # type: ignore[return-value]  # all that decoding asks for, and rows
         read, logits = self._read_up_to_maximum(texts, batch_size)
@@ -137,7 +138,7 @@ class Inference:
 
     def _read_up_to_maximum(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         """Return what was read of the texts up to the model's maximum, and their logits."""
-        if self.native is not None and self.native.reads(texts):
+        if self.native is not None:
             logits, read = self.native.logits(texts)
             return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
         return self.network.read(texts, batch_size)
@@ -156,6 +157,10 @@ class Inference:
     def logits_of_shortened(self, texts: list[Text]) -> Sequence[Float32]:
         """Return the logits of shortened texts, which need no checks, as one array if they are few."""
         return self.logits(texts) if len(texts) > PART_TEXTS else self._read_up_to_maximum(texts, BATCH_SIZE)[1]
+
+    def vectors(self, texts: Sequence[Text]) -> Float32:
+        """Return a vector (B, R) for each checked text: the mean of its words' rows."""
+        return self.network.mean_rows(texts) if self.native is None else self.native.vectors(texts)
 
     def logits_of_kept(self, text: str, kept: npt.NDArray[np.bool_]) -> Float32 | None:
         """Return the result of `NativeEngine.kept_logits`; None without it."""

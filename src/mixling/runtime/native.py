@@ -83,7 +83,6 @@ class NativeEngine:
         self.pairs = model.pairs
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains = model.abstains
-        self._refused: tuple[type, ...] = (list, tuple) if self.task == TAGGING else (list,)
 
     @property
     def instructions(self) -> str:
@@ -168,10 +167,11 @@ class NativeEngine:
             raise not_finite()
         return Found(None if start < 0 else (start, end), margin, probability, no_answer), bool(flags & 1)
 
-    def reads(self, texts: Sequence[Any]) -> bool:
-        """Whether it takes all of the texts; the other engine takes lists of words, and refuses pairs to tag."""
-        kinds = set(map(type, texts))
-        return kinds <= {str} or not any(issubclass(kind, self._refused) for kind in kinds)
+    def vectors(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
+        """Return the mean (B, R) of the rows of each text's words."""
+        import numpy as np
+
+        return np.frombuffer(self._model.vectors(texts), np.float32).reshape(len(texts), -1)
 
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:

@@ -162,7 +162,7 @@ class Predictor:
 
     @property
     def engine(self) -> str:
-        """What computes: "native", or "onnx" and why; texts given as words are always computed by ONNX Runtime."""
+        """What computes: "native", or "onnx" and why."""
         if (native := self._inference.native) is not None:
             return f"native ({native.instructions})"
         reason = self._model.no_native or "the encoder given reads fewer words than the model"
@@ -429,7 +429,7 @@ class Predictor:
 
     def encode(self, texts: Iterable[Text]) -> Float32:
         """Return a vector (B, R) for each text: the mean of its words' rows, which are the input of the network."""
-        return self._inference.network.mean_rows(list(self._texts(texts)))
+        return self._inference.vectors(list(self._texts(texts)))
 
     def tokenize(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""
