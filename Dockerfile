@@ -1,14 +1,14 @@
 # A server for one saved model: docker build -t mixling-serve . && docker run -p 8000:8000 -v "$PWD/model:/models/model:ro" mixling-serve
-# Without ONNX Runtime, for models whose engine is "native" (`mixling serve` prints it): docker build --build-arg ENGINES=native .
+# With ONNX Runtime, for models whose engine is "onnx" (`mixling serve` prints it): docker build --build-arg EXTRAS=serve,onnx .
 FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b AS build
-ARG ENGINES=all
+ARG EXTRAS=serve
 # Without versions, as Debian keeps no old ones.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-# The native engine is compiled here; the compiler stays behind. Without bytecode each start would take a second longer.
-RUN pip install --no-cache-dir --no-compile -c constraints.txt --target /app ".[serve]" && sh deploy/prune.sh /app "$ENGINES" \
+# The C core is compiled here; the compiler stays behind. Without bytecode each start would take a second longer.
+RUN pip install --no-cache-dir --no-compile -c constraints.txt --target /app ".[$EXTRAS]" && sh deploy/prune.sh /app \
     && python -m compileall -q --invalidation-mode unchecked-hash /app
 
 # The same Debian and Python, without a shell and packages.

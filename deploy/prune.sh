@@ -1,9 +1,7 @@
 #!/bin/sh
 # Remove from a folder of `pip install --target FOLDER "mixling[serve]"` what the server does not need to predict.
 #
-#     sh deploy/prune.sh FOLDER native|all
-#
-# native: also ONNX Runtime, which is larger than all the rest; models that need it are then refused at the start.
+#     sh deploy/prune.sh FOLDER
 set -eu
 cd "$1"
 # Names from the hub (hf:NAME) need huggingface_hub; the server of an image reads a folder.
@@ -11,9 +9,6 @@ for package in huggingface_hub hf_xet fsspec filelock tqdm yaml httpx2 httpcore2
     rm -rf "$package" "$package"-*.dist-info
 done
 rm -rf _yaml PyYAML-*.dist-info pyyaml-*.dist-info Pygments-*.dist-info bin
-if [ "$2" = native ]; then
-    rm -rf onnxruntime onnxruntime-*.dist-info flatbuffers flatbuffers-*.dist-info google protobuf-*.dist-info
-fi
 # The library is for programs in C: the Python module has all that it needs.
 rm -rf onnxruntime/capi/libonnxruntime.so.* onnxruntime/transformers onnxruntime/tools onnxruntime/quantization onnxruntime/datasets
 rm -rf numpy/f2py numpy/_core/include numpy/_core/lib

@@ -50,7 +50,7 @@ def provenance(*, seed: int | None = None, device: str = "auto", packages: Seque
         "hardware": hardware,
         "versions": {
             "python": platform.python_version(),
-            **{name: metadata.version(name) for name in (*_PACKAGES, *packages)},
+            **{name: _version(name) for name in (*_PACKAGES, *packages)},
         },
     }
 
@@ -62,3 +62,11 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return out.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    """Return the version of a package; None: it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -16,7 +16,7 @@ from mixling.errors import command_line
 
 from .conftest import Call
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
+GOLDEN = Path(__file__).parents[1] / "golden" / "plan-v1.onnx"
 ROWS = "text,label\na film,good\nwhat a,bad\nun film,good\n"
 
 
@@ -38,8 +38,8 @@ def test_texts_files_and_lines_are_answered(call: Call, folder: Path, tmp_path: 
         assert call("predict", model, "-", stdin=b"what a film\n").out == done.out
     (tmp_path / "rows.csv").write_text("review\nwhat a film\n")
     (tmp_path / "lines.txt").write_text("what a film\n")
-    assert call("predict", folder, tmp_path / "rows.csv").out == done.out
-    assert call("predict", folder, tmp_path / "lines.txt").out == done.out
+    for file in ("rows.csv", "lines.txt"):
+        assert json.loads(call("predict", folder, tmp_path / file).out) == json.loads(done.out)
     assert call("predict", GOLDEN, tmp_path / "rows.csv", "--text", "review", "-o", tmp_path / "a.csv").code == 0
     assert (tmp_path / "a.csv").read_text().startswith("label,probability\n")
 
@@ -58,7 +58,7 @@ def test_a_model_is_evaluated_shown_and_exported(call: Call, folder: Path, tmp_p
 
 
 def test_a_page_is_exported(call: Call, tmp_path: Path) -> None:
-    done = call("export", GOLDEN.with_name("plan-v1.onnx"), "--browser", tmp_path / "site")
+    done = call("export", GOLDEN, "--browser", tmp_path / "site")
     assert done.code == 0, done.err
     assert done.err.endswith(command_line("python", "-m", "http.server", "--directory", tmp_path / "site") + "\n")
     assert (tmp_path / "site" / "models" / "plan-v1.onnx").exists()
@@ -78,6 +78,21 @@ def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: 
     done = call("evaluate", GOLDEN, tmp_path / "rows.csv", "--errors", tmp_path / "errors.csv")
     assert done.code == 0, done.err
     assert (tmp_path / "errors.csv").read_text().startswith("path,line,text,target,predicted,severity,words,nearest\n")
+
+
+@pytest.mark.skipif(find_spec("onnxruntime") is not None, reason="of an environment without ONNX Runtime")
+@pytest.mark.parametrize("args", [["predict", "a text"], ["show"], ["evaluate", "rows.csv"], ["explain", "a text"]])
+def test_a_model_that_the_core_does_not_know_names_the_extra(
+    args: list[str], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    Path("rows.csv").write_text(ROWS)
+    done = call(args[0], GOLDEN.with_name("model-v1.onnx"), *args[1:])
+    assert done.code == 2
+    assert "a model that the C core cannot compute (" in done.err
+    assert "needs ONNX Runtime, which is not installed: pip install" in done.err
+    assert "[onnx]" in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)

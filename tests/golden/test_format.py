@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from mixling import Predictor
 HERE = Path(__file__).parent
 
 
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="its file is older than plans for the native engine")
 def test_the_saved_model_of_version_1_still_gives_its_answers() -> None:
     saved = json.loads((HERE / "model-v1.json").read_text("utf-8"))
     predictor = Predictor(HERE / "model-v1.onnx", too_long="truncate")

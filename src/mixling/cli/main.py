@@ -34,6 +34,7 @@ EXTRAS = {
     "torch": "torch",
     "jaxtyping": "torch",
     "onnx": "torch",
+    "onnxruntime": "onnx",
     "onnxscript": "torch",
     "sacrebleu": "torch",
     "google": "sentencepiece",

@@ -1,4 +1,4 @@
-"""Prediction with numpy, tokenizers and onnxruntime; never torch."""
+"""Prediction by the C core, or by ONNX Runtime for models that it does not know; never by torch."""
 
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 

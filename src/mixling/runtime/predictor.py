@@ -1,4 +1,4 @@
-"""Predict with a saved model, using NumPy, tokenizers and ONNX Runtime, but not torch."""
+"""Predict with a saved model: by the C core, or by ONNX Runtime where it does not know the model; not by torch."""
 
 from __future__ import annotations
 

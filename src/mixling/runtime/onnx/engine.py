@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.errors import MissingPackage, ModelFileError
+from mixling.installation import install_command, is_installed
 
 Feed = dict[str, npt.NDArray[Any]]
 
@@ -84,6 +85,12 @@ class Engine:
             raise ModelFileError(f"ONNX Runtime cannot read it: {first_line(error)}") from None
 
 
+def require_onnxruntime(what: str) -> None:
+    """Raise a MissingPackage where something needs ONNX Runtime, and it is not installed."""
+    if not is_installed("onnxruntime"):
+        raise MissingPackage(f"{what} needs ONNX Runtime, which is not installed: {install_command('onnx')}")
+
+
 @functools.cache
 def _onnxruntime() -> Any:
     """The package, which takes 20 ms to import, without its telemetry.
@@ -95,12 +102,9 @@ def _onnxruntime() -> Any:
         MissingPackage: it is not installed.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:  # of an image that has the native engine only
-        raise MissingPackage(
-            "the native engine cannot compute this model, and ONNX Runtime is not installed: pip install onnxruntime"
-        ) from None
+    require_onnxruntime("this")
+    import onnxruntime
+
     if os.environ["ORT_DISABLE_TELEMETRY"] != "0":  # where it was imported before
         onnxruntime.disable_telemetry_events()
     return onnxruntime

@@ -26,7 +26,7 @@ from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, sh
 from mixling.hub import on_hub
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
-from mixling.runtime.onnx.engine import Engine, Feed, first_line
+from mixling.runtime.onnx.engine import Engine, Feed, first_line, require_onnxruntime
 from mixling.runtime.onnx.extra_arrays import take_branch, take_transitions
 from mixling.runtime.onnx.file import MAX_MODEL_BYTES, read_model_file
 from mixling.runtime.onnx.graph import FLOAT, INT32, Graph
@@ -211,6 +211,8 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     limits.check_logits(*_tried_texts(metadata))
     native, no_native = (native, "") if native is not None else open_native(data)
     later = native is not None
+    if not later:
+        require_onnxruntime(f"{name}: a model that the C core cannot compute ({no_native})")
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
     return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native, no_native, branch)
 
