@@ -49,7 +49,7 @@ def _extension(name: str, sources: list[Path], *flags: str) -> Extension:
     return Extension(
         f"mixling.native.{name}",
         sources=[str(file) for file in sources],
-        depends=[*headers, "src/mixling/text/unicode_tables.inc", str(PACKAGE)],
+        depends=[*headers, str(NATIVE / "unicode_tables.inc"), str(PACKAGE)],
         extra_compile_args=[*FLAGS, *flags],
         define_macros=[("MIXLING_INTERFACE", interface[1])],
         py_limited_api=True,

@@ -26,7 +26,7 @@ import unicodedata
 from pathlib import Path
 
 VERSION = (15, 1, 0)
-FILE = Path(__file__).parents[1] / "src" / "mixling" / "text" / "unicode_tables.inc"
+FILE = Path(__file__).parents[1] / "src" / "mixling" / "native" / "unicode_tables.inc"
 CODES = range(sys.maxunicode + 1)
 HANGUL = range(0xAC00, 0xD7A4)
 # What multilingual BERT splits by character.

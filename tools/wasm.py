@@ -48,7 +48,7 @@ def sources() -> list[Path]:
 def digest() -> bytes:
     """Return the SHA-256 of the sources and of how they are compiled."""
     sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *FAST, *SMALL, *LINK, *exports()]).encode())
-    for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "text/unicode_tables.inc"]:
+    for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "native/unicode_tables.inc"]:
         sha256.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return sha256.digest()
 

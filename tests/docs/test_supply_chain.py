@@ -211,7 +211,7 @@ def test_updates_are_proposed_for_all_that_is_pinned() -> None:
 def test_the_notices_of_others_are_in_every_package() -> None:
     notice = ROOT / "src/mixling/browser/package/NOTICE.txt"
     text = notice.read_text("utf-8")
-    tables = (ROOT / "src/mixling/text/unicode_tables.inc").read_text("utf-8")
+    tables = (ROOT / "src/mixling/native/unicode_tables.inc").read_text("utf-8")
     version = re.match(r"/\* Unicode (\d+\.\d+)", tables)
     assert version, tables[:80]
     assert f"Unicode Character Database, version {version[1]}" in text

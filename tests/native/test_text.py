@@ -17,15 +17,14 @@ from mixling.text import (
     MinHash,
     Projector,
     StringSplitter,
-    normalize,
-    split_words,
-    tables,
     train_vocabulary,
     tsp_features,
-    word_spans,
 )
 from mixling.text.clean import clean
 from mixling.text.splitting import SplitTexts
+
+from ..references.unicode import normalize, tables
+from ..references.words import split_words, word_spans
 
 DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"  # tests/text/test_unicode.py has it
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixling.text import normalize, split_words, word_spans
-from mixling.text import words as words_module
 from mixling.text.clean import clean
+
+from ..references import words as reference
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates, too
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
@@ -121,10 +122,11 @@ def test_contractions_change_nothing_in_a_text_without_an_apostrophe(text: str) 
 
 
 @given(ASCII)
-def test_the_pattern_for_ascii_equals_the_one_for_unicode(text: str) -> None:
+def test_words_in_ascii_are_those_beside_other_characters(text: str) -> None:
     unicode_words = split_words(text + " é")
     assert split_words(text) == unicode_words[:-1]
-    assert words_module._pattern(True, False) != words_module._pattern(False, False)
+    assert reference.split_words(clean(text, 99)[0]) == split_words(text)
+    assert reference._pattern(True, False) != reference._pattern(False, False)
 
 
 @given(ANY_TEXT, st.integers(0, 12), st.booleans())
@@ -132,9 +134,11 @@ def test_spans_are_the_words_in_order_and_leave_only_spaces_out(text: str, limit
     spans = word_spans(text, len(text), contractions=contractions)
     assert [text[start:end] for start, end in spans] == split_words(text, contractions=contractions)
     assert word_spans(text, limit, contractions=contractions) == spans[:limit]
+    assert reference.word_spans(clean(text, len(text))[0], limit, contractions=contractions) == spans[:limit]
     covered = {location for start, end in spans for location in range(start, end)}
     assert sum(end - start for start, end in spans) == len(covered)
-    assert all(text[location].isspace() for location in range(len(text)) if location not in covered)
+    left_out = [char for location, char in enumerate(text) if location not in covered]
+    assert all(char.isspace() or char in "\0\ufeff" for char in left_out)
     assert not any(char.isspace() for word in split_words(text) for char in word)
 
 

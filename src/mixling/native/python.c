@@ -290,18 +290,30 @@ typedef struct {
 } Decider;
 
 static PyObject *labels(Model *self, void *unused);
-enum { ROWS_TYPE, DECIDER_TYPE, MODEL_TYPE, NUM_TYPES }; /* of the module's state */
+enum { ROWS_TYPE, DECIDER_TYPE, MODEL_TYPE, NUM_TYPES };
+
+/* Of the module: its types, and what module_rules returns. */
+typedef struct {
+    PyObject *types[NUM_TYPES];
+    mixling_model *rules[2];
+} module_state;
+
+mixling_model **module_rules(PyObject *module) {
+    module_state *state = PyModule_GetState(module);
+    return state ? state->rules : NULL;
+}
 
 /* decider(kind, to_end) -> Decider */
 static PyObject *decider(Model *self, PyObject *arguments) {
-    PyTypeObject *kind, **types = PyType_GetModuleState(Py_TYPE((PyObject *)self));
+    const module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
+    PyTypeObject *kind;
     int to_end;
     if (!PyArg_ParseTuple(arguments, "O!p", &PyType_Type, &kind, &to_end)) return NULL;
-    Decider *out = (Decider *)PyType_GenericAlloc(types[DECIDER_TYPE], 0);
+    Decider *out = (Decider *)PyType_GenericAlloc((PyTypeObject *)state->types[DECIDER_TYPE], 0);
     if (!out) return NULL;
     out->model = (Model *)Py_NewRef((PyObject *)self);
     out->kind = (PyTypeObject *)Py_NewRef((PyObject *)kind);
-    out->rows = types[ROWS_TYPE];
+    out->rows = (PyTypeObject *)state->types[ROWS_TYPE];
     out->to_end = to_end;
     out->labels = labels(self, NULL);
     for (int i = 0; i < NUM_SLOTS && out->labels; i++) {
@@ -663,7 +675,7 @@ static PyObject *features(Model *self, PyObject *word) {
 }
 
 /* normalize(code point, how) -> (properties, bytes of uint32) */
-static PyObject *normalize(Model *self, PyObject *arguments) {
+static PyObject *normalize_code(Model *self, PyObject *arguments) {
     unsigned code;
     int how;
     uint32_t found[16], properties = 0;
@@ -746,7 +758,7 @@ static PyMethodDef METHODS[] = {
     {"answer", (PyCFunction)answer, METH_O, "Return the answer to a question in its context."},
     {"words", (PyCFunction)words, METH_O, "Return where the words of a text stand, and its flags."},
     {"features", (PyCFunction)features, METH_O, "Return the features of a word."},
-    {"normalize", (PyCFunction)normalize, METH_VARARGS, "Return the properties and normal form of a code point."},
+    {"normalize", (PyCFunction)normalize_code, METH_VARARGS, "Return the properties and normal form of a code point."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef GETTERS[] = {
@@ -790,9 +802,8 @@ static int add_type(PyObject *module, PyType_Spec *spec, const char *name) {
     return failed ? -1 : 0;
 }
 
-/* The module's state is its types. */
 static int fill(PyObject *module) {
-    PyObject **types = PyModule_GetState(module);
+    PyObject **types = ((module_state *)PyModule_GetState(module))->types;
     for (int i = 0; i < NUM_TYPES; i++)
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
     if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
@@ -802,23 +813,31 @@ static int fill(PyObject *module) {
 }
 
 static int visit_module(PyObject *module, visitproc visit, void *arg) {
-    PyObject **types = PyModule_GetState(module);
-    for (int i = 0; i < NUM_TYPES && types; i++) Py_VISIT(types[i]);
+    module_state *state = PyModule_GetState(module);
+    for (int i = 0; i < NUM_TYPES && state; i++) Py_VISIT(state->types[i]);
     return 0;
 }
 
 static int clear_module(PyObject *module) {
-    PyObject **types = PyModule_GetState(module);
-    for (int i = 0; i < NUM_TYPES && types; i++) Py_CLEAR(types[i]);
+    module_state *state = PyModule_GetState(module);
+    for (int i = 0; i < NUM_TYPES && state; i++) Py_CLEAR(state->types[i]);
     return 0;
 }
 
+static void free_module(void *module) {
+    mixling_model **rules = module_rules(module);
+    clear_module(module);
+    for (int i = 0; i < 2 && rules; i++) rules_close(rules[i]);
+}
+
 static PyMethodDef FUNCTIONS[] = {
-    {"misspell", misspell, METH_VARARGS, "Return words with typos."}, {NULL, NULL, 0, NULL}};
+    {"misspell", misspell, METH_VARARGS, "Return words with typos."},
+    {"normalize", normalize, METH_VARARGS, "Return a text in lower case, in the composed form NFC, or both."},
+    {"word_spans", word_spans, METH_VARARGS, "Return where the words of a text begin and end."},
+    {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};
-static PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_core",      NULL, NUM_TYPES * sizeof(PyObject *), FUNCTIONS, MODULE_SLOTS,
-    visit_module,          clear_module, NULL};
+static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_core",      NULL,         sizeof(module_state), FUNCTIONS,
+                             MODULE_SLOTS,          visit_module, clear_module, free_module};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&MODULE); }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const int32_t NUMBERS[] = {
-#include "../text/unicode_tables.inc"
+#include "unicode_tables.inc"
 };
 
 enum { SIGMA = 0x3A3, FINAL_SIGMA = 0x3C2, CASED = 1, IGNORED = 2 };

@@ -1,4 +1,6 @@
-/* Classes, lower case and composition of characters, by the tables that mixling/text/unicode.py reads as well. */
+/* Classes, lower case and composition of characters, of one Unicode version, whatever the interpreter
+   has: words are hashed, so that another class or composition of a character would change what a model reads. The tables
+   are in unicode_tables.inc; tools/unicode_tables.py writes and describes them. */
 
 #ifndef MIXLING_UNICODE_H
 #define MIXLING_UNICODE_H

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mixling.text.subwords import SubwordTokenizer
     from mixling.text.table import FIRST, SEPARATOR
     from mixling.text.tsp import tsp_features
-    from mixling.text.unicode import tables
     from mixling.text.vectors import VectorConfig, WordVectors, train_vectors
     from mixling.text.vocabulary import UNKNOWN
     from mixling.text.windows import ReadingConfig, WindowEncoder

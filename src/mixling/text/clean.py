@@ -5,12 +5,11 @@ Every replacement keeps the number of characters, so offsets into the cleaned te
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping
 
 from mixling.errors import DataError
-from mixling.text.unicode import compose, lower
+from mixling.native import _core
 
 # A lone surrogate cannot be encoded as UTF-8; NUL and the byte order mark separate words and have no other meaning.
 _UNSAFE = re.compile("[\x00\ufeff\ud800-\udfff]")
@@ -34,12 +33,12 @@ def normalize(word: str, *, lowercase: bool) -> str:
     """Return a word in Unicode's composed form (NFC), optionally in lower case."""
     if word.isascii():
         return word.lower() if lowercase else word
-    return _normal(word, lowercase)
+    return _core.normalize(word, lowercase, True)
 
 
-@functools.lru_cache(maxsize=1 << 13)  # a vocabulary's training text has each word many times
-def _normal(word: str, lowercase: bool) -> str:
-    return compose(lower(word) if lowercase else word)
+def lower(text: str) -> str:
+    """Return the text in lower case, as `str.lower` of a Python with Unicode 15.1."""
+    return text.lower() if text.isascii() else _core.normalize(text, True, False)
 
 
 def check_many(items: object, what: str) -> None:

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import DataError
-from mixling.text.clean import clean, normalize
+from mixling.text.clean import clean, lower, normalize
 from mixling.text.config import TextConfig
 from mixling.text.pairs import LoweredWords, join_pairs
 from mixling.text.splitting import SplitTexts, StringSplitter
 from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
-from mixling.text.unicode import lower
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mixling.text.clean import lower
 from mixling.text.config import TextConfig
 from mixling.text.splitting import SplitTexts
 from mixling.text.table import MARKS, SECOND, SEPARATOR, SHARED, SPECIAL, Word
-from mixling.text.unicode import lower
 
 
 @dataclass(frozen=True, slots=True)

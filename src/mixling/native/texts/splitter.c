@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../model.h"
 #include "texts.h"
 
 enum { MOST_WORDS = INT32_MAX, MOST_READ = 1 << 20 };
@@ -88,19 +87,15 @@ static int collect(collection *to, const found_word *word) {
     return add(&to->index, &number, sizeof number) ? 0 : -1;
 }
 
-/* The bytes of the characters of a text that are read, a new reference; lone surrogates are 3 bytes each. */
-static PyObject *encoded(PyObject *text, size_t max_chars, uint8_t *flags) {
+/* The bytes of the characters of a text that are read, a new reference. */
+static PyObject *beginning(PyObject *text, size_t max_chars, uint8_t *flags) {
     Py_ssize_t length = PyUnicode_GetLength(text);
     if (length < 0) return NULL; /* no string: there is an exception */
     int longer = (size_t)length > max_chars;
     PyObject *read = longer ? PyUnicode_Substring(text, 0, (Py_ssize_t)max_chars) : Py_NewRef(text);
     if (!read) return NULL;
     if (longer) *flags |= MIXLING_TRUNCATED;
-    PyObject *out = PyUnicode_AsUTF8String(read); /* PyUnicode_AsUTF8AndSize would keep it with the string */
-    if (!out && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
-        PyErr_Clear();
-        out = PyUnicode_AsEncodedString(read, "utf-8", "surrogatepass");
-    }
+    PyObject *out = encoded(read);
     Py_DECREF(read);
     return out;
 }
@@ -111,7 +106,7 @@ read_words(const Splitter *self, PyObject *text, word_list *list, collection *to
     uint8_t flags = 0;
     char *bytes;
     Py_ssize_t size;
-    PyObject *content = encoded(text, self->max_chars, &flags);
+    PyObject *content = beginning(text, self->max_chars, &flags);
     if (!content) return -1;
     int failed = PyBytes_AsStringAndSize(content, &bytes, &size);
     if (!failed && self->rules->max_len) /* those beyond are not looked at */
@@ -180,8 +175,7 @@ static PyObject *split(Splitter *self, PyObject *given) {
 
 static void free_splitter(Splitter *self) {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    if (self->rules) unicode_close(&self->rules->unicode);
-    free(self->rules);
+    rules_close(self->rules);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -202,18 +196,15 @@ static PyObject *new_splitter(PyTypeObject *type, PyObject *arguments, PyObject 
     self->max_chars = (size_t)max_chars, self->max_words = (size_t)max_words;
     self->max_word_chars = (size_t)max_word_chars;
     mixling_model *rules = self->rules = calloc(1, sizeof *rules);
-    if (!rules || unicode_open(&rules->unicode)) {
+    if (!rules || rules_open(rules, contractions)) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
-    rules->contractions = contractions;
     /* As a model reads texts, or else all words, which are not divided. */
     int as_model =
         max_words && max_words <= MOST_READ && self->max_chars == self->max_words * (self->max_word_chars + 1);
     rules->max_len = as_model ? self->max_words : 0;
-    rules->max_word_chars = as_model ? self->max_word_chars : SIZE_MAX;
-    for (uint32_t code = 0; code < 128; code++)
-        rules->ascii[code] = (uint8_t)(code ? unicode_class(&rules->unicode, code) : CLASS_SPACE);
+    if (as_model) rules->max_word_chars = self->max_word_chars;
     return (PyObject *)self;
 }
 

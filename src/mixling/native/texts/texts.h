@@ -5,6 +5,20 @@
 
 extern PyType_Spec SPLITTER_SPEC, HASHER_SPEC, TAGGER_SPEC;
 
+#include "../model.h"
+
+/* The rules that a module keeps, without and with contractions; NULL until they are opened. */
+mixling_model **module_rules(PyObject *module);
+/* Open rules of texts that are not a model's; 0, or -1 without memory. */
+int rules_open(mixling_model *rules, int contractions);
+void rules_close(mixling_model *rules);
+/* The bytes of a string, a new reference; lone surrogates are 3 bytes each. */
+PyObject *encoded(PyObject *text);
+
+/* word_spans(text, limit, contractions) and normalize(text, lowercase, composed); see rules.c. */
+PyObject *word_spans(PyObject *module, PyObject *arguments);
+PyObject *normalize(PyObject *module, PyObject *arguments);
+
 /* misspell(words, numbers, kinds, neighbors, lookalikes) -> words; see typos.c. */
 PyObject *misspell(PyObject *module, PyObject *arguments);
 

@@ -1,8 +1,7 @@
-"""Classes, lower case and composition (NFC) of characters by one Unicode version, whatever the interpreter has.
+"""The readable reference of native/unicode.c: classes, lower case and composition (NFC) of characters.
 
-Words are hashed, so a character that another version lets belong to a word, or composes, would change what a model
-reads. The tables are in `unicode_tables.inc`, which the C core includes; tools/unicode_tables.py writes and describes
-them. Of `unicodedata` nothing is used.
+The tables are in `unicode_tables.inc`, which the C core includes; tools/unicode_tables.py writes and describes them. Of
+`unicodedata` nothing is used.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
+
+import mixling
 
 # classes in the splitter
 WORD = 0
@@ -59,7 +60,7 @@ class Tables:
 @functools.cache
 def tables() -> Tables:
     """Return the tables, which are read once."""
-    text = files("mixling.text").joinpath("unicode_tables.inc").read_text("ascii")
+    text = (Path(mixling.__file__).parent / "native" / "unicode_tables.inc").read_text("ascii")
     numbers = list(map(int, text.partition("\n")[2].split(",")))
     version = (numbers[0], numbers[1], numbers[2])
     rest = iter(numbers[3:])
@@ -87,6 +88,11 @@ def tables() -> Tables:
         if not second & 1:
             compositions[parts] = chr(code)
     return Tables(version, runs, lower, decompositions, compositions, classes)
+
+
+def normalize(word: str, *, lowercase: bool) -> str:
+    """Return a word in Unicode's composed form (NFC), optionally in lower case."""
+    return compose(lower(word) if lowercase else word)
 
 
 def lower(text: str) -> str:
