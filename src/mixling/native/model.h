@@ -319,6 +319,9 @@ int tag_words(
 /* The most probable sequence of tags of `n` words, and the probability of each tag; a status. */
 int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t *tags, float *probabilities);
 
+/* The probability of each tag (n, C) of `n` words of a model with transitions; a status. */
+int tag_probabilities(mixling_worker *worker, const float *logits, size_t n, double *probabilities);
+
 /* The logits (labels) and flags of a text up to max_len words; a status. */
 int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);
 

@@ -159,9 +159,9 @@ static void scale_to_one(double *values, size_t labels) {
     for (size_t j = 0; j < labels && sum != 0; j++) values[j] /= sum;
 }
 
-/* The probabilities of tags, by forward and backward sums that are scaled to a sum of 1. */
-static void
-find_probabilities(mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities) {
+/* The probabilities of tags, or of all tags of each word, by forward and backward sums that are scaled to a sum of 1. */
+static void find_probabilities(
+    mixling_worker *worker, const float *logits, size_t n, const uint32_t *tags, float *probabilities, double *all) {
     const mixling_model *model = worker->model;
     void (*transform)(size_t, size_t, const double *, const double *, double *) = model->kernels->transform_doubles;
     size_t labels = model->num_labels, stride = padded(labels);
@@ -178,7 +178,10 @@ find_probabilities(mixling_worker *worker, const float *logits, size_t n, const 
         double *forward = worker->forward + 2 * i * stride, *values = forward + stride;
         for (size_t j = 0; j < labels; j++) joint[j] = forward[j] * backward[j];
         scale_to_one(joint, labels);
-        probabilities[i] = (float)joint[tags[i]];
+        if (all)
+            memcpy(all + i * labels, joint, labels * sizeof *all);
+        else
+            probabilities[i] = (float)joint[tags[i]];
         for (size_t j = 0; j < labels; j++) values[j] *= backward[j];
         transform(stride, labels, values, model->reversed, next);
         memcpy(backward, next, labels * sizeof *backward);
@@ -196,7 +199,7 @@ int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t
         best_sequence(worker, logits, n, tags);
     }
     if (model->transitions) {
-        find_probabilities(worker, logits, n, tags, probabilities);
+        find_probabilities(worker, logits, n, tags, probabilities, NULL);
         return MIXLING_OK;
     }
     for (size_t i = 0; i < n; i++) {
@@ -205,6 +208,12 @@ int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t
         probabilities[i] = (float)worker->best[tags[i]];
     }
     return MIXLING_OK;
+}
+
+int tag_probabilities(mixling_worker *worker, const float *logits, size_t n, double *probabilities) {
+    int status = n ? make_room(worker, n) : MIXLING_OK;
+    if (n && status == MIXLING_OK) find_probabilities(worker, logits, n, NULL, NULL, probabilities);
+    return status;
 }
 
 int tag_words(

@@ -52,6 +52,25 @@ static PyObject *best(Tagger *self, PyObject *arguments) {
     return PyErr_NoMemory();
 }
 
+/* probabilities(logits) -> bytes of float64 (words, C) of a text, by bytes of float32; there are transitions */
+static PyObject *probabilities_of(Tagger *self, PyObject *arguments) {
+    const char *logits;
+    Py_ssize_t size;
+    size_t labels = self->model->num_labels, row = labels * sizeof(float);
+    if (!PyArg_ParseTuple(arguments, "y#", &logits, &size)) return NULL;
+    if ((size_t)size % row || !self->model->transitions) {
+        PyErr_SetString(PyExc_ValueError, "each word has a logit for each tag, and there are transitions");
+        return NULL;
+    }
+    PyObject *out = PyBytes_FromStringAndSize(NULL, 2 * size);
+    if (!out) return NULL;
+    const float *from = (const float *)(const void *)logits;
+    double *to = (double *)(void *)PyBytes_AsString(out);
+    if (tag_probabilities(self->worker, from, (size_t)size / row, to) == MIXLING_OK) return out;
+    Py_DECREF(out);
+    return PyErr_NoMemory();
+}
+
 static void free_tagger(Tagger *self) {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     if (self->model) free(self->model->labels);
@@ -111,6 +130,7 @@ static PyObject *new_tagger(PyTypeObject *type, PyObject *arguments, PyObject *n
 static PyMethodDef METHODS[] = {
     {"best", (PyCFunction)best, METH_VARARGS,
      "Return the best tags of the words of texts and their probabilities, as bytes."},
+    {"probabilities", (PyCFunction)probabilities_of, METH_VARARGS, "Return the probability of each tag of each word."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot SLOTS[] = {
