@@ -38,6 +38,7 @@ from mixling.runs.resolve.config import RunConfig
 from mixling.runs.run import Run, RunArguments, RunFolder
 from mixling.runs.shared import Shared
 from mixling.runs.thresholds import check_abstention
+from mixling.runtime.onnx.engine import check_engine
 from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import write_atomic
 from mixling.teachers.base import Teacher
@@ -97,6 +98,7 @@ def fit(
             )
             alone = config.ngrams.use == "alone"
             encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared, alone=alone)
+            check_engine(encoder.config, encoder.vocabulary)
             deadline = Deadline(config.train.time_budget, run.started)
             training = resolve_training(config, examples)
             data, measured = training_data(config, examples, training, encoder, shared, run.log)

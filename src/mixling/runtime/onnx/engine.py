@@ -6,13 +6,17 @@ import ctypes
 import functools
 import os
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.errors import MissingPackage, ModelFileError
 from mixling.installation import install_command, is_installed
+
+if TYPE_CHECKING:
+    from mixling.text.config import TextConfig
+    from mixling.text.vocabulary import Vocabulary
 
 Feed = dict[str, npt.NDArray[Any]]
 
@@ -89,6 +93,14 @@ def require_onnxruntime(what: str) -> None:
     """Raise a MissingPackage where something needs ONNX Runtime, and it is not installed."""
     if not is_installed("onnxruntime"):
         raise MissingPackage(f"{what} needs ONNX Runtime, which is not installed: {install_command('onnx')}")
+
+
+def check_engine(text: TextConfig, vocabulary: Vocabulary) -> None:
+    """Raise a MissingPackage where the C core cannot read texts so, and ONNX Runtime is not installed."""
+    if text.projection.type not in ("minhash", "tsp", "subwords"):
+        require_onnxruntime(f"a model with the projection {text.projection.type!r}")
+    if vocabulary.serialize()[0] != "vocab.txt":
+        require_onnxruntime("a model with another vocabulary than WordPiece")
 
 
 @functools.cache
