@@ -163,7 +163,7 @@ def test_the_image_has_no_shell_no_compiler_no_rights_and_checks_its_health() ->
     check = re.search(r"CMD (\[.*\])", instructions["HEALTHCHECK"])
     assert check
     assert "/readyz" in json.loads(check[1])[-1]
-    assert '-c constraints.txt --target /app ".[serve]"' in build
+    assert '-c constraints.txt --target /app ".[$EXTRAS]"' in build
     extras = PROJECT["project"]["optional-dependencies"]
     assert not any(
         name.startswith(("torch", "mixling[")) for name in [*PROJECT["project"]["dependencies"], *extras["serve"]]
