@@ -121,7 +121,7 @@ def agreement(content: bytes, folder: Path) -> dict[str, Any]:
         assert native._inference.native is not None
         logits = {
             "native": native._inference.native.logits(texts)[0],
-            "onnx": np.stack(onnx.logits(onnx.encode(texts))),
+            "onnx": np.stack(onnx.logits(onnx.tokenize(texts))),
         }
         best = {engine: rows.argmax(1) for engine, rows in logits.items()}
         truth = np.array([onnx.labels.names.index(label) for label in labels])

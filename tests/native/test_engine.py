@@ -49,7 +49,8 @@ def test_prediction_starts_without_packages_that_it_does_not_need(export: Callab
         "assert predictor.predict('what a film').probabilities; assert len(predictor.predict(['a', 'b'])) == 2; "
         "slow = {'numpy', 'onnxruntime', 'pydantic', 'tokenizers', 'torch', 'dataclasses', 'inspect', 're', 'typing'}; "
         "loaded = slow & (set(sys.modules) - before); assert not loaded, loaded; "
-        "assert predictor.predict_one(['what', 'a', 'film']).label; assert predictor.metadata.task; assert 'onnxruntime' not in sys.modules"
+        "assert predictor.predict_one(['what', 'a', 'film']).label; assert predictor.metadata.task; "
+        "assert 'onnxruntime' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 

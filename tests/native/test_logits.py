@@ -20,7 +20,7 @@ def both(content: bytes, texts: list, monkeypatch: pytest.MonkeyPatch) -> tuple[
     """The logits of both engines, and a predictor with the native one."""
     monkeypatch.setenv("MIXLING_ENGINE", "onnx")
     other = Predictor(content)
-    encoded = other.encode(texts)
+    encoded = other.tokenize(texts)
     expected = np.stack(other.logits(encoded))
     monkeypatch.setenv("MIXLING_ENGINE", "native")
     predictor = Predictor(content)

@@ -292,7 +292,7 @@ def test_files_with_changed_arrays_open_in_both_or_neither(
         assert (engine is None) == python_refuses(content, monkeypatch)
         if engine is not None:
             other = Predictor(content)
-            expected = np.stack(other.logits(other.encode(PLAIN)))
+            expected = np.stack(other.logits(other.tokenize(PLAIN)))
             np.testing.assert_allclose(engine.logits(PLAIN)[0], expected, rtol=1e-4, atol=1e-4)
             opened += 1
     assert 5 < opened < 55
@@ -318,7 +318,7 @@ def test_the_factor_of_the_network(
     assert engine is not None, reason
     monkeypatch.setenv("MIXLING_ENGINE", "onnx")
     other = Predictor(content)
-    expected = np.stack(other.logits(other.encode(PLAIN)))
+    expected = np.stack(other.logits(other.tokenize(PLAIN)))
     got = engine.logits(PLAIN)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * max(network, 1))
     if not network:

@@ -54,7 +54,7 @@ def test_taggers(
     expected = list(other.predict_stream(chosen))
     logits, read = native_of(predictor).logits(chosen)
     # An empty text has one row of the other engine, of no word.
-    wanted = [row[: len(own)] for row, own in zip(other.logits(other.encode(chosen)), logits, strict=True)]
+    wanted = [row[: len(own)] for row, own in zip(other.logits(other.tokenize(chosen)), logits, strict=True)]
     scale = float(np.ptp(np.concatenate(wanted)))
     np.testing.assert_allclose(
         np.concatenate(logits), np.concatenate(wanted), rtol=0, atol=1e-4 if precision == "float32" else 0.015 * scale
