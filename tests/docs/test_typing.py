@@ -15,8 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Values that a page speaks of without making them, and types that its snippets have.
 BEFORE = {
-    "scale": "from pathlib import Path\n\nfrom mixling import RunConfig, fit, read_data\n\nconfig = RunConfig()\n"
-    "folder = Path()\n",
+    "transformers": "# pyright: basic\n",  # whose classes have few types
     "run-folder": "from mixling import Predictor\n\ntexts: list[str] = []\n",
 }
 REVEALED = """
@@ -38,8 +37,16 @@ def pages() -> dict[str, str]:
         blocks = re.findall(r"^( *)```python\n(.*?)^ *```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
         kept = [textwrap.dedent(block) for _, block in blocks if all(map(is_here, imported(block)))]
         if kept:
-            found[path.stem] = BEFORE.get(path.stem, "") + "\n".join(kept)
+            found[path.stem] = without_repeated_imports(BEFORE.get(path.stem, "") + "\n".join(kept))
     return found
+
+
+def without_repeated_imports(text: str) -> str:
+    """Leave out imports of whole modules that an earlier block of the page has."""
+    lines = text.splitlines()
+    return "\n".join(
+        line for number, line in enumerate(lines) if not line.startswith("import ") or line not in lines[:number]
+    )
 
 
 def imported(block: str) -> set[str]:

@@ -24,9 +24,12 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 class DecisionRule(Config):
     """How one of C labels becomes the answer; an entry of the metadata of model files. One of the two is given."""
 
-    offsets: tuple[_Number, ...] = Field((), description="(C,) added to the log-probabilities; the largest sum answers")
+    offsets: tuple[_Number, ...] = Field(
+        default=(), description="(C,) added to the log-probabilities; the largest sum answers"
+    )
     costs: tuple[tuple[_Number, ...], ...] = Field(
-        (), description="(C, C) cost of the answer (column) for a text of a label (row); the least expected one answers"
+        default=(),
+        description="(C, C) cost of the answer (column) for a text of a label (row); the least expected one answers",
     )
 
     @model_validator(mode="after")

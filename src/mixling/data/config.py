@@ -23,23 +23,25 @@ def column_option(key: str, value: str = "COLUMN") -> str:
 class ColumnsConfig(Config):
     """The names of the columns; None: there is no such column."""
 
-    text: str = Field("text", description="the text")
-    text_pair: str | None = Field(None, description="a second text")
-    label: str = Field("label", description="the label, labels or number")
+    text: str = Field(default="text", description="the text")
+    text_pair: str | None = Field(default=None, description="a second text")
+    label: str = Field(default="label", description="the label, labels or number")
     labels: tuple[str, ...] | None = Field(
-        None, min_length=2, description="several labels: columns of 0 and 1, one for each label"
+        default=None, min_length=2, description="several labels: columns of 0 and 1, one for each label"
     )
-    label_delimiter: str = Field(LABEL_DELIMITER, min_length=1, description="between several labels of a cell")
-    tokens: str = Field("tokens", description="tagging: the words")
-    slots: str = Field("slots", description="tagging: the tags, or spans of characters of the text")
-    sentence: str | None = Field(None, description="tagging, a word in each row: rows of a sentence share a value")
+    label_delimiter: str = Field(default=LABEL_DELIMITER, min_length=1, description="between several labels of a cell")
+    tokens: str = Field(default="tokens", description="tagging: the words")
+    slots: str = Field(default="slots", description="tagging: the tags, or spans of characters of the text")
+    sentence: str | None = Field(
+        default=None, description="tagging, a word in each row: rows of a sentence share a value"
+    )
     tags: str | None = Field(
-        None, description="tagging: the scheme of the tags, or names of tags that are numbers: O,B-x"
+        default=None, description="tagging: the scheme of the tags, or names of tags that are numbers: O,B-x"
     )
-    question: str = Field("question", description="the question")
-    context: str = Field("context", description="the text that has the answer")
-    answers: str = Field("answers", description="the answers and where they start")
-    group: str | None = Field(None, description="rows of one group stay on one side of the validation split")
+    question: str = Field(default="question", description="the question")
+    context: str = Field(default="context", description="the text that has the answer")
+    answers: str = Field(default="answers", description="the answers and where they start")
+    group: str | None = Field(default=None, description="rows of one group stay on one side of the validation split")
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -65,16 +67,25 @@ class ColumnsConfig(Config):
 class DataConfig(Config):
     """The files of examples and how they are read."""
 
-    train: tuple[str, ...] = Field((), description="files of labeled examples")
-    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training rows is set aside")
-    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
-    test: tuple[str, ...] = Field((), description="files that are read once, at the end, to test the finished model")
+    train: tuple[str, ...] = Field(default=(), description="files of labeled examples")
+    validation: tuple[str, ...] = Field(default=(), description="empty: a fraction of the training rows is set aside")
+    validation_fraction: float = Field(
+        default=0.1, gt=0, lt=1, description="fraction of the training rows that is set aside"
+    )
+    test: tuple[str, ...] = Field(
+        default=(), description="files that are read once, at the end, to test the finished model"
+    )
     test_fraction: float = Field(
-        0.0, ge=0, lt=1, description="without test files: fraction of the training rows that is held out to test on"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="without test files: fraction of the training rows that is held out to test on",
     )
     columns: ColumnsConfig = ColumnsConfig()
-    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
-    file_format: str | None = Field(None, description="format of the files; by default from their names")
+    on_bad_row: Literal["error", "skip"] = Field(
+        default="error", description="stop at a malformed row, or skip and count it"
+    )
+    file_format: str | None = Field(default=None, description="format of the files; by default from their names")
 
     @property
     def is_tested(self) -> bool:

@@ -43,13 +43,15 @@ class Profile(Config):
     lengths: tuple[Count, ...] = Field(description="texts by their number of words")
     unknown: tuple[Count, ...] = Field(description="texts by their share of unknown words")
     answers: dict[str, Count] | None = Field(
-        None, description="texts by answer, the most frequent ones; None: no labels"
+        default=None, description="texts by answer, the most frequent ones; None: no labels"
     )
-    confidence: tuple[Count, ...] | None = Field(None, description="texts by the top probability; None: no classes")
-    right: tuple[Count, ...] | None = Field(None, description="those of `confidence` whose answer was right")
+    confidence: tuple[Count, ...] | None = Field(
+        default=None, description="texts by the top probability; None: no classes"
+    )
+    right: tuple[Count, ...] | None = Field(default=None, description="those of `confidence` whose answer was right")
     median_length: float = Field(ge=0, description="words")
     mean_unknown: float = Field(ge=0, le=1, description="share of unknown words")
-    mean_confidence: float | None = Field(None, ge=0, le=1)
+    mean_confidence: float | None = Field(default=None, ge=0, le=1)
 
 
 def words(text: Text) -> list[str]:

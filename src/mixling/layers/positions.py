@@ -112,11 +112,18 @@ class RelativePositions(Config):
     """Biases by distance, added to scores."""
 
     num_buckets: int | None = Field(
-        None, ge=4, multiple_of=2, description="T5 has 32; None: one for each distance, which fixes the longest input"
+        default=None,
+        ge=4,
+        multiple_of=2,
+        description="T5 has 32; None: one for each distance, which fixes the longest input",
     )
-    max_distance: int | None = Field(None, ge=1, description="where the last bucket begins; T5's and the default: 128")
-    shared: bool = Field(False, description="all layers of a stack use the biases of the first, as T5's do")
-    init: Literal["zero", "alibi"] = Field("zero", description="what they begin with; alibi: near keys weigh more")
+    max_distance: int | None = Field(
+        default=None, ge=1, description="where the last bucket begins; T5's and the default: 128"
+    )
+    shared: bool = Field(default=False, description="all layers of a stack use the biases of the first, as T5's do")
+    init: Literal["zero", "alibi"] = Field(
+        default="zero", description="what they begin with; alibi: near keys weigh more"
+    )
 
     @model_validator(mode="after")
     def _buckets_grow(self) -> RelativePositions:

@@ -209,12 +209,14 @@ class AttentionConfig(MixerConfig):
     """Multi-head softmax attention; absolute positions are the embedding layer's."""
 
     type: Literal["attention"] = "attention"
-    num_heads: int = Field(4, ge=1, description="must divide the width, unless head_dim is set")
-    head_dim: int | None = Field(None, ge=1, description="width of a head; None: the width divided by num_heads")
-    bias: bool = Field(True, description="whether the four projections have biases")
-    scale: bool = Field(True, description="divide scores by sqrt(head_dim), which T5 does not")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the attention probabilities, in training")
-    positions: RelativePositions | None = Field(None, description="biases by distance; None: none")
+    num_heads: int = Field(default=4, ge=1, description="must divide the width, unless head_dim is set")
+    head_dim: int | None = Field(
+        default=None, ge=1, description="width of a head; None: the width divided by num_heads"
+    )
+    bias: bool = Field(default=True, description="whether the four projections have biases")
+    scale: bool = Field(default=True, description="divide scores by sqrt(head_dim), which T5 does not")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the attention probabilities, in training")
+    positions: RelativePositions | None = Field(default=None, description="biases by distance; None: none")
 
     supports_causal = True
 

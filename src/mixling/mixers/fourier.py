@@ -84,7 +84,9 @@ class FourierConfig(MixerConfig):
     """The mixer of FNet."""
 
     type: Literal["fourier"] = "fourier"
-    per_length: bool = Field(True, description="each text over its own length; False: padding included, as the paper")
+    per_length: bool = Field(
+        default=True, description="each text over its own length; False: padding included, as the paper"
+    )
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Fourier:
         return Fourier(dim=dim, per_length=self.per_length)

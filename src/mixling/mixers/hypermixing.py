@@ -272,16 +272,16 @@ class HyperMixingConfig(MixerConfig):
 
     type: Literal["hypermixing"] = "hypermixing"
     hidden_dim: int = Field(
-        512, ge=1, description="generated hidden units, of all heads together; a multiple of num_heads"
+        default=512, ge=1, description="generated hidden units, of all heads together; a multiple of num_heads"
     )
-    tied: bool = Field(True, description="one hypernetwork generates both layers")
+    tied: bool = Field(default=True, description="one hypernetwork generates both layers")
     positions: PositionKind | Literal["idiap"] = Field(
-        "sinusoidal",
+        default="sinusoidal",
         description="positions added to the input of the hypernetworks; idiap: as the authors' published code has them",
     )
-    bias: bool = Field(True, description="whether the hypernetworks have biases")
-    num_heads: int = Field(1, ge=1, description="must divide the width and hidden_dim")
-    norm: bool = Field(True, description="LayerNorm of the output")
+    bias: bool = Field(default=True, description="whether the hypernetworks have biases")
+    num_heads: int = Field(default=1, ge=1, description="must divide the width and hidden_dim")
+    norm: bool = Field(default=True, description="LayerNorm of the output")
 
     supports_causal = True
     supports_cross = True

@@ -163,9 +163,9 @@ class LinearAttentionConfig(MixerConfig):
     """The mixer of the Linear Transformer."""
 
     type: Literal["linear_attention"] = "linear_attention"
-    num_heads: int = Field(4, ge=1, description="must divide the width")
-    bias: bool = Field(True, description="whether the four projections have biases")
-    eps: float = Field(1e-6, gt=0, description="added to the normalizer")
+    num_heads: int = Field(default=4, ge=1, description="must divide the width")
+    bias: bool = Field(default=True, description="whether the four projections have biases")
+    eps: float = Field(default=1e-6, gt=0, description="added to the normalizer")
 
     supports_causal = True
     supports_cross = True

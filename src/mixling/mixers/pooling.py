@@ -66,7 +66,7 @@ class PoolingConfig(MixerConfig):
     """The bag of words."""
 
     type: Literal["pooling"] = "pooling"
-    pooling: PoolingKind = Field("mean", description="the summary of all tokens, by channel")
+    pooling: PoolingKind = Field(default="mean", description="the summary of all tokens, by channel")
 
     supports_causal = True
 

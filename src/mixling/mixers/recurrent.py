@@ -226,12 +226,12 @@ class RecurrentConfig(MixerConfig):
     """An LSTM or QRNN; the causal form reads in one direction and needs `bidirectional` false."""
 
     type: Literal["recurrent"] = "recurrent"
-    cell: Literal["lstm", "qrnn"] = Field("lstm", description="the recurrent layer")
-    hidden_dim: int | None = Field(None, ge=1, description="units of each direction; None: the width")
-    num_layers: int = Field(1, ge=1, description="recurrent layers, one on another")
-    bidirectional: bool = Field(True, description="read each text backwards too; False in the causal form")
+    cell: Literal["lstm", "qrnn"] = Field(default="lstm", description="the recurrent layer")
+    hidden_dim: int | None = Field(default=None, ge=1, description="units of each direction; None: the width")
+    num_layers: int = Field(default=1, ge=1, description="recurrent layers, one on another")
+    bidirectional: bool = Field(default=True, description="read each text backwards too; False in the causal form")
     window: int | None = Field(
-        None, ge=1, description="tokens that a gate of the QRNN sees, 2 by default; the LSTM has none"
+        default=None, ge=1, description="tokens that a gate of the QRNN sees, 2 by default; the LSTM has none"
     )
 
     @model_validator(mode="after")

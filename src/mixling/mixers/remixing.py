@@ -157,19 +157,19 @@ class RemixingConfig(MixerConfig):
     type: Literal["remixing"] = "remixing"
     supports_causal = True
     inner_dim: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="E; None: the paper's equation, as wide as the tokens and with the inner residual; a number: the "
         "width in T5.1.1's proportions, without the residual",
     )
     alpha: LearnedAlpha | float = Field(
-        "scalar",
+        default="scalar",
         description="weight of the product against the difference: learned as one number (scalar), one a channel "
         "(vector) or from the input (gated), or fixed by a number from 0 to 1",
     )
-    compositional: bool = Field(True, description="False: the mixed tokens alone, without alpha")
-    choose: bool = Field(False, description="a gate from the input between composed and mixed tokens")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the entries of softmax(H), in training")
+    compositional: bool = Field(default=True, description="False: the mixed tokens alone, without alpha")
+    choose: bool = Field(default=False, description="a gate from the input between composed and mixed tokens")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the entries of softmax(H), in training")
 
     @field_validator("alpha", mode="before")
     @classmethod

@@ -239,15 +239,17 @@ class SpatialGatingConfig(MixerConfig):
 
     type: Literal["spatial_gating"] = "spatial_gating"
     supports_causal = True
-    ffn_dim: int = Field(3072, ge=1, description="channels after U; even in the variant split")
-    variant: Variant = Field("split", description="the use of f(Z), as in Table 3 of the paper")
+    ffn_dim: int = Field(default=3072, ge=1, description="channels after U; even in the variant split")
+    variant: Variant = Field(default="split", description="the use of f(Z), as in Table 3 of the paper")
     weights: Literal["toeplitz", "dense"] = Field(
-        "toeplitz", description="between tokens: one for each distance, or one for each pair of positions"
+        default="toeplitz", description="between tokens: one for each distance, or one for each pair of positions"
     )
     tiny_attention_dim: int | None = Field(
-        None, ge=1, description="width of aMLP's attention, in the paper 64 or 128; None: gMLP, without attention"
+        default=None,
+        ge=1,
+        description="width of aMLP's attention, in the paper 64 or 128; None: gMLP, without attention",
     )
-    mask_padding: bool = Field(True, description="False: values in padding reach real tokens, as in the paper")
+    mask_padding: bool = Field(default=True, description="False: values in padding reach real tokens, as in the paper")
 
     @model_validator(mode="after")
     def _halves_are_whole(self) -> SpatialGatingConfig:

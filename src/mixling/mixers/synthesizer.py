@@ -96,9 +96,9 @@ class SynthesizerConfig(MixerConfig):
     """Position scores only."""
 
     type: Literal["synthesizer"] = "synthesizer"
-    num_heads: int = Field(4, ge=1, description="must divide the width")
-    positions: RelativePositions = Field(RelativePositions(), description="the biases by distance")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the probabilities, in training")
+    num_heads: int = Field(default=4, ge=1, description="must divide the width")
+    positions: RelativePositions = Field(default=RelativePositions(), description="the biases by distance")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the probabilities, in training")
 
     supports_causal = True
 

@@ -23,12 +23,18 @@ from mixling.networks.mixer import MixerConfig, mixer_config
 class DeepBlockConfig(BlockConfig):
     """A block of an encoder-decoder or of an image model: one of its mixers may read a context."""
 
-    cross: SerializeAsAny[MixerConfig] | None = Field(None, description="reads the source, in decoders")
-    cross_after: int | None = Field(None, ge=0, description="how many of the mixers come before `cross`; default: all")
-    layer_scale: float | None = Field(
-        None, gt=0, description="initial value of a factor for each channel of each sublayer's output; None: no factors"
+    cross: SerializeAsAny[MixerConfig] | None = Field(default=None, description="reads the source, in decoders")
+    cross_after: int | None = Field(
+        default=None, ge=0, description="how many of the mixers come before `cross`; default: all"
     )
-    drop_path: float = Field(0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer")
+    layer_scale: float | None = Field(
+        default=None,
+        gt=0,
+        description="initial value of a factor for each channel of each sublayer's output; None: no factors",
+    )
+    drop_path: float = Field(
+        default=0.0, ge=0, lt=1, description="stochastic depth: probability that a text skips a sublayer"
+    )
 
     @field_validator("cross", mode="before")
     @classmethod
@@ -52,7 +58,7 @@ class DeepBlockConfig(BlockConfig):
 class DeepStackConfig(StackConfig):
     """Blocks of an encoder-decoder or of an image model, one after another."""
 
-    layers: tuple[DeepBlockConfig, ...] = Field((), max_length=1_000)
+    layers: tuple[DeepBlockConfig, ...] = Field(default=(), max_length=1_000)
 
 
 class BlockState(NamedTuple):

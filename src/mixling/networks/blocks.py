@@ -18,21 +18,21 @@ class FeedForwardConfig(Config):
     """The MLP over channels: W2 gelu(W1 x), or the gated one of T5.1.1, W2 (gelu(W1 x) * V x)."""
 
     type: Literal["mlp", "gated"] = "mlp"
-    ffn_dim: int = Field(256, ge=1, description="hidden width")
-    bias: bool = Field(True, description="of its linear layers; T5 has none")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the hidden layer")
+    ffn_dim: int = Field(default=256, ge=1, description="hidden width")
+    bias: bool = Field(default=True, description="of its linear layers; T5 has none")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the hidden layer")
 
 
 class BlockConfig(Config):
     """Mixers in order, and optionally a feed-forward."""
 
-    mixers: tuple[SerializeAsAny[MixerConfig], ...] = Field((), description="the mixers, in order")
+    mixers: tuple[SerializeAsAny[MixerConfig], ...] = Field(default=(), description="the mixers, in order")
     feed_forward: FeedForwardConfig | None = None
     norm: Literal["pre", "post"] = Field(
-        "pre", description="norm before each sublayer, or after its residual connection"
+        default="pre", description="norm before each sublayer, or after its residual connection"
     )
-    norm_type: NormType = Field("layer", description="kind of norm")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
+    norm_type: NormType = Field(default="layer", description="kind of norm")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on each sublayer's output, before it is added")
 
     @field_validator("mixers", mode="before")
     @classmethod
@@ -51,9 +51,9 @@ class BlockConfig(Config):
 class StackConfig(Config):
     """Blocks one after another."""
 
-    layers: tuple[BlockConfig, ...] = Field((), max_length=1_000)
-    num_layers: int | None = Field(None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
-    final_norm: bool = Field(False, description="a norm after the last block, of the same type")
+    layers: tuple[BlockConfig, ...] = Field(default=(), max_length=1_000)
+    num_layers: int | None = Field(default=None, ge=0, le=1_000, description="repeat the one layer that `layers` gives")
+    final_norm: bool = Field(default=False, description="a norm after the last block, of the same type")
 
     @model_validator(mode="after")
     def _check_layers(self) -> StackConfig:
@@ -72,4 +72,4 @@ class StackConfig(Config):
 class EncoderConfig(StackConfig):
     """The blocks of a model."""
 
-    dim: int = Field(64, ge=1, description="width of the token vectors")
+    dim: int = Field(default=64, ge=1, description="width of the token vectors")

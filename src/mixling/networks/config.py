@@ -21,30 +21,32 @@ class EmbeddingConfig(Config):
     With the projection "subwords" and without a bias it is an embedding table.
     """
 
-    window: int = Field(0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
+    window: int = Field(default=0, ge=0, le=8, description="w: words to the left and to the right that a token sees")
     window_type: Literal["full", "factorized"] = Field(
-        "full", description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows"
+        default="full",
+        description="each of the 2w+1 matrices has its own rows, or its own (D, D) matrix after common rows",
     )
     embeddings: str | None = Field(
-        None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
+        default=None, description="projection 'embedding': .npy or .safetensors file with the (subwords, width) matrix"
     )
-    bias: bool = Field(True, description="add a bias to the token vectors")
-    positions: PositionKind = Field("none", description="vectors added to the tokens by position")
-    norm: bool = Field(False, description="layer norm of the token vectors")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the token vectors")
+    bias: bool = Field(default=True, description="add a bias to the token vectors")
+    positions: PositionKind = Field(default="none", description="vectors added to the tokens by position")
+    norm: bool = Field(default=False, description="layer norm of the token vectors")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the token vectors")
 
 
 class HeadConfig(Config):
     """The head; models that label tokens do not pool."""
 
     pooling: Literal["attention", "mean", "max", "all", "class"] = Field(
-        "attention",
+        default="attention",
         description="all: the three concatenated, for a last layer of three times the width; class: a token of its own "
         "before the text, as BERT's [CLS]",
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on the input of the last linear layer")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="on the input of the last linear layer")
     transitions: bool = Field(
-        False, description="learn a score of each tag after each other one (tagging): a conditional random field"
+        default=False,
+        description="learn a score of each tag after each other one (tagging): a conditional random field",
     )
 
 

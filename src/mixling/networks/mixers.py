@@ -18,9 +18,11 @@ class TokenMLPConfig(MixerConfig):
 
     type: Literal["token_mlp"] = "token_mlp"
     supports_causal = True
-    hidden_dim: int = Field(256, ge=1, description="H; in the causal form at least max_len")
+    hidden_dim: int = Field(default=256, ge=1, description="H; in the causal form at least max_len")
     window: int | None = Field(
-        None, ge=1, description="how far back each of the two layers looks, in the causal form; None: all the way"
+        default=None,
+        ge=1,
+        description="how far back each of the two layers looks, in the causal form; None: all the way",
     )
 
     def _build(self, dim: int, max_len: int, causal: bool) -> Mixer:

@@ -115,7 +115,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     for name in option_names(predictor):
         by_label = name == "threshold" and task.has_label_thresholds
         kind, meaning = _label_thresholds(task) if by_label else _OPTIONS[name]
-        fields[name] = (kind, Field(None, description=meaning, json_schema_extra=without_default))
+        fields[name] = (kind, Field(default=None, description=meaning, json_schema_extra=without_default))
     return RequestType(keys, request_model(keys, fields))
 
 
@@ -133,7 +133,7 @@ def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[st
             context=(text, ...),
         ),
     }
-    absent = ... if len(keys) == 1 else Field(None, json_schema_extra=without_default)
+    absent = ... if len(keys) == 1 else Field(default=None, json_schema_extra=without_default)
     fields: dict[str, Any] = {}
     for key in keys:
         item = kinds[key]

@@ -24,10 +24,10 @@ class LossConfig(Config):
     """The training loss of labels."""
 
     label_smoothing: float = Field(
-        0.1, ge=0, lt=1, description="probability that is spread over all labels; not with head.transitions"
+        default=0.1, ge=0, lt=1, description="probability that is spread over all labels; not with head.transitions"
     )
     class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: as if all labels were as frequent"
+        default="none", description="balanced: as if all labels were as frequent"
     )
 
 

@@ -176,10 +176,10 @@ def _some(names: Sequence[str]) -> str:
 class FineTuneConfig(Config):
     """AdamW with warm-up and linear decay: BERT's defaults (Devlin et al. 2019, appendix A.3)."""
 
-    epochs: int = Field(3, ge=1, description="passes over the labeled examples")
-    lr: float = Field(5e-5, gt=0, description="peak learning rate")
-    batch_size: int = Field(32, ge=1, description="examples per step")
-    max_len: int = Field(128, ge=8, description="maximum number of subwords of a text")
+    epochs: int = Field(default=3, ge=1, description="passes over the labeled examples")
+    lr: float = Field(default=5e-5, gt=0, description="peak learning rate")
+    batch_size: int = Field(default=32, ge=1, description="examples per step")
+    max_len: int = Field(default=128, ge=8, description="maximum number of subwords of a text")
 
 
 def is_transformer(path: str) -> bool:

@@ -17,27 +17,28 @@ class TextConfig(Config):
 
     projection: Projection = MinHash()
     tokens: Literal["words", "subwords"] = Field(
-        "words", description="whether a token is a word, or each of its subwords"
+        default="words", description="whether a token is a word, or each of its subwords"
     )
     segments: bool = Field(
-        False, description="add one of two embeddings to each word: of the first (or only) text, or of the second"
+        default=False,
+        description="add one of two embeddings to each word: of the first (or only) text, or of the second",
     )
     overlap: bool = Field(
-        False, description="add one of two embeddings to each word of a pair: it occurs in one text, or in both"
+        default=False, description="add one of two embeddings to each word of a pair: it occurs in one text, or in both"
     )
-    max_len: int = Field(64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
-    max_word_chars: int = Field(100, ge=1, le=1_000, description="characters per word that are read")
-    lowercase: bool = Field(True, description="read texts in lower case")
-    contractions: bool = Field(False, description='English: "isn\'t" is two words, "is" and "n\'t"')
+    max_len: int = Field(default=64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
+    max_word_chars: int = Field(default=100, ge=1, le=1_000, description="characters per word that are read")
+    lowercase: bool = Field(default=True, description="read texts in lower case")
+    contractions: bool = Field(default=False, description='English: "isn\'t" is two words, "is" and "n\'t"')
     vocabulary: str | None = Field(
-        None,
+        default=None,
         description="vocab.txt, tokenizer.json, a SentencePiece .model, a folder or a hub name; None: train one",
     )
-    vocabulary_kind: VocabularyKind = Field("wordpiece", description="kind of subwords to train")
+    vocabulary_kind: VocabularyKind = Field(default="wordpiece", description="kind of subwords to train")
     vocabulary_size: int | None = Field(
-        None, ge=100, le=1_000_000, description="number of subwords to train; None: from the data"
+        default=None, ge=100, le=1_000_000, description="number of subwords to train; None: from the data"
     )
-    hash_version: Literal[1] = Field(HASH_VERSION, description="version of the hash functions")  # type: ignore[arg-type]
+    hash_version: Literal[1] = Field(default=HASH_VERSION, description="version of the hash functions")  # type: ignore[arg-type]
 
     @property
     def max_chars(self) -> int:

@@ -55,37 +55,37 @@ class MinHash(ProjectionConfig):
 
     weighted = False
     type: Literal["minhash"] = "minhash"
-    num_features: int = Field(1024, ge=2, le=2**24, description="m, the number of features")
-    num_hashes: int = Field(64, ge=1, le=4096, description="n")
-    word_hashes: int = Field(0, ge=0, le=64, description="further indices, from hashes of the whole word")
+    num_features: int = Field(default=1024, ge=2, le=2**24, description="m, the number of features")
+    num_hashes: int = Field(default=64, ge=1, le=4096, description="n")
+    word_hashes: int = Field(default=0, ge=0, le=64, description="further indices, from hashes of the whole word")
     letter_hashes: int = Field(
-        0, ge=0, le=64, description="further indices, from hashes of its characters in any order"
+        default=0, ge=0, le=64, description="further indices, from hashes of its characters in any order"
     )
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class SimHash(ProjectionConfig):
     """Bit i is one if more of a word's trigrams have a one than a zero at bit i of their hash."""
 
     type: Literal["simhash"] = "simhash"
-    num_features: int = Field(1024, ge=2, le=2**16, description="number of bits")
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
+    num_features: int = Field(default=1024, ge=2, le=2**16, description="number of bits")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class Binary(ProjectionConfig):
     """A Bloom filter: the union of the bits at the `num_hashes` hashes of each subword of a word."""
 
     type: Literal["binary"] = "binary"
-    num_features: int = Field(1024, ge=2, le=2**24, description="size of the Bloom filter")
-    num_hashes: int = Field(64, ge=1, le=4096, description="hash functions per subword")
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
+    num_features: int = Field(default=1024, ge=2, le=2**24, description="size of the Bloom filter")
+    num_hashes: int = Field(default=64, ge=1, le=4096, description="hash functions per subword")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class Tsp(ProjectionConfig):
     """Ternary: two bits of the word's 128-bit hash make each feature 0, 1 or -1."""
 
     type: Literal["tsp"] = "tsp"
-    num_features: int = Field(1024, ge=2, le=2**16, description="number of ternary features")
+    num_features: int = Field(default=1024, ge=2, le=2**16, description="number of ternary features")
 
 
 class Ternary(ProjectionConfig):
@@ -96,9 +96,9 @@ class Ternary(ProjectionConfig):
     """
 
     type: Literal["ternary"] = "ternary"
-    num_features: int = Field(1024, ge=2, le=2**23, description="number of ternary features")
-    num_hashes: int = Field(64, ge=1, le=4096, description="hash functions per subword")
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of the hash functions")
+    num_features: int = Field(default=1024, ge=2, le=2**23, description="number of ternary features")
+    num_hashes: int = Field(default=64, ge=1, le=4096, description="hash functions per subword")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of the hash functions")
 
 
 class AveragedEmbedding(ProjectionConfig):
@@ -120,7 +120,9 @@ class SubwordEmbedding(ProjectionConfig):
     hashed = False
     trained_rows = True
     type: Literal["subwords"] = "subwords"
-    num_features: int | None = Field(None, ge=1, description="rows of the table; None: as many as the vocabulary has")
+    num_features: int | None = Field(
+        default=None, ge=1, description="rows of the table; None: as many as the vocabulary has"
+    )
 
 
 Projection = Annotated[

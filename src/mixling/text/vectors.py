@@ -43,15 +43,17 @@ _DOCUMENTS = 1 << 14  # at most
 class VectorConfig(Config):
     """How words are counted; the defaults match mixling's models. `lowercase` must match the model's."""
 
-    dim: int = Field(128, ge=1, le=1024, description="width of the vectors")
-    window: int = Field(5, ge=1, le=100, description="words to each side")
-    max_words: int = Field(30_000, ge=2, description="number of most frequent words that get vectors")
-    max_contexts: int = Field(4_000, ge=2, description="number of most frequent words counted as contexts")
-    min_count: int = Field(2, ge=1, description="rarer words get no vector")
-    smoothing: float = Field(0.75, gt=0, le=1, description="exponent of the context counts")
-    max_tokens: int = Field(100_000_000, ge=1, description="read no more tokens than this (4 bytes of memory each)")
-    lowercase: bool = Field(True, description="read texts in lower case")
-    contractions: bool = Field(True, description='English: "isn\'t" is two words, "is" and "n\'t"')
+    dim: int = Field(default=128, ge=1, le=1024, description="width of the vectors")
+    window: int = Field(default=5, ge=1, le=100, description="words to each side")
+    max_words: int = Field(default=30_000, ge=2, description="number of most frequent words that get vectors")
+    max_contexts: int = Field(default=4_000, ge=2, description="number of most frequent words counted as contexts")
+    min_count: int = Field(default=2, ge=1, description="rarer words get no vector")
+    smoothing: float = Field(default=0.75, gt=0, le=1, description="exponent of the context counts")
+    max_tokens: int = Field(
+        default=100_000_000, ge=1, description="read no more tokens than this (4 bytes of memory each)"
+    )
+    lowercase: bool = Field(default=True, description="read texts in lower case")
+    contractions: bool = Field(default=True, description='English: "isn\'t" is two words, "is" and "n\'t"')
 
     @model_validator(mode="after")
     def _enough_contexts(self) -> VectorConfig:

@@ -30,14 +30,16 @@ class ReadingConfig(Config):
     """How the answer to a question is found in its context."""
 
     stride: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="tokens from one window of a long context to the next; None: 128, at most max_len / 4",
     )
-    max_question: int = Field(64, ge=1, description="tokens of a question that are read, at most half of max_len")
-    max_answer: int = Field(30, ge=1, le=1_000, description="tokens of the longest answer")
+    max_question: int = Field(
+        default=64, ge=1, description="tokens of a question that are read, at most half of max_len"
+    )
+    max_answer: int = Field(default=30, ge=1, le=1_000, description="tokens of the longest answer")
     threshold: float | None = Field(
-        None,
+        default=None,
         allow_inf_nan=False,
         description="predict no answer if its score exceeds the best answer's by more than this; None: chosen on "
         "validation if some training questions have no answer, otherwise every question is answered",

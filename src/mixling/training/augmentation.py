@@ -35,8 +35,10 @@ WORD_SAMPLE_BYTES = 4 << 20  # of training text whose words are blended
 class AugmentationConfig(Config):
     """Changes of the words of training texts, drawn anew at each step; a word is changed at most once."""
 
-    pseudo_words: float = Field(0.1, ge=0, le=1, description="fraction of words that become blends of two others")
-    typos: float = Field(0.4, ge=0, le=1, description="fraction of words that are misspelled")
+    pseudo_words: float = Field(
+        default=0.1, ge=0, le=1, description="fraction of words that become blends of two others"
+    )
+    typos: float = Field(default=0.4, ge=0, le=1, description="fraction of words that are misspelled")
     typo_kinds: Annotated[tuple[TypoKind, ...], Field(min_length=1, description="kinds of typos, equally frequent")] = (
         "swap",
         "delete",

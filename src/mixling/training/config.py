@@ -31,54 +31,59 @@ class TrainConfig(Config):
     """
 
     epochs: int | None = Field(
-        None, ge=1, description="number of epochs; by default chosen from the number of examples"
+        default=None, ge=1, description="number of epochs; by default chosen from the number of examples"
     )
-    steps: int | None = Field(None, ge=1, description="total number of steps; overrides epochs")
+    steps: int | None = Field(default=None, ge=1, description="total number of steps; overrides epochs")
     evaluations: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="minimum number of evaluations; at least one per epoch. Default: 10, or fewer, at least 3, of many "
         "validation examples where those would take more than about a tenth of the time",
     )
     batch_size: int = Field(
-        64, ge=1, description="examples per step, over all processes; the default for many short texts is 256"
+        default=64, ge=1, description="examples per step, over all processes; the default for many short texts is 256"
     )
     gradient_accumulation_steps: int = Field(
-        1, ge=1, description="parts into which the batch of a step is divided to save memory"
+        default=1, ge=1, description="parts into which the batch of a step is divided to save memory"
     )
     time_budget: float | None = Field(
-        None, gt=0, description="seconds for all; if needed, fewer epochs or n-grams alone"
+        default=None, gt=0, description="seconds for all; if needed, fewer epochs or n-grams alone"
     )
     patience: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="stop after this many evaluations that are no better and have no lower loss; by default 5 where "
         "the number of epochs is chosen from the examples of each label, else never",
     )
-    load_best_at_end: bool = Field(True, description="end with the weights of the best evaluation, not of the last")
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of all randomness")
+    load_best_at_end: bool = Field(
+        default=True, description="end with the weights of the best evaluation, not of the last"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of all randomness")
     token_dropout: float | None = Field(
-        None,
+        default=None,
         ge=0,
         lt=1,
         description="fraction of words that are replaced by zero vectors; default: by the augmentation",
     )
     augmentation: AugmentationConfig | None = Field(
-        None, description="changes of training words; default: by task and model"
+        default=None, description="changes of training words; default: by task and model"
     )
     loss: LossConfig = LossConfig()
     optim: OptimConfig = OptimConfig()
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 if the device supports it natively; native steps: float32"
+        default="auto", description="auto: bfloat16 if the device supports it natively; native steps: float32"
     )
     backend: Literal["torch", "native", "auto"] = Field(
-        "auto", description="what computes the steps; auto: native steps for the models that they know, without PyTorch"
+        default="auto",
+        description="what computes the steps; auto: native steps for the models that they know, without PyTorch",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: a GPU if there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
     track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(
-        (), description="also send metrics to these, one or several"
+        default=(), description="also send metrics to these, one or several"
     )
-    checkpoint_seconds: float = Field(15.0, gt=0, description="minimum number of seconds between two checkpoints")
+    checkpoint_seconds: float = Field(
+        default=15.0, gt=0, description="minimum number of seconds between two checkpoints"
+    )
 
     @model_validator(mode="after")
     def _options_are_compatible(self) -> TrainConfig:
@@ -158,37 +163,43 @@ class NgramConfig(Config):
     """A linear model of word 1-2-grams and character n-grams, whose logits are added to the network's."""
 
     use: Literal["auto", "always", "never", "alone"] = Field(
-        "never",
+        default="never",
         description="auto: unless 100 or more validation rows show no gain; alone: without the network, which is not "
         "trained",
     )
     max_bytes: int | None = Field(
-        None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"
+        default=None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"
     )
     min_n: int = Field(
-        3, ge=1, le=8, description="characters of the shortest n-gram; 2 if nothing is set and texts are a word or two"
+        default=3,
+        ge=1,
+        le=8,
+        description="characters of the shortest n-gram; 2 if nothing is set and texts are a word or two",
     )
     max_n: int = Field(
-        4, ge=1, le=8, description="characters of the longest n-gram; 5 if nothing is set and texts are a word or two"
+        default=4,
+        ge=1,
+        le=8,
+        description="characters of the longest n-gram; 5 if nothing is set and texts are a word or two",
     )
     strength: float | None = Field(
-        None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
+        default=None, gt=0, description="inverse of the regularization; None: with the lowest loss on validation"
     )
     ratio_power: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=2,
         description="power of the log-count ratios that n-grams are multiplied by, so that those which distinguish "
         "labels are regularized less; None: 0, 0.5 or 1, with the lowest loss on validation",
     )
     cross_fit: bool | None = Field(
-        None,
+        default=None,
         description="choose the weights of network and branch by networks that each leave out a fold of the examples "
         "that are trained on; None: with up to 600 examples for each label, at most 2,000, or up to 5,000 pairs, "
         "unless the length of training is given",
     )
     refit: bool | None = Field(
-        None,
+        default=None,
         description="fit the exported branch on the validation examples, too; None: only if they were split off the "
         "training files",
     )

@@ -20,25 +20,25 @@ class OptimConfig(Config):
     takes about 8,000 steps to reach an RMS of 1. Prefer AdamW for short training of such models.
     """
 
-    name: Literal["adamw", "adafactor"] = Field("adamw", description="the optimizer")
-    lr: float = Field(2e-3, gt=0, le=1, description="peak learning rate")
+    name: Literal["adamw", "adafactor"] = Field(default="adamw", description="the optimizer")
+    lr: float = Field(default=2e-3, gt=0, le=1, description="peak learning rate")
     embedding_lr: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=10,
         description="learning rate of the embedding table relative to lr, 0: frozen; by default by its initialization",
     )
-    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW only; Adafactor has no momentum")
-    beta2: float = Field(0.999, ge=0, lt=1, description="AdamW only; Adafactor uses 1 - t^-0.8 at step t")
-    eps: float = Field(1e-8, gt=0, description="AdamW only; Adafactor has its own")
-    weight_decay: float = Field(0.1, ge=0, description="applied to matrices only, not to biases and norms")
-    clip_norm: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; none: no limit")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW only; Adafactor has no momentum")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="AdamW only; Adafactor uses 1 - t^-0.8 at step t")
+    eps: float = Field(default=1e-8, gt=0, description="AdamW only; Adafactor has its own")
+    weight_decay: float = Field(default=0.1, ge=0, description="applied to matrices only, not to biases and norms")
+    clip_norm: float | None = Field(default=1.0, gt=0, description="maximum norm of the gradient; none: no limit")
     schedule: Literal["cosine", "linear", "constant", "inverse_sqrt"] = Field(
-        "cosine",
+        default="cosine",
         description="learning rate after the warm-up; cosine and linear end at 0; inverse_sqrt: lr * sqrt(warm-up "
         "steps / step)",
     )
-    warmup: float = Field(0.05, ge=0, le=1, description="fraction of the steps in which the rate rises to lr")
+    warmup: float = Field(default=0.05, ge=0, le=1, description="fraction of the steps in which the rate rises to lr")
 
     @model_validator(mode="after")
     def _values_have_a_use(self) -> OptimConfig:

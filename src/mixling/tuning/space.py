@@ -29,8 +29,8 @@ class Dimension(Config):
 
     low: int | float | None = None
     high: int | float | None = None
-    log: bool = Field(False, description="draw the logarithm uniformly, for a range of positive numbers")
-    choices: tuple[Value, ...] | None = Field(None, min_length=1)
+    log: bool = Field(default=False, description="draw the logarithm uniformly, for a range of positive numbers")
+    choices: tuple[Value, ...] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _range_or_choices(self) -> Dimension:

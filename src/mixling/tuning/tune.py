@@ -47,10 +47,10 @@ class Plan(Config):
 
     bases: dict[str, RunConfig]
     spaces: dict[str, dict[str, Dimension]]
-    trials: int | None = Field(None, ge=1, description="of each model; None: as many as the time allows")
-    time_budget: float | None = Field(None, gt=0, description="seconds for all trials")
-    seed: int = Field(0, ge=0, lt=2**32)
-    jobs: int = Field(1, ge=1, le=256, description="trials that are trained at the same time")
+    trials: int | None = Field(default=None, ge=1, description="of each model; None: as many as the time allows")
+    time_budget: float | None = Field(default=None, gt=0, description="seconds for all trials")
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    jobs: int = Field(default=1, ge=1, le=256, description="trials that are trained at the same time")
     data_sha256: str
 
     @property

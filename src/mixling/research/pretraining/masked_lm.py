@@ -13,12 +13,14 @@ from mixling.tasks.objective import NO_TARGET, TokenObjective
 class MaskedLMConfig(Config):
     """Which tokens are hidden, and which are predicted."""
 
-    fraction: float = Field(0.15, gt=0, lt=1, description="of the tokens that are to be predicted")
-    masked: float = Field(0.8, ge=0, le=1, description="fraction of these that [MASK] replaces")
-    random: float = Field(0.1, ge=0, le=1, description="fraction of these that a random one replaces; the rest stay")
-    whole_words: bool = Field(True, description="all subwords of a word are hidden, or none")
+    fraction: float = Field(default=0.15, gt=0, lt=1, description="of the tokens that are to be predicted")
+    masked: float = Field(default=0.8, ge=0, le=1, description="fraction of these that [MASK] replaces")
+    random: float = Field(
+        default=0.1, ge=0, le=1, description="fraction of these that a random one replaces; the rest stay"
+    )
+    whole_words: bool = Field(default=True, description="all subwords of a word are hidden, or none")
     num_words: int = Field(
-        8192,
+        default=8192,
         ge=100,
         description="where tokens are words: how many of the most frequent ones are predicted; others are only read",
     )

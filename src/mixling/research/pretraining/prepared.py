@@ -34,13 +34,19 @@ _SALT = "dev"  # decides which documents are held out; another would change ever
 class CorpusConfig(Config):
     """The files of the text, and the documents that are held out."""
 
-    files: tuple[str, ...] = Field((), description="files of unlabeled text")
-    validation: tuple[str, ...] = Field((), description="files of held-out text; empty: a fraction of the documents")
-    text: str = Field("text", description="the column of the text, in tables")
-    validation_fraction: float = Field(0.01, gt=0, lt=1, description="fraction of the documents that is held out")
-    keep: bool = Field(False, description="keep the encoded text in the folder, for other runs")
-    prepared: str | None = Field(None, description="folder of a run with kept text, which is used instead of files")
-    validation_tokens: int = Field(1 << 17, ge=1, description="maximum number of held-out tokens")
+    files: tuple[str, ...] = Field(default=(), description="files of unlabeled text")
+    validation: tuple[str, ...] = Field(
+        default=(), description="files of held-out text; empty: a fraction of the documents"
+    )
+    text: str = Field(default="text", description="the column of the text, in tables")
+    validation_fraction: float = Field(
+        default=0.01, gt=0, lt=1, description="fraction of the documents that is held out"
+    )
+    keep: bool = Field(default=False, description="keep the encoded text in the folder, for other runs")
+    prepared: str | None = Field(
+        default=None, description="folder of a run with kept text, which is used instead of files"
+    )
+    validation_tokens: int = Field(default=1 << 17, ge=1, description="maximum number of held-out tokens")
 
 
 @dataclass(frozen=True)

@@ -37,52 +37,65 @@ SEQ2SEQ_DEFAULTS = TrainConfig(
 class PairTaskConfig(Config):
     """A task: its data, and how rows become pairs of source and target."""
 
-    name: str = Field("text", min_length=1, description="name of the task, also in metrics")
-    train: tuple[str, ...] = Field((), description="files of pairs")
-    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training pairs is split off")
-    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training rows that is set aside")
-    template: str | None = Field(None, description="a task of GLUE or SuperGLUE; none: columns source and target")
-    prefix: str = Field("", description="prepended to each source; templates have their own")
+    name: str = Field(default="text", min_length=1, description="name of the task, also in metrics")
+    train: tuple[str, ...] = Field(default=(), description="files of pairs")
+    validation: tuple[str, ...] = Field(default=(), description="empty: a fraction of the training pairs is split off")
+    validation_fraction: float = Field(
+        default=0.1, gt=0, lt=1, description="fraction of the training rows that is set aside"
+    )
+    template: str | None = Field(
+        default=None, description="a task of GLUE or SuperGLUE; none: columns source and target"
+    )
+    prefix: str = Field(default="", description="prepended to each source; templates have their own")
     columns: PairColumns = PairColumns()
-    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at a malformed row, or skip and count it")
-    file_format: str | None = Field(None, description="format of the files; by default from their names")
+    on_bad_row: Literal["error", "skip"] = Field(
+        default="error", description="stop at a malformed row, or skip and count it"
+    )
+    file_format: str | None = Field(default=None, description="format of the files; by default from their names")
     recombination: float = Field(
-        0.0,
+        default=0.0,
         ge=0,
         le=1,
         description="fraction of aligned words that are replaced by others in training (lexicon-based augmentation)",
     )
-    cut: bool = Field(False, description="truncate sources beyond the model's length; else their rows are bad rows")
+    cut: bool = Field(
+        default=False, description="truncate sources beyond the model's length; else their rows are bad rows"
+    )
 
 
 class TokenizerConfig(Config):
     """The vocabulary of a model that generates text."""
 
-    vocabulary: str | None = Field(None, description="a .model, a tokenizer.json or a name on the hub; none: trained")
+    vocabulary: str | None = Field(
+        default=None, description="a .model, a tokenizer.json or a name on the hub; none: trained"
+    )
     size: int | None = Field(
-        None, ge=100, description="size of a trained vocabulary without sentinels; by default from the texts"
+        default=None, ge=100, description="size of a trained vocabulary without sentinels; by default from the texts"
     )
     join_symbols: bool = Field(
-        False, description="a trained vocabulary may have subwords across symbols, such as `( x _ 1 ,` and `] ]`"
+        default=False,
+        description="a trained vocabulary may have subwords across symbols, such as `( x _ 1 ,` and `] ]`",
     )
     whole_words: int | None = Field(
-        None, ge=1, description="words with at least this frequency are subwords of a trained vocabulary"
+        default=None, ge=1, description="words with at least this frequency are subwords of a trained vocabulary"
     )
-    sentinels: int = Field(100, ge=0, description="maximum number of corrupted spans in a text")
+    sentinels: int = Field(default=100, ge=0, description="maximum number of corrupted spans in a text")
 
 
 class PairRunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
-    task: Literal["text2text"] = Field("text2text", description="always text2text")
+    task: Literal["text2text"] = Field(default="text2text", description="always text2text")
     tasks: tuple[PairTaskConfig, ...] = ()
-    corpus: CorpusConfig | None = Field(None, description="unlabeled text, for span corruption")
+    corpus: CorpusConfig | None = Field(default=None, description="unlabeled text, for span corruption")
     spans: SpanConfig = SpanConfig()
-    mixing: MixingConfig = Field(MixingConfig(), description="how often examples of each task are drawn")
+    mixing: MixingConfig = Field(default=MixingConfig(), description="how often examples of each task are drawn")
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: EncoderDecoderConfig = seq2seq_config(SEQ2SEQ_MODEL)
-    generation: GenerationConfig = Field(GenerationConfig(), description="search; by default as long as targets")
-    pretrained: str | None = Field(None, description="run folder with the pretrained model and its vocabulary")
+    generation: GenerationConfig = Field(
+        default=GenerationConfig(), description="search; by default as long as targets"
+    )
+    pretrained: str | None = Field(default=None, description="run folder with the pretrained model and its vocabulary")
     train: TokenTraining = SEQ2SEQ_DEFAULTS
 
     @model_validator(mode="before")

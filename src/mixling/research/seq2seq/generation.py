@@ -21,17 +21,17 @@ from mixling.research.seq2seq.model import EncoderDecoder, pick
 class GenerationConfig(Config):
     """How texts are generated; one beam is greedy search."""
 
-    max_len: int = Field(128, ge=1, description="maximum number of subwords, including the stop token")
-    num_beams: int = Field(1, ge=1, description="width of the beam search; 1: greedy search")
+    max_len: int = Field(default=128, ge=1, description="maximum number of subwords, including the stop token")
+    num_beams: int = Field(default=1, ge=1, description="width of the beam search; 1: greedy search")
     length_penalty: float = Field(
-        1.0,
+        default=1.0,
         ge=-10,
         le=10,
         allow_inf_nan=False,
         description="alpha of score = log-probability / length^alpha; above 0 it favors long texts",
     )
     early_stopping: bool = Field(
-        True,
+        default=True,
         description="stop with num_beams finished hypotheses; else when no unfinished one can become the best",
     )
 

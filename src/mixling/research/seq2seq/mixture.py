@@ -23,12 +23,14 @@ from mixling.errors import ConfigError, near_miss
 class MixingConfig(Config):
     """The rates of tasks: min(size, limit)^(1 / temperature), or explicit weights."""
 
-    limit: int | None = Field(None, ge=1, description="upper bound of the size of a task in its rate; none: no bound")
+    limit: int | None = Field(
+        default=None, ge=1, description="upper bound of the size of a task in its rate; none: no bound"
+    )
     temperature: float = Field(
-        1.0, ge=1, allow_inf_nan=False, description="1: rates are proportional to sizes; higher: more equal"
+        default=1.0, ge=1, allow_inf_nan=False, description="1: rates are proportional to sizes; higher: more equal"
     )
     weights: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        {}, description="relative rates of all tasks by name, instead of limit and temperature"
+        default={}, description="relative rates of all tasks by name, instead of limit and temperature"
     )
 
     @model_validator(mode="after")

@@ -32,16 +32,20 @@ class EncoderDecoderConfig(Config):
     mixer limit the length; `max_source_len` and `max_target_len` of the model are that limit, or None.
     """
 
-    dim: int = Field(64, ge=1, description="width of the token vectors")
-    max_source_len: int = Field(128, ge=1, description="maximum number of subwords of a source in training")
+    dim: int = Field(default=64, ge=1, description="width of the token vectors")
+    max_source_len: int = Field(default=128, ge=1, description="maximum number of subwords of a source in training")
     max_target_len: int = Field(
-        128, ge=1, description="maximum number of subwords of a target, with the start token but not the end token"
+        default=128,
+        ge=1,
+        description="maximum number of subwords of a target, with the start token but not the end token",
     )
     encoder: DeepStackConfig = DeepStackConfig()
     decoder: DeepStackConfig = DeepStackConfig()
-    source_positions: PositionKind = Field("none", description="position embeddings of the source")
-    tied: bool = Field(False, description="share input and output embeddings; T5.1.1 does not")
-    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on embeddings and on the input of the output table")
+    source_positions: PositionKind = Field(default="none", description="position embeddings of the source")
+    tied: bool = Field(default=False, description="share input and output embeddings; T5.1.1 does not")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="dropout on embeddings and on the input of the output table"
+    )
 
     @model_validator(mode="after")
     def _decoder_reads_the_source(self) -> EncoderDecoderConfig:

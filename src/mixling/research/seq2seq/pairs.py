@@ -23,9 +23,9 @@ __all__ = ["Pair", "PairColumns", "read_pairs"]
 class PairColumns(Config):
     """The names of the columns; None: there is no such column."""
 
-    source: str = Field("source", description="the input text")
-    target: str = Field("target", description="the output text")
-    group: str | None = Field(None, description="metrics are also reported per value of it")
+    source: str = Field(default="source", description="the input text")
+    target: str = Field(default="target", description="the output text")
+    group: str | None = Field(default=None, description="metrics are also reported per value of it")
 
 
 def read_pairs(

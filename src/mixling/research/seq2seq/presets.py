@@ -45,13 +45,13 @@ class Shape(Config):
     dim: int = Field(ge=1)
     ffn_dim: int = Field(ge=1)
     num_heads: int = Field(ge=1)
-    head_dim: int = Field(64, ge=1)
-    num_layers: int = Field(12, ge=1)
-    num_decoder_layers: int = Field(12, ge=1)
-    max_source_len: int = Field(512, ge=1)
-    max_target_len: int = Field(512, ge=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    mixing_dropout: float | None = Field(None, ge=0, lt=1)
+    head_dim: int = Field(default=64, ge=1)
+    num_layers: int = Field(default=12, ge=1)
+    num_decoder_layers: int = Field(default=12, ge=1)
+    max_source_len: int = Field(default=512, ge=1)
+    max_target_len: int = Field(default=512, ge=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    mixing_dropout: float | None = Field(default=None, ge=0, lt=1)
     biases: Literal["zero", "alibi"] = "zero"
     source_positions: PositionKind = "none"
 

@@ -23,8 +23,8 @@ from mixling.research.seq2seq.batches import SubwordIds
 class SpanConfig(Config):
     """How much of a text is removed."""
 
-    fraction: float = Field(0.15, gt=0, lt=1, description="fraction of the subwords to remove")
-    mean_length: float = Field(3.0, ge=1, allow_inf_nan=False, description="mean number of subwords of a span")
+    fraction: float = Field(default=0.15, gt=0, lt=1, description="fraction of the subwords to remove")
+    mean_length: float = Field(default=3.0, ge=1, allow_inf_nan=False, description="mean number of subwords of a span")
 
 
 def noise_counts(length: int, config: SpanConfig) -> tuple[int, int]:

@@ -24,13 +24,21 @@ from mixling.config import Config
 class ImageAugmentationConfig(Config):
     """Changes of training images, drawn anew at each step."""
 
-    shift: float = Field(0.08, ge=0, lt=1, description="maximum shift by whole pixels, as a fraction of the image")
-    flip: float = Field(0.0, ge=0, le=1, description="probability of a mirror image; 0 where left and right matter")
-    rand_augment: int = Field(0, ge=0, le=8, description="number of RandAugment's operations on each image; 0: none")
-    magnitude: float = Field(9.0, ge=0, le=10, description="magnitude of RandAugment's operations")
-    mixup: float = Field(0.0, ge=0, description="alpha of Mixup's Beta distribution; 0: none")
-    cutmix: float = Field(0.0, ge=0, description="alpha of CutMix's Beta distribution; 0: none")
-    mixing: float = Field(1.0, ge=0, le=1, description="probability that a batch is mixed, by either if both are given")
+    shift: float = Field(
+        default=0.08, ge=0, lt=1, description="maximum shift by whole pixels, as a fraction of the image"
+    )
+    flip: float = Field(
+        default=0.0, ge=0, le=1, description="probability of a mirror image; 0 where left and right matter"
+    )
+    rand_augment: int = Field(
+        default=0, ge=0, le=8, description="number of RandAugment's operations on each image; 0: none"
+    )
+    magnitude: float = Field(default=9.0, ge=0, le=10, description="magnitude of RandAugment's operations")
+    mixup: float = Field(default=0.0, ge=0, description="alpha of Mixup's Beta distribution; 0: none")
+    cutmix: float = Field(default=0.0, ge=0, description="alpha of CutMix's Beta distribution; 0: none")
+    mixing: float = Field(
+        default=1.0, ge=0, le=1, description="probability that a batch is mixed, by either if both are given"
+    )
 
 
 Images = Float[Tensor, "B channels height width"]

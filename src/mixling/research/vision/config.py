@@ -31,10 +31,14 @@ IMAGE_DEFAULTS = TrainConfig(
 class ImageDataConfig(Config):
     """The images to learn from."""
 
-    train: tuple[str, ...] = Field((), description="folders with a folder per label, or IDX files of images")
-    validation: tuple[str, ...] = Field((), description="empty: a fraction of the training images is split off")
-    validation_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of the training images that is set aside")
-    on_bad_row: Literal["error", "skip"] = Field("error", description="stop at an unreadable image, or leave it out")
+    train: tuple[str, ...] = Field(default=(), description="folders with a folder per label, or IDX files of images")
+    validation: tuple[str, ...] = Field(default=(), description="empty: a fraction of the training images is split off")
+    validation_fraction: float = Field(
+        default=0.1, gt=0, lt=1, description="fraction of the training images that is set aside"
+    )
+    on_bad_row: Literal["error", "skip"] = Field(
+        default="error", description="stop at an unreadable image, or leave it out"
+    )
 
 
 def _without_text_options(train: TrainConfig) -> TrainConfig:
@@ -48,10 +52,14 @@ def _without_text_options(train: TrainConfig) -> TrainConfig:
 class ImageRunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
-    task: Literal["image_classification"] = Field("image_classification", description="always image_classification")
+    task: Literal["image_classification"] = Field(
+        default="image_classification", description="always image_classification"
+    )
     data: ImageDataConfig = ImageDataConfig()
     model: ImageModelConfig = IMAGE_PRESETS[IMAGE_MODEL].config
-    augment: ImageAugmentationConfig = Field(ImageAugmentationConfig(), description="changes of training images")
+    augment: ImageAugmentationConfig = Field(
+        default=ImageAugmentationConfig(), description="changes of training images"
+    )
     train: Annotated[TrainConfig, AfterValidator(_without_text_options)] = IMAGE_DEFAULTS
 
 

@@ -24,14 +24,18 @@ from mixling.networks.mixers import TokenMLPConfig
 class ImageModelConfig(EncoderConfig):
     """The configuration of an image classifier for square images."""
 
-    layers: tuple[DeepBlockConfig, ...] = Field((), max_length=1_000)
-    image_size: int = Field(224, ge=1, description="height and width, in pixels")
-    patch_size: int = Field(16, ge=1, description="height and width of a patch; must divide image_size")
-    channels: int = Field(3, ge=1, description="1: gray, 3: RGB")
-    final_norm: bool = Field(True, description="norm after the last block")
-    positions: PositionKind = Field("none", description="vectors added to the tokens by position, as attention needs")
-    class_token: bool = Field(False, description="classify by an additional token; else by the mean of the patches")
-    pre_logits: bool = Field(False, description="a dense layer with tanh before the output layer")
+    layers: tuple[DeepBlockConfig, ...] = Field(default=(), max_length=1_000)
+    image_size: int = Field(default=224, ge=1, description="height and width, in pixels")
+    patch_size: int = Field(default=16, ge=1, description="height and width of a patch; must divide image_size")
+    channels: int = Field(default=3, ge=1, description="1: gray, 3: RGB")
+    final_norm: bool = Field(default=True, description="norm after the last block")
+    positions: PositionKind = Field(
+        default="none", description="vectors added to the tokens by position, as attention needs"
+    )
+    class_token: bool = Field(
+        default=False, description="classify by an additional token; else by the mean of the patches"
+    )
+    pre_logits: bool = Field(default=False, description="a dense layer with tanh before the output layer")
 
     @model_validator(mode="after")
     def _check_patches(self) -> ImageModelConfig:

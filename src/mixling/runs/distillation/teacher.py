@@ -36,40 +36,46 @@ class DistillConfig(Config):
         "trained on the labeled examples"
     )
     members: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=100,
         description="number of models of a teacher that is trained or fine-tuned, each with its own seed, whose "
         "probabilities are averaged; None: 4 of 'self', or 1 that is fine-tuned",
     )
     seed: int | None = Field(
-        None, ge=0, lt=2**32, description="seed of a teacher that is trained or fine-tuned; None: the run's"
+        default=None, ge=0, lt=2**32, description="seed of a teacher that is trained or fine-tuned; None: the run's"
     )
-    fine_tune: bool = Field(False, description="fine-tune a transformers teacher on the labeled examples first")
+    fine_tune: bool = Field(default=False, description="fine-tune a transformers teacher on the labeled examples first")
     tuning: FineTuneConfig = FineTuneConfig()
-    max_len: int = Field(256, ge=8, description="maximum number of subwords that a transformers teacher reads")
-    unlabeled: tuple[str, ...] = Field((), description="files of unlabeled text")
+    max_len: int = Field(default=256, ge=8, description="maximum number of subwords that a transformers teacher reads")
+    unlabeled: tuple[str, ...] = Field(default=(), description="files of unlabeled text")
     test: tuple[str, ...] = Field(
-        (), description="files whose texts are excluded from the unlabeled ones, as validation texts are"
+        default=(), description="files whose texts are excluded from the unlabeled ones, as validation texts are"
     )
     split: Split = Field(
-        "auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
+        default="auto", description="auto: sentences if unlabeled texts are more than twice as long as labeled ones"
     )
     limit: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="maximum number of unlabeled texts; None: 120,000, or fewer if the labeled texts have more than 20 "
         "words, but at least 40,000",
     )
-    choice: TextChoice = Field("similar", description="of more texts, those most like the labeled ones, or random ones")
+    choice: TextChoice = Field(
+        default="similar", description="of more texts, those most like the labeled ones, or random ones"
+    )
     fragments: int = Field(
-        4, ge=0, description="spans of words of each labeled text that the teacher labels too, for labels of one text"
+        default=4,
+        ge=0,
+        description="spans of words of each labeled text that the teacher labels too, for labels of one text",
     )
     temperature: float = Field(
-        1.5, gt=0, le=20, description="the teacher's probabilities are raised to 1 / temperature"
+        default=1.5, gt=0, le=20, description="the teacher's probabilities are raised to 1 / temperature"
     )
-    copies: int = Field(2, ge=1, description="occurrences of each labeled example in an epoch")
-    gold: float = Field(0.5, ge=0, le=1, description="weight of the true label in the targets of labeled examples")
+    copies: int = Field(default=2, ge=1, description="occurrences of each labeled example in an epoch")
+    gold: float = Field(
+        default=0.5, ge=0, le=1, description="weight of the true label in the targets of labeled examples"
+    )
 
     @property
     def num_members(self) -> int:

@@ -29,12 +29,14 @@ _C = TypeVar("_C", bound=Config)
 class InitConfig(Config):
     """Initial weights, where they are not random."""
 
-    vectors: str | None = Field(None, description="folder of word vectors that `WordVectors.save` wrote")
-    texts: tuple[str, ...] = Field((), description="files of unlabeled text to count word vectors in")
-    training_texts: bool = Field(False, description="also count word vectors in the training texts")
-    pretrained: str | None = Field(None, description="run folder with the pretrained embedding layer and encoder")
+    vectors: str | None = Field(default=None, description="folder of word vectors that `WordVectors.save` wrote")
+    texts: tuple[str, ...] = Field(default=(), description="files of unlabeled text to count word vectors in")
+    training_texts: bool = Field(default=False, description="also count word vectors in the training texts")
+    pretrained: str | None = Field(
+        default=None, description="run folder with the pretrained embedding layer and encoder"
+    )
     replay: int | None = Field(
-        None,
+        default=None,
         ge=0,
         description="examples of each label of a trained model of the same task, to train on again, so that its labels "
         "stay; 0: they are forgotten; None: half as many as the new ones have on average, at least 50",
@@ -76,44 +78,45 @@ class DecisionsConfig(Config):
     """Decisions on validation data after the training, which model.onnx stores beside the network."""
 
     metric: str | None = Field(
-        None,
+        default=None,
         description="what the model is made for: it chooses the best evaluation and, of texts, the answers. One label: "
         "accuracy, macro-f1, balanced-accuracy, mcc, f1:LABEL; several: micro-f1, macro-f1, sample-f1, "
         "subset-accuracy; numbers: mse, rmse, mae, pearson, spearman; tagging: word-accuracy, span-f1; None: accuracy, "
         "micro-f1, mse, word-accuracy",
     )
     costs: str | None = Field(
-        None,
+        default=None,
         description="CSV file with the costs of errors: a row for each label, a column for each answer (one label a "
         "text); the answer is the label with the least expected cost",
     )
     refit: bool = Field(
-        False, description="train anew on training and validation examples, for as many epochs as were best"
+        default=False, description="train anew on training and validation examples, for as many epochs as were best"
     )
     abstain_at: float | None = Field(
-        None,
+        default=None,
         gt=0,
         lt=1,
         description="wanted accuracy of answers: less certain predictions abstain (one label a text)",
     )
     out_of_scope: tuple[str, ...] = Field(
-        (), description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)"
+        default=(),
+        description="files of texts that no label fits, to choose the threshold of abstaining (one label a text)",
     )
     conformal: float | None = Field(
-        None,
+        default=None,
         gt=0,
         lt=1,
         description="coverage of sets of labels, for which half of the validation examples are kept apart",
     )
     conformal_method: Literal["lac", "aps"] = Field(
-        "aps", description="lac: the smallest sets, may be empty; aps: always with the most probable label"
+        default="aps", description="lac: the smallest sets, may be empty; aps: always with the most probable label"
     )
     label_thresholds: Literal["f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None,
+        default=None,
         description='probability from which each label is predicted, chosen on validation: by "f1", or for a precision '
         "(several labels a text); None: 0.5",
     )
-    precision: Literal["int8", "float32"] = Field("int8", description="precision of the weights in model.onnx")
+    precision: Literal["int8", "float32"] = Field(default="int8", description="precision of the weights in model.onnx")
 
     @property
     def aim(self) -> str | None:
@@ -132,17 +135,17 @@ class RunConfig(Config):
     """The complete configuration of a run, recorded in its run.json."""
 
     task: Annotated[str, AfterValidator(_known_task)] = Field(
-        DEFAULT_TASK, description="the task; a name of `mixling.tasks`"
+        default=DEFAULT_TASK, description="the task; a name of `mixling.tasks`"
     )
     data: DataConfig = DataConfig()
     model: ModelConfig = PRESETS[DEFAULT_PRESET].config
     init: InitConfig = InitConfig()
-    reading: ReadingConfig = Field(ReadingConfig(), description="windows and answers of question answering")
+    reading: ReadingConfig = Field(default=ReadingConfig(), description="windows and answers of question answering")
     train: TrainConfig = TrainConfig()
-    ngrams: NgramConfig = Field(NgramConfig(), description="a linear model beside the network")
-    distill: DistillConfig | None = Field(None, description="learn from a teacher (`mixling distill`)")
+    ngrams: NgramConfig = Field(default=NgramConfig(), description="a linear model beside the network")
+    distill: DistillConfig | None = Field(default=None, description="learn from a teacher (`mixling distill`)")
     decisions: DecisionsConfig = Field(
-        DecisionsConfig(), description="decisions made on validation data after the training"
+        default=DecisionsConfig(), description="decisions made on validation data after the training"
     )
 
     @property

@@ -55,20 +55,26 @@ class Metadata(Config):
     task: str = Field(min_length=1, max_length=100)
     text: TextConfig
     labels: dict[str, Any]
-    pairs: bool | None = Field(None, description="trained on pairs of texts; None: unknown")
-    reading: ReadingConfig | None = Field(None, description="how questions are answered; None: they are not")
+    pairs: bool | None = Field(default=None, description="trained on pairs of texts; None: unknown")
+    reading: ReadingConfig | None = Field(default=None, description="how questions are answered; None: they are not")
     precision: Precision
     parameters: int = Field(ge=0, description="of the network")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="top probability below which predictions abstain; None: they never do"
+        default=None, ge=0, le=1, description="top probability below which predictions abstain; None: they never do"
     )
     label_thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        {}, description="probabilities from which labels are predicted, where several are possible"
+        default={}, description="probabilities from which labels are predicted, where several are possible"
     )
-    conformal: ConformalSets | None = Field(None, description="makes sets of labels; None: predictions have none")
-    rule: DecisionRule | None = Field(None, description="which label is the answer; None: the most probable one")
-    ngrams: NgramMetadata | None = Field(None, description="of the linear model beside the network, if there is one")
-    profile: Profile | None = Field(None, description="of the data, for `mixling drift`")
+    conformal: ConformalSets | None = Field(
+        default=None, description="makes sets of labels; None: predictions have none"
+    )
+    rule: DecisionRule | None = Field(
+        default=None, description="which label is the answer; None: the most probable one"
+    )
+    ngrams: NgramMetadata | None = Field(
+        default=None, description="of the linear model beside the network, if there is one"
+    )
+    profile: Profile | None = Field(default=None, description="of the data, for `mixling drift`")
 
 
 @dataclass(frozen=True)
