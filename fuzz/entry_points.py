@@ -128,6 +128,7 @@ MODULES = {
         "windows", "windows_backward", "pools", "pools_backward", "sum_bags", "add_bags", "sequence_losses",
         "sequence_losses_backward", "train", "evaluate",
     ),
+    "_core": ("normalize", "word_spans"),
 }  # fmt: skip
 CALLS: list[Any] = []
 

@@ -1,4 +1,5 @@
-/* Tags of words: the most probable IOB2 sequence and its probabilities, as mixling/answers/tag_sequences.py. */
+/* Tags of words: the most probable IOB2 sequence and its probabilities, see mixling/answers/tag_sequences.py; tests/references/tag_sequences.py is the
+   readable form. */
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Text -> words, as mixling/text/words.py and clean.py. */
+/* Text -> words; tests/references/words.py is the readable form. */
 
 #include <stdlib.h>
 

@@ -217,8 +217,6 @@ class Tagging(Task):
         return self._sequences.best_with_probabilities(rows)
 
     def _decode(self, found: tuple[list[int], list[float]], encoded: Encoded, text: Text) -> Prediction:
-        if isinstance(text, tuple):
-            raise DataError("the model labels the tokens of one text; got a pair of texts")
         offsets = encoded.offsets
         assert offsets is not None
         tokens = [text[a:b] for a, b in offsets] if isinstance(text, str) else text[: len(offsets)]
