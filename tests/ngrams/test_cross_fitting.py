@@ -14,7 +14,7 @@ from mixling import Dataset, Example, Predictor, RunConfig, TextConfig, TrainCon
 from mixling.config import parse
 from mixling.ngrams import LinearData, fit_ngrams
 from mixling.ngrams.choose import Fitted
-from mixling.ngrams.cross_fitting import OutOfFold, choose_folds
+from mixling.ngrams.cross_fitting import OutOfFold, branch_folds, choose_folds
 from mixling.runs import training
 from mixling.runs.resolve import LABELS, resolve
 from mixling.tasks import task_type
@@ -67,7 +67,7 @@ def test_the_mixture_is_judged_on_examples_that_neither_part_was_trained_on() ->
     silent = np.zeros((60, 2), np.float32)
     learned = branch(rows(50, 0), rows(10, 1), silent)
     assert learned.report["mixture_loss"] < 0.1
-    assert learned.report["folds"] == 4
+    assert learned.report["folds"] == 5
     guessed = branch(rows(50, 0, sensible=False), rows(10, 1, sensible=False), silent)
     assert guessed.report["mixture_loss"] > 0.65  # 0.69 is that of guessing; of its own texts it would be 0
     assert guessed.held_out.shape == (10, 2)
@@ -100,7 +100,7 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
     run = fit(config(), rows(60, 0), validation, folder=tmp_path / "m", log=lines.append)
     assert run is not None
     assert run.report["refit"]["examples"] == 80
-    assert run.report["ngrams"]["folds"] == 2
+    assert run.report["ngrams"]["folds"] == 5
     assert run.metrics.n == 21
     assert any(line.startswith("few examples: a network trained on each half of the 81") for line in lines)
     assert any("80 examples by models that had not seen them" in line for line in lines)
@@ -215,3 +215,14 @@ def test_scores_of_few_texts_are_those_of_logistic_regression(absent: tuple[int,
     if probabilities is not None:
         np.testing.assert_allclose(probabilities, reference.predict_proba(features), atol=1e-3)
     np.testing.assert_array_equal(scores.argmax(1), reference.predict(features))
+
+
+def test_branches_leave_out_a_fifth_where_they_take_little_time() -> None:
+    parts = [rows(40, 0), rows(10, 0)]  # the ten are among the forty
+    networks = np.arange(50) % 2
+    folds = branch_folds(parts, 1, networks)
+    assert sorted(set(folds.tolist())) == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(folds[40:], folds[:10])
+    labels = np.array([str(target) for part in parts for target in part.targets])
+    assert all(set(labels[folds != fold]) == {"a", "b"} for fold in range(5))
+    assert branch_folds(parts, 1_000, networks) is networks

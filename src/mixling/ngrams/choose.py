@@ -25,7 +25,7 @@ import numpy.typing as npt
 from mixling.arrays import Float32
 from mixling.data.splits import unseen
 from mixling.ngrams.affordable import Measured, Watch, affordable_texts
-from mixling.ngrams.cross_fitting import OutOfFold
+from mixling.ngrams.cross_fitting import OutOfFold, branch_folds
 from mixling.ngrams.data import (
     MAX_COPIED_VALIDATION_WORDS,
     TYPOS,
@@ -266,14 +266,15 @@ def _fit_across_folds(
     whole = features(everything)
     if not len(whole.hashes):
         return None
-    rest = [np.flatnonzero(held.folds[known] != fold) for fold in range(int(held.folds.max()) + 1)]
+    folds = branch_folds(parts, task.num_scores, held.folds)
+    rest = [np.flatnonzero(folds[known] != fold) for fold in range(int(folds.max()) + 1)]
     of_folds = [features(chosen) for chosen in rest]
 
     def attempt(strength: float) -> Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
         branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
         for fold, fitted in enumerate(branches):
-            logits[held.folds == fold] = reader.logits(fitted)[held.folds == fold]
+            logits[folds == fold] = reader.logits(fitted)[folds == fold]
         return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
 
     more = data.deadline.repeats()

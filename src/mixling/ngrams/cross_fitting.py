@@ -2,7 +2,7 @@
 
 A tenth of a few examples cannot show how much each of the two should count, and a network that was trained on the rest
 cannot be judged on it. So networks are trained that each leave out one fold of all labeled examples, in the same way as
-the one that is exported, and branches are fitted that leave out the same fold; the mixture and the strength of the
+the one that is exported, and branches are fitted that each leave out a fold; the mixture and the strength of the
 regularization minimize the loss of what these predict for the examples that they left out (out-of-fold predictions, as
 in D. Wolpert, "Stacked generalization", 1992). The exported network and branch are trained on all examples.
 
@@ -32,6 +32,10 @@ from mixling.training.loop import Trainer
 # Networks that are trained on a half show as much as on three quarters (experiments/README.md), and together they
 # take as long as one network that is trained on all.
 FOLDS = 2
+# Branches take little time, and with 5 rows of each label every row counts: a part of them is left out by each of more,
+# unless texts times scores are many.
+BRANCH_FOLDS = 5
+_MANY_SCORES = 20_000
 # With more examples of each label, or more in all, a tenth of them shows as much; a pair shows less. With 500 of each
 # of two labels it does not: one of three samples of SST-2 lost ten points of accuracy (benchmarks/small_data.py).
 FEW_OF_LABEL = 600
@@ -85,11 +89,28 @@ def choose_folds(
         few = FEW_PAIRS if pairs else min(FEW_OF_LABEL * labels, FEW_EXAMPLES)
         if number > few or planned or not usual:
             return None
-    groups = np.concatenate([part.group_hashes() for part in fitted])
-    if len(np.unique(groups)) < _FEWEST:
+    if len(np.unique(np.concatenate([part.group_hashes() for part in fitted]))) < _FEWEST:
         return None
-    joined = Dataset.from_examples((one for part in fitted for one in part), pairs=pairs)
-    return assign_folds(joined, FOLDS, training.seed, groups=groups)
+    return _assign(fitted, FOLDS, training.seed)
+
+
+def branch_folds(fitted: Sequence[Dataset], scores: int, networks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the folds (R,) for branches: more than for networks, where these take little time.
+
+    Args:
+        fitted: as of `choose_folds`.
+        scores: number of scores of a branch.
+        networks: the folds for networks.
+    """
+    if len(networks) * scores > _MANY_SCORES:
+        return networks
+    return _assign(fitted, BRANCH_FOLDS, 0)
+
+
+def _assign(fitted: Sequence[Dataset], folds: int, seed: int) -> npt.NDArray[np.int64]:
+    groups = np.concatenate([part.group_hashes() for part in fitted])
+    joined = Dataset.from_examples((one for part in fitted for one in part), pairs=fitted[0].schema.pairs)
+    return assign_folds(joined, folds, seed, groups=groups)
 
 
 def predict_out_of_fold(
