@@ -26,7 +26,7 @@ FLAGS = {
         "--slots", "--task", "--model", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config",
         "--set", "--resume", "--overwrite", "--unlabeled", "--from", "--source", "--target", "--template",
         "--refit", "--abstain-at", "--label-thresholds", "--out-of-scope", "--conformal", "--baseline",
-        "--verbose", "--test", "--test-fraction", "--metric", "--costs",
+        "--verbose", "--test", "--test-fraction", "--metric", "--costs", "--max-size",
     },
     "help": {"name"},
     "pretrain": {
@@ -63,7 +63,7 @@ FLAGS = {
     "cost": {"models", "--lengths", "--device", "--out", "-o", "--plot"},
     "distill": {
         "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--validation", "--dev",
-        "--text", "--text-pair", "--label", "--task", "--model", "--epochs", "--time-budget", "--seed",
+        "--text", "--text-pair", "--label", "--task", "--model", "--epochs", "--time-budget", "--seed", "--max-size",
         "--on-bad-row", "--config", "--set", "--resume", "--overwrite", "--verbose",
     },
     "tune": {

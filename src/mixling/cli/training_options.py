@@ -19,6 +19,7 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Set any value of the configuration, e.g. train.optim.lr=0.002."),
 ]
+LEAST_SIZE = 100_000  # bytes of a model file
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -140,12 +141,18 @@ class TrainerOptions(ModelOptions, TrainingOptions, RunOptions):
 class LabeledTraining(LabeledDataOptions, TrainerOptions):
     """The options that `train` and `distill` share."""
 
+    max_size: Annotated[
+        str | None,
+        Option("--max-size", metavar="500KB|2MB", help="Largest model file; its n-grams have what the network leaves."),
+    ] = None
+
     def values(self) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`, for `mixling.runs.resolve.spec.resolve`; None: not given."""
         return {
             **self.data_values(),
             "model": self.model,
             "train": self.training_values(),
+            "ngrams": {"max_size": None if self.max_size is None else read_size(self.max_size)},
         }
 
 
@@ -163,6 +170,21 @@ class MetricOptions:
             "..., by task [accuracy].",
         ),
     ] = None
+
+
+def read_size(text: str) -> int:
+    """Return the bytes of "500KB" or "2MB", in thousands.
+
+    Raises:
+        ConfigError: the text is malformed, or too small for any model.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(kb|mb)", text.strip().lower())
+    if match is None:
+        raise ConfigError(f"--max-size: got {text!r}; a number with KB or MB is allowed, such as 500KB or 2MB")
+    size = round(float(match[1]) * {"kb": 1_000, "mb": 1_000_000}[match[2]])
+    if size < LEAST_SIZE:
+        raise ConfigError(f"--max-size: got {text!r}; allowed: from {LEAST_SIZE // 1000}KB")
+    return size
 
 
 def read_seconds(text: str) -> float:

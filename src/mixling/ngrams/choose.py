@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from mixling.arrays import Float32
 from mixling.data.splits import unseen
+from mixling.errors import ConfigError
+from mixling.ngrams.across_folds import fit_across_folds
 from mixling.ngrams.affordable import Measured, Watch, affordable_texts
-from mixling.ngrams.cross_fitting import OutOfFold, branch_folds
 from mixling.ngrams.data import (
     MAX_COPIED_VALIDATION_WORDS,
     TYPOS,
@@ -41,8 +42,7 @@ from mixling.ngrams.fit import fit_branch, prune
 from mixling.ngrams.fitted import Fitted, Reader, report_of
 from mixling.ngrams.many_labels import BYTES_PER_LABEL, MANY_LABELS, fit_many_labels
 from mixling.ngrams.mixture import fit_mixture
-from mixling.ngrams.search import FEW_STRENGTHS, FIRST_STRENGTH, Attempt, climb, search
-from mixling.text.encoder import TextEncoder
+from mixling.ngrams.search import FIRST_STRENGTH, Attempt, search
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.ngrams import Words
 from mixling.text.noise import mixed_noise
@@ -54,6 +54,7 @@ FILE_BYTES = 1_000_000  # intended size of a model file
 MAX_BRANCH_BYTES = 300_000  # of a branch without `max_bytes`
 MIN_BRANCH_BYTES = 10_000
 _OVERHEAD = 1000  # bytes in the file for the names and shapes of a branch's arrays, and its metadata
+_DECIDED = 5000  # bytes at most that decisions and the profile of the data take beside them
 _MAX_VALIDATION = 10_000  # texts that it is chosen on
 # Features of all texts that are not zero, and these times outputs, in each fit of a search: some seconds.
 _MAX_SEARCH_NONZEROS = 1 << 23
@@ -63,7 +64,6 @@ _MAX_SEARCH_CELLS = 500_000_000
 _CELLS_PER_SECOND = 5_000_000
 _MOST_SECONDS = 600.0
 _REFIT = 1.2  # time of the fit of all rows, relative to the first's
-_FEW_FIRST = 10.0  # the first strength with few examples
 _MIN_GAIN = 2.0  # nats on all validation examples together, what two parameters gain by chance
 # Fewer validation examples cannot show the gain; with 10 and 50 examples per label the branch is better or as good.
 _MIN_PROOF = 100
@@ -73,9 +73,25 @@ def budget(config: NgramConfig, file_bytes: int, outputs: int) -> int:
     """Return how many bytes a branch may have, given the size of the network's file and the number of scores."""
     if config.max_bytes is not None:
         return config.max_bytes
+    if config.max_size is not None:
+        return max(config.max_size - _OVERHEAD - _DECIDED - file_bytes, MIN_BRANCH_BYTES)
     if outputs > MANY_LABELS:
         return max(MAX_BRANCH_BYTES, BYTES_PER_LABEL * outputs)
     return max(min(FILE_BYTES - _OVERHEAD - file_bytes, MAX_BRANCH_BYTES), MIN_BRANCH_BYTES)
+
+
+def check_size(file_bytes: int, most: int) -> None:
+    """Check that a file of the wanted size has room for n-grams beside a network's file.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    least = file_bytes + _OVERHEAD + _DECIDED + MIN_BRANCH_BYTES
+    if least > most:
+        raise ConfigError(
+            f"--max-size: got {most:,} bytes; this model's file has at least {least:,}; a smaller one: --model "
+            "mixling-small, mixling-tiny or mixling-linear"
+        )
 
 
 def fit_ngrams(
@@ -94,7 +110,7 @@ def fit_ngrams(
         network = None if alone else data.network
         return fit_many_labels(config, data, max_bytes=max_bytes, network=network, log=log)
     if data.out_of_fold is not None:
-        return _fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
+        return fit_across_folds(config, data, data.out_of_fold, max_bytes=max_bytes, log=log)
     task = data.task
     judged = sample(data.validation, _MAX_VALIDATION)
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
@@ -152,6 +168,13 @@ def fit_ngrams(
     rows, targets, weights = [rows[int(i)] for i in affordable], targets[affordable], weights[affordable]
     of_features = watch.lap()
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
+    unbounded = None
+    terms = len(features.hashes)
+    if config.max_size is not None:
+        options: dict[str, Any] = {"strength": strength, "ratio_power": ratio_power, "duals": duals}
+        whole = fit_branch(task, features, targets, weights, max_bytes=None, **options)
+        logits = Reader(task, words, read).logits(whole)[fitted]
+        unbounded = fit_mixture(task, None if alone else network[fitted], logits, gold, examples=len(known)).loss
     # Which terms a branch has room for hardly depends on the regularization; all later fits have these alone.
     features = prune(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
@@ -174,6 +197,12 @@ def fit_ngrams(
         mixture = fit_mixture(task, beside, logits[fitted], gold, examples=len(known))
         return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
 
+    if unbounded is not None:
+        bounded = attempt(strength, ratio_power).mixture.loss
+        log(
+            f"n-gram branch: room for {len(features.hashes):,} of {terms:,} terms; validation loss {bounded:.4f}, with "
+            f"all {unbounded:.4f}, before the regularization is chosen"
+        )
     searched = min(_MAX_SEARCH_NONZEROS, _MAX_SEARCH_CELLS // task.num_scores)
     powers = task.ratio_powers if config.ratio_power is None else ()
     found = None
@@ -209,6 +238,8 @@ def fit_ngrams(
         branch = fit(best.strength, best.ratio_power, features, duals)
     branch = branch.scaled(best.mixture.branch, best.mixture.bias)
     report = report_of(best, branch, scaled.loss)
+    if unbounded is not None:
+        report |= {"loss_unbounded": unbounded}
     log(Detail(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}"))
     held_out = None
     if data.refit:
@@ -223,75 +254,4 @@ def fit_ngrams(
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
         held_out=held_out,
         report=report,
-    )
-
-
-def _fit_across_folds(
-    config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
-) -> Fitted | None:
-    """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
-    task = data.task
-    encoder = TextEncoder(data.text, data.vocabulary, keep=True)
-    power = config.ratio_power or 0.0
-    parts = [data.train, data.validation] if data.refit else [data.train]
-    texts, targets = ([one for part in parts for one in getattr(part, name)] for name in ("texts", "targets"))
-    known = np.arange(len(texts))
-    if task.has_labels and data.refit:
-        known = np.setdiff1d(known, unseen(data.validation, task.labels.names) + len(data.train))
-    gold = np.asarray(task.targets([targets[int(i)] for i in known]))
-    weights = None
-    if data.weights is not None:
-        weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
-    rows = encode_rows(encoder, texts)
-    read = to_the_end(encoder, texts)
-    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    reader = Reader(task, words, read)
-
-    def features(chosen: npt.NDArray[np.int64]) -> Features:
-        found = make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
-        if not len(found.hashes):
-            return found
-        given = None if weights is None else weights[chosen]
-        first = config.strength or _FEW_FIRST
-        return prune(task, found, gold[chosen], given, strength=first, max_bytes=max_bytes, few=True)
-
-    def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
-        given = None if weights is None else weights[chosen]
-        return fit_branch(
-            task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
-        )
-
-    beside = None if config.use == "alone" else held.logits[known]
-    everything = np.arange(len(known))
-    whole = features(everything)
-    if not len(whole.hashes):
-        return None
-    folds = branch_folds(parts, task.num_scores, held.folds)
-    rest = [np.flatnonzero(folds[known] != fold) for fold in range(int(folds.max()) + 1)]
-    of_folds = [features(chosen) for chosen in rest]
-
-    def attempt(strength: float) -> Attempt:
-        logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
-        branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
-        for fold, fitted in enumerate(branches):
-            logits[folds == fold] = reader.logits(fitted)[folds == fold]
-        return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
-
-    more = data.deadline.repeats()
-    best = attempt(_FEW_FIRST if config.strength is None else config.strength)
-    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=more)
-    mixture = best.mixture
-    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
-    loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss
-    report = report_of(best, chosen, loss_scaled) | {"folds": len(rest)}
-    terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
-    change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
-    log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
-    together = mixture.network * held.logits[known] + mixture.addition(task, best.logits[known])
-    return Fitted(
-        branch=chosen,
-        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
-        held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
-        report=report,
-        out_of_fold=(together.astype(np.float32), gold),
     )

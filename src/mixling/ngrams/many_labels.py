@@ -31,7 +31,6 @@ from mixling.tasks.base import Task
 from mixling.text.ngram_branch import MAX_PER_TERM, NgramBranch, NgramMetadata, stored_bytes, term_bytes
 from mixling.text.ngrams import Words
 from mixling.text.sparse_weights import SparseWeights
-from mixling.training.callbacks import Detail
 from mixling.training.config import NgramConfig
 
 MANY_LABELS = 1_000
@@ -95,12 +94,14 @@ def fit_many_labels(
     targets = targets[affordable]
     weights = weights[affordable]
     watch = Watch()
+    log(f"n-gram branch: counting the terms of {len(rows):,} texts")
     features = make_features(rows, words, counted=len(rows), **rare)
     if not len(features.hashes):
         return None
     log(f"n-gram branch: {len(task.labels):,} labels, {len(features.hashes):,} terms of {len(features.chosen):,} texts")
     fit = _OwnTerms(task, features, targets, weights)
     unbounded = fit.branch(FIRST_STRENGTH)
+    log(f"n-gram branch: fitted with {len(unbounded.terms):,} terms; choosing those that {max_bytes / 1e6:.2f} MB hold")
     fit.prune(FIRST_STRENGTH, max_bytes)
     reader = Reader(task, words, read, terms=unbounded.terms)
     if data.refit:
@@ -110,7 +111,7 @@ def fit_many_labels(
         branch = fit.branch(strength)
         logits = reader.logits(branch)
         mixture = fit_mixture(task, mine, logits, gold)
-        log(Detail(f"n-gram branch: strength {strength:g}, validation loss {mixture.loss:.4f}"))
+        log(f"n-gram branch: strength {strength:g}, validation loss {mixture.loss:.4f}")
         return Attempt(strength, 0.0, [branch], logits, mixture)
 
     more = data.deadline.repeats()
@@ -128,6 +129,7 @@ def fit_many_labels(
         rows += encode_rows(encoder, [data.validation.texts[int(i)] for i in known])
         targets = np.concatenate([targets, task.targets([data.validation.targets[int(i)] for i in known])])
         weights = np.concatenate([weights, np.ones(len(known), np.float32)])
+        log(f"n-gram branch: fitting it on all {len(rows):,} texts")
         fit = _OwnTerms(task, make_features(rows, words, **rare), targets, weights)
         fit.prune(best.strength, max_bytes)
         branch = fit.branch(best.strength)

@@ -21,6 +21,7 @@ from mixling.export.onnx import export_onnx
 from mixling.export.plots import plot_confusion
 from mixling.metrics.base import ClassificationMetrics, Metrics
 from mixling.networks.config import ModelConfig
+from mixling.ngrams.choose import check_size
 from mixling.runs.branch_data import branch_data
 from mixling.runs.data import read_out_of_scope
 from mixling.runs.decisions import Decided, decide
@@ -51,6 +52,7 @@ from mixling.training.plan import Deadline
 # Of the time that is left when training begins; the rest is for decisions.
 _PART = 0.9
 _PART_BESIDE_NGRAMS = 0.7
+_MANY_TEXTS = 200_000  # from which on each phase is announced
 _TO_FINISH = 1.5  # seconds; files, plots and figures
 LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
@@ -97,22 +99,31 @@ def fit(
                 config, train, validation, weights, teacher, unlabeled, vectors, shared, run, fit=fit
             )
             alone = config.ngrams.use == "alone"
+            say = run.log if len(examples.texts) >= _MANY_TEXTS else lambda line: run.log(Detail(line))
+            say(f"vocabulary: from {len(examples.texts):,} texts")
             encoder = make_encoder(config.model.text, examples.texts, config.train.seed, shared, alone=alone)
             check_engine(encoder.config, encoder.vocabulary)
             deadline = Deadline(config.train.time_budget, run.started)
             training = resolve_training(config, examples)
+            say(f"encoding {len(examples.texts):,} training and {len(examples.validation):,} validation texts")
             data, measured = training_data(config, examples, training, encoder, shared, run.log)
             network = initial_model(config, examples.task, encoder, examples.vectors, run.distributed, run.log)
             untrained = network.copy()
+            vocabulary = encoder.vocabulary
+            labels = examples.task.labels
+            export = partial(
+                export_onnx,
+                text=encoder.config, task=config.task, labels=labels, vocabulary=vocabulary, pairs=examples.pairs,
+            )  # fmt: skip
+            if config.ngrams.max_size is not None:
+                check_size(len(export(network, precision=config.decisions.precision)), config.ngrams.max_size)
             seen_before = None if config.init.pretrained is None else read_seen(config.init.pretrained)
         learned = examples.task.per_word and network.config.head.transitions
         smoothing = config.train.loss.label_smoothing if examples.task.smooths and not learned else 0
-        if smoothing and config.distill is None:
+        if smoothing and config.distill is None and not alone:
             run.log(
                 Detail(f"losses during training include label smoothing of {smoothing:g}; the final log-loss does not")
             )
-        vocabulary = encoder.vocabulary
-        labels = examples.task.labels
         if run.is_main:
             write_setup(
                 run.folder, network.config, labels, vocabulary,
@@ -129,10 +140,6 @@ def fit(
             trainer = run.train(network, data, training, content=_content(encoder, examples), later=later)
 
         joined = None if trainer is None else joined_data(config, examples, data)
-        export = partial(
-            export_onnx,
-            text=encoder.config, task=config.task, labels=labels, vocabulary=vocabulary, pairs=examples.pairs,
-        )  # fmt: skip
         decided: Decided | None = None
         if run.is_main:
             linear = partial(
@@ -169,6 +176,8 @@ def fit(
         described = {"task": config.task, "model": network.config.to_dict(), "labels": labels.to_dict()}
         run.save(network.weights(), {**described, "vocabulary": name}, parameters=parameters)
         write_atomic(run.folder / ONNX_FILE, decided.content)
+        if config.ngrams.max_size is not None and len(decided.content) > config.ngrams.max_size:
+            run.log(f"model.onnx has {len(decided.content):,} bytes, more than {config.ngrams.max_size:,} (--max-size)")
         on_validation = bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
         seen = [examples.texts.text_hashes()]
         if on_validation:

@@ -170,6 +170,9 @@ class NgramConfig(Config):
     max_bytes: int | None = Field(
         default=None, ge=1000, description="of the model file that it may take; None: the rest of 1 MB, up to 300,000"
     )
+    max_size: int | None = Field(
+        None, ge=100_000, description="bytes of the model file, network and n-grams; None: max_bytes decides"
+    )
     min_n: int = Field(
         default=3,
         ge=1,
@@ -208,6 +211,8 @@ class NgramConfig(Config):
     def _ordered(self) -> NgramConfig:
         if self.min_n > self.max_n:
             raise ValueError(f"min_n = {self.min_n} is more than max_n = {self.max_n}; allowed: at most that")
+        if self.max_bytes is not None and self.max_size is not None:
+            raise ValueError("max_bytes and max_size both say how large the n-grams are; leave one of them out")
         return self
 
 

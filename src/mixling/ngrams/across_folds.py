@@ -1,0 +1,95 @@
+"""Choose the n-gram branch of few examples by out-of-fold predictions, see `mixling.ngrams.cross_fitting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mixling.data.splits import unseen
+from mixling.ngrams.cross_fitting import OutOfFold, branch_folds
+from mixling.ngrams.data import LinearData, encode_rows, to_the_end
+from mixling.ngrams.features import Features, make_features
+from mixling.ngrams.fit import fit_branch, prune
+from mixling.ngrams.fitted import Fitted, Reader, report_of
+from mixling.ngrams.mixture import fit_mixture
+from mixling.ngrams.search import FEW_STRENGTHS, Attempt, climb
+from mixling.text.encoder import TextEncoder
+from mixling.text.ngram_branch import NgramBranch, NgramMetadata
+from mixling.text.ngrams import Words
+from mixling.training.callbacks import Detail
+from mixling.training.config import NgramConfig
+
+_FEW_FIRST = 10.0  # the first strength with few examples
+
+
+def fit_across_folds(
+    config: NgramConfig, data: LinearData, held: OutOfFold, *, max_bytes: int, log: Callable[[str], None]
+) -> Fitted | None:
+    """Return the branch as `fit_ngrams` does, chosen by out-of-fold predictions; None if there is nothing to fit."""
+    task = data.task
+    encoder = TextEncoder(data.text, data.vocabulary, keep=True)
+    power = config.ratio_power or 0.0
+    parts = [data.train, data.validation] if data.refit else [data.train]
+    texts, targets = ([one for part in parts for one in getattr(part, name)] for name in ("texts", "targets"))
+    known = np.arange(len(texts))
+    if task.has_labels and data.refit:
+        known = np.setdiff1d(known, unseen(data.validation, task.labels.names) + len(data.train))
+    gold = np.asarray(task.targets([targets[int(i)] for i in known]))
+    weights = None
+    if data.weights is not None:
+        weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
+    rows = encode_rows(encoder, texts)
+    read = to_the_end(encoder, texts)
+    words = Words.of_table(encoder, 0, config.min_n, config.max_n)
+    reader = Reader(task, words, read)
+
+    def features(chosen: npt.NDArray[np.int64]) -> Features:
+        found = make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
+        if not len(found.hashes):
+            return found
+        given = None if weights is None else weights[chosen]
+        first = config.strength or _FEW_FIRST
+        return prune(task, found, gold[chosen], given, strength=first, max_bytes=max_bytes, few=True)
+
+    def branch(part: Features, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
+        given = None if weights is None else weights[chosen]
+        return fit_branch(
+            task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
+        )
+
+    beside = None if config.use == "alone" else held.logits[known]
+    everything = np.arange(len(known))
+    whole = features(everything)
+    if not len(whole.hashes):
+        return None
+    folds = branch_folds(parts, task.num_scores, held.folds)
+    rest = [np.flatnonzero(folds[known] != fold) for fold in range(int(folds.max()) + 1)]
+    of_folds = [features(chosen) for chosen in rest]
+
+    def attempt(strength: float) -> Attempt:
+        logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
+        branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
+        for fold, fitted in enumerate(branches):
+            logits[folds == fold] = reader.logits(fitted)[folds == fold]
+        return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
+
+    more = data.deadline.repeats()
+    best = attempt(_FEW_FIRST if config.strength is None else config.strength)
+    best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=more)
+    mixture = best.mixture
+    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
+    loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss
+    report = report_of(best, chosen, loss_scaled) | {"folds": len(rest)}
+    terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
+    change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
+    log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
+    together = mixture.network * held.logits[known] + mixture.addition(task, best.logits[known])
+    return Fitted(
+        branch=chosen,
+        metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
+        held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
+        report=report,
+        out_of_fold=(together.astype(np.float32), gold),
+    )
