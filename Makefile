@@ -1,6 +1,6 @@
 # An environment that is active, or a Python that is named, is used as it is; else `make` makes .venv, with pinned versions.
 GOALS = $(or $(MAKECMDGOALS),check)
-EXTRAS = $(if $(filter docs notebooks,$(GOALS)),dev$(COMMA)docs,$(if $(filter-out demo,$(GOALS)),dev,compare))
+EXTRAS = $(if $(filter docs notebooks,$(GOALS)),dev$(COMMA)docs,$(if $(filter-out demo,$(GOALS)),dev,base))
 COMMA = ,
 ifneq ($(PYTHON)$(VIRTUAL_ENV)$(CONDA_PREFIX),)
 PYTHON ?= python

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from mixling.artifacts import is_finished, read_metrics
 from mixling.errors import UserError
@@ -33,7 +34,6 @@ from mixling.provenance import provenance
 from mixling.research.vision import IMAGE_RUNS, ImageClassifier, ImageShape, fit_images, read_labeled
 from mixling.runs.resolve import resolve
 from mixling.storage import read_json, write_json
-from mixling.tasks import fit_logistic
 
 MODELS = ("gmlp-images", "vit-images", "mixer-images", "resmlp-images")
 LAYERS = 4  # of the presets
@@ -92,7 +92,7 @@ def linear(data: Path) -> dict[str, Any]:
         (part.pixels.reshape(len(part), -1).astype(np.float32) / 255, np.array(part.labels)) for part in parts
     )
     chosen = np.random.default_rng(0).permutation(len(train_x))[:10_000]
-    model = fit_logistic(train_x[chosen], train_y[chosen].tolist(), 0.1, 0)
+    model = LogisticRegression(C=0.1, max_iter=1000).fit(train_x[chosen], train_y[chosen])
     return {"images": len(chosen), "test": float(model.score(test_x, test_y))}
 
 

@@ -306,11 +306,11 @@ def baseline(name: str, task: Any, features: str, options: argparse.Namespace) -
     sign = -1 if task.less_is_better or not task.has_labels else 1
     tried = {}
     for strength in options.strengths:
-        one = LinearBaseline(kind, encode, encoded, targets, {"C": strength}, 0)
+        one = LinearBaseline(kind, encode, encoded, targets, {"C": strength})
         tried[strength] = task.score(gold, one.predict(known)).numbers[task.headline]
     best = max(tried, key=lambda strength: sign * tried[strength])
     again = TfidfFeatures(features)
-    whole = LinearBaseline(kind, again, again.fit_transform(texts + known), targets + gold, {"C": best}, 0)
+    whole = LinearBaseline(kind, again, again.fit_transform(texts + known), targets + gold, {"C": best})
     found = task.score(list(rows.test.targets), whole.predict(list(rows.test.texts)))
     return {
         "features": features,

@@ -102,12 +102,12 @@ def baseline(features: str, train: Dataset, validation: Dataset, task: Task) -> 
     encode = TfidfFeatures(features)
     encoded = encode.fit_transform(rows)
     fitted = [
-        LinearBaseline(type(task), encode, encoded, targets, {"features": features, "C": strength}, 0)
+        LinearBaseline(type(task), encode, encoded, targets, {"features": features, "C": strength})
         for strength in TFIDF_STRENGTHS
     ]
     best = max(fitted, key=lambda one: task.score(truth, one.predict(more)).numbers["accuracy"])
     full = TfidfFeatures(features)
-    refitted = LinearBaseline(type(task), full, full.fit_transform([*rows, *more]), [*targets, *truth], best.options, 0)
+    refitted = LinearBaseline(type(task), full, full.fit_transform([*rows, *more]), [*targets, *truth], best.options)
     return refitted.predict, best.options
 
 

@@ -34,7 +34,7 @@ def line(call: Callable[[], object]) -> str:
 def test_a_python_that_is_too_old_is_named(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    for arguments in (["compare"], ["--base"], ["--active", "dev"]):
+    for arguments in (["base"], ["--base"], ["--active", "dev"]):
         text = line(lambda arguments=arguments: script.main(arguments))
         assert "needs Python 3.11 or later" in text
         assert "3.10.13" in text
@@ -75,12 +75,12 @@ def test_an_environment_that_cannot_be_used_is_not_replaced(
 def test_what_an_active_environment_lacks_is_named_with_the_command(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script.main(["--active", "compare"])  # nothing: here are the tests' packages
+    script.main(["--active", "plots"])  # nothing: here are the tests' packages
     there = {"mixling", "msgspec", "torch"}
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter([name] if name in there else []))
-    text = line(lambda: script.main(["--active", "compare"]))
-    assert "lacks scikit-learn" in text
-    assert 'pip install -c constraints.txt -e ".[compare]"' in text
+    text = line(lambda: script.main(["--active", "plots"]))
+    assert "lacks matplotlib" in text
+    assert 'pip install -c constraints.txt -e ".[plots]"' in text
 
 
 def test_packages_are_installed_again_when_the_pins_change(
@@ -91,13 +91,13 @@ def test_packages_are_installed_again_when_the_pins_change(
     monkeypatch.setattr(script, "environment", lambda folder: "python")
     monkeypatch.setattr(script, "install_builders", lambda python: None)
     monkeypatch.setattr(script, "pip", lambda python, *arguments: installed.append(arguments[-1]))
-    for extras in ("compare", "compare", "dev", "compare", "dev", "dev,docs", "compare"):
+    for extras in ("base", "base", "dev", "base", "dev", "dev,docs", "base"):
         script.install(extras)
-    assert installed == [".[compare]", ".[dev]", ".[dev,docs]"]
+    assert installed == [".", ".[dev]", ".[dev,docs]"]
     (tmp_path / "constraints.txt").write_text("torch==2.13.0\n")
-    script.install("compare")
+    script.install("base")
     script.install("dev")
-    assert installed[3:] == [".[compare]", ".[dev]"]
+    assert installed[3:] == [".", ".[dev]"]
 
 
 def test_an_installation_that_fails_is_tried_again(
@@ -106,4 +106,4 @@ def test_an_installation_that_fails_is_tried_again(
     (tmp_path / ".venv").mkdir()
     monkeypatch.setattr(script, "environment", lambda folder: "false")
     for _ in range(2):
-        assert "pip failed" in line(lambda: script.install("compare"))
+        assert "pip failed" in line(lambda: script.install("base"))

@@ -1,6 +1,6 @@
 """Make the environments of `make`, and install mixling into them with the versions of constraints.txt.
 
-    python3 tools/environment.py EXTRAS           # .venv, for example for the extras compare or dev,docs
+    python3 tools/environment.py EXTRAS           # .venv, for the extras dev,docs, say; base: without any
     python3 tools/environment.py --base           # .venv-base: mixling without extras, from a copy, and pytest
     python3 tools/environment.py --active EXTRAS  # install nothing; say what the running environment lacks
 
@@ -70,7 +70,7 @@ def missing(extras):
 
     with open("pyproject.toml", "rb") as file:
         optional = tomllib.load(file)["project"]["optional-dependencies"]
-    needed, pending = ["mixling"], extras.split(",")
+    needed, pending = ["mixling"], [] if extras == "base" else extras.split(",")
     while pending:
         for requirement in optional[pending.pop()]:
             own = re.match(r"mixling\[(.*)\]", requirement)
@@ -86,14 +86,15 @@ def install(extras):
     stamp = os.path.join(VENV, "installed")
     digest = digest_of(PINNED)
     before = read(stamp).split()
-    wanted = {"compare", "dev"} if extras == "compare" else {extras}  # dev has compare
+    wanted = {"base", "dev"} if extras == "base" else {extras}  # dev has all of it
     if before[:1] == [digest] and wanted & set(before[1:]):
         return
     python = environment(VENV)
-    slow = ": minutes the first time, as PyTorch is large" if extras != "compare" else ""
-    print(f"installing mixling[{extras}] into {VENV}{slow}", flush=True)
+    slow = ": minutes the first time, as PyTorch is large" if extras != "base" else ""
+    name = "" if extras == "base" else f"[{extras}]"
+    print(f"installing mixling{name} into {VENV}{slow}", flush=True)
     install_builders(python)  # `make native` builds in place
-    pip(python, "-e", f".[{extras}]")
+    pip(python, "-e", f".{name}")
     with open(stamp, "w") as file:
         file.write(" ".join([digest, extras, *(before[1:] if before[:1] == [digest] else ())]))
 

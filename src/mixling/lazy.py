@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_EXTRAS = {"torch": "torch", "jaxtyping": "torch", "sklearn": "compare"}  # libraries, and the extras that have them
+_EXTRAS = {"torch": "torch", "jaxtyping": "torch", "sklearn": "estimators"}  # libraries, and the extras that have them
 
 
 def lazy_imports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

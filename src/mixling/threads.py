@@ -40,8 +40,6 @@ def limited_threads(number: int) -> Iterator[None]:
     _limit = number
     os.environ["OMP_NUM_THREADS"] = str(number)  # of PyTorch, if the block is the first to import it
     if (torch := sys.modules.get("torch")) is not None:
-        import scipy.linalg  # noqa: F401 (a library that is loaded later would not be limited)
-
         torch.set_num_threads(number)
     try:
         with threadpool_limits(number):

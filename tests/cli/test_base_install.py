@@ -147,14 +147,27 @@ def test_it_trains_evaluates_and_explains(call: Call, folder: Path, monkeypatch:
     assert call("train", "rows.csv", "-o", "further", "--from", "trained", "--epochs", 1).code == 0
 
 
-def test_an_answer_loads_nothing_that_trains() -> None:
+def loaded_by(*arguments: str | Path) -> tuple[str, set[str]]:
+    """Run a command; return its output and the modules that it loaded."""
     code = "import sys\nfrom mixling.cli.main import run\ntry:\n    run()\nfinally:\n    print('MODULES', *sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, "predict", str(GOLDEN), "a text"], capture_output=True, text=True, env=environment
-    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    loaded = done.stdout.partition("MODULES ")[2].split()
+    return done.stdout.partition("MODULES ")[0], set(done.stdout.partition("MODULES ")[2].split())
+
+
+@pytest.mark.slow
+def test_a_training_and_the_linear_model_beside_it_need_no_other_packages(tmp_path: Path) -> None:
+    rows = [f"{word} film number {i},{label}" for i in range(60) for word, label in (("good", "yes"), ("dull", "no"))]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]))
+    said, loaded = loaded_by("train", tmp_path / "rows.csv", "-o", tmp_path / "run", "--epochs", "2")
+    assert "  tf-idf + lr  1.000" in said
+    assert {name.partition(".")[0] for name in loaded} & {"scipy", "sklearn", "torch", "pandas"} == set()
+
+
+def test_an_answer_loads_nothing_that_trains() -> None:
+    _, loaded = loaded_by("predict", GOLDEN, "a text")
     assert "mixling.runtime.predictor" in loaded
     packages = {name.partition(".")[0] for name in loaded}
     assert packages & {*EXTRAS, "pandas", "transformers", "datasets", "rich"} == set()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -137,7 +140,7 @@ def test_a_word_is_tagged_by_itself_its_affixes_and_its_neighbours() -> None:
     best, tried = choose(
         fit_word_tags(Tagging, sentences, tags, seed=0), lambda one: float(one.predict(sentences) == tags)
     )
-    assert len(tried) == 3
+    assert len(tried) == 4
     # The city was never seen, and only the prefix of the time.
     assert best.predict([["fly", "from", "paris", "at999"], ["oslo"]])[0] == ("O", "O", "B-from", "B-time")
     assert [len(row or ()) for row in best.predict([["a"], ["b", "c"]])] == [1, 2]
@@ -267,3 +270,18 @@ def test_an_encoder_embeds_each_text_once() -> None:
     for baseline in kind.fit(Classification, texts, targets, seed=0):
         assert baseline.predict(["bb", "aaa"]) == ["y", "x"]
     assert asked == ["aa", "ab", "bb", "aaa"]
+
+
+@pytest.mark.slow
+def test_on_real_data_it_is_as_accurate_as_scikit_learns_pipeline(shared_data: Path) -> None:
+    parts = {}
+    for name in ("train", "test"):
+        with gzip.open(shared_data / "snips" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            parts[name] = [json.loads(line) for line in lines][:1500]
+    texts, others = ([" ".join(row["tokens"]) for row in part] for part in parts.values())
+    labels, targets = ([row["intent"] for row in part] for part in parts.values())
+    (found,) = fit_tfidf(Classification, texts, labels, seed=0, only={"features": "word+char", "C": 10.0})
+    direct = make_pipeline(FeatureUnion([("word", words()), ("char", letters())]), LogisticRegression(C=10.0))
+    expected = np.mean(direct.fit(texts, labels).predict(others) == targets)
+    assert expected > 0.9
+    assert np.mean(np.array(found.predict(others)) == targets) == pytest.approx(expected, abs=0.002)

@@ -108,18 +108,6 @@ def test_each_label_has_the_features_that_are_kept_for_it(features: csr_array, r
             assert biases[label] == pytest.approx(bias[0], abs=1e-4)
 
 
-def test_without_the_native_module_scikit_learn_computes_the_same(
-    features: csr_array, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    marks, weights = marks_of(features), np.ones(60, np.float32)
-    wanted = {"tolerance": 1e-5, "passes": 1000}
-    expected = np.column_stack(fit_margins(features, marks, weights, 1.0, **wanted))
-    monkeypatch.setitem(sys.modules, "mixling.native._margins", None)
-    got = fit_margins(features, marks, weights, 1.0, **wanted)
-    assert "sklearn.svm" in sys.modules
-    np.testing.assert_allclose(np.column_stack(got), expected, atol=2e-5)
-
-
 def test_a_label_of_all_or_no_texts_needs_no_features(features: csr_array) -> None:
     marks = np.array([[True] * 60, [False] * 60])
     slopes, biases = fit_margins(features, marks, np.ones(60), 1.0)

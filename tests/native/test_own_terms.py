@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, random_array
 
-pytest.importorskip("mixling.native._margins", reason="the native module is not built: run `make native`")
-
 from mixling.native._margins import fit_own_terms as native
 from mixling.native.own_terms import fit_own_terms, own_terms
+
+from ..matrices import ours
 
 LABELS = 5
 
@@ -27,7 +27,7 @@ def members() -> csr_array:
 
 
 def test_the_terms_of_a_label_are_those_that_its_texts_have_most_of(features: csr_array, members: csr_array) -> None:
-    starts, terms = own_terms(features, members, most=6)
+    starts, terms = own_terms(ours(features), ours(members), most=6)
     frequent = (features.toarray() > 0).sum(0)
     for label in range(LABELS):
         mine = terms[starts[label] : starts[label + 1]]
@@ -38,9 +38,9 @@ def test_the_terms_of_a_label_are_those_that_its_texts_have_most_of(features: cs
 
 @pytest.mark.parametrize("most_texts", [0, 3, 1000])
 def test_weights_minimize_the_squared_hinge_loss(features: csr_array, members: csr_array, most_texts: int) -> None:
-    starts, terms = own_terms(features, members, most=6)
+    starts, terms = own_terms(ours(features), ours(members), most=6)
     costs = np.random.default_rng(2).uniform(0.5, 2, 80)
-    got = fit_own_terms(features, members, costs, 3.0, starts, terms, most_texts=most_texts)
+    got = fit_own_terms(ours(features), ours(members), costs, 3.0, starts, terms, most_texts=most_texts)
     dense = features.toarray().astype(float)
     for label in range(LABELS):
         mine = terms[starts[label] : starts[label + 1]]

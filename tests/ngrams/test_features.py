@@ -25,6 +25,8 @@ from mixling.ngrams.mixture import fit_mixture
 from mixling.tasks import LossConfig, Task, task_type
 from mixling.text import Distinct, Words, train_vocabulary
 
+from ..matrices import dense
+
 TEXTS = [
     "good film, good cast",
     "bad film and bad acting",
@@ -102,11 +104,11 @@ def test_texts_that_are_not_counted_change_nothing_about_the_others() -> None:
     counted, whole = make_features(rows[: len(TEXTS)], words), make_features(rows, words, counted=len(TEXTS))
     for name in ("hashes", "factors", "spread"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(counted, name))
-    np.testing.assert_array_equal(whole.matrix[: len(TEXTS)].toarray(), counted.matrix.toarray())
+    np.testing.assert_array_equal(dense(whole.matrix.part(0, len(TEXTS))), dense(counted.matrix))
     assert whole.matrix.shape == (len(rows), len(counted.hashes))
     # A text that is not counted has the features that it would have as a counted one.
     again = make_features(rows_of(encoder, TEXTS) + rows_of(encoder, TEXTS[:1]), words, counted=len(TEXTS))
-    np.testing.assert_array_equal(again.matrix[[len(TEXTS)]].toarray(), counted.matrix[[0]].toarray())
+    np.testing.assert_array_equal(dense(again.matrix)[len(TEXTS)], dense(counted.matrix)[0])
 
 
 def test_features_are_those_of_the_description():
@@ -114,8 +116,8 @@ def test_features_are_those_of_the_description():
     found = features_of(encoder, TEXTS, 2, 3)
     expected = dense_features(TEXTS, TEXTS, 2, 3)
     assert found.matrix.shape == expected.shape
-    np.testing.assert_allclose(found.matrix @ found.matrix.T.toarray(), expected @ expected.T, rtol=1e-5, atol=1e-6)
-    squares = (found.matrix.toarray() / found.factors) ** 2
+    np.testing.assert_allclose(dense(found.matrix) @ dense(found.matrix).T, expected @ expected.T, rtol=1e-5, atol=1e-6)
+    squares = (dense(found.matrix) / found.factors) ** 2
     np.testing.assert_allclose(found.spread, np.sqrt(squares.mean(0)), rtol=1e-5)
     assert found.chosen.tolist() == list(range(len(TEXTS)))
 
@@ -128,7 +130,7 @@ def test_features_that_are_computed_in_parts_are_those_of_all_texts(monkeypatch,
     monkeypatch.setattr(mixling.text.ngrams, "_PART_WORDS", words)
     parts = make_features(rows, Words.of_table(encoder, 0, 2, 3))
     assert parts.hashes.tolist() == whole.hashes.tolist()
-    np.testing.assert_allclose(parts.matrix.toarray(), whole.matrix.toarray(), rtol=1e-6)
+    np.testing.assert_allclose(dense(parts.matrix), dense(whole.matrix), rtol=1e-6)
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-6)
 
 
@@ -138,11 +140,11 @@ def test_features_that_are_kept_are_columns_of_the_matrix(monkeypatch, words):
     monkeypatch.setattr(mixling.text.ngrams, "_PART_WORDS", words)
     columns = np.arange(len(found.hashes))[::-3]
     kept = found.keep(columns)
-    numbers = (again.matrix.toarray() / again.factors * again.lengths[:, None])[:, columns]
+    numbers = (dense(again.matrix) / again.factors * again.lengths[:, None])[:, columns]
     np.testing.assert_allclose(numbers, np.rint(numbers), atol=1e-4)
     lengths = np.sqrt(np.maximum(np.rint(numbers) @ again.squares[columns], 1))
     np.testing.assert_allclose(kept.lengths, lengths, rtol=1e-6)
-    np.testing.assert_allclose(kept.matrix.toarray(), numbers * kept.factors / lengths[:, None], rtol=1e-4)
+    np.testing.assert_allclose(dense(kept.matrix), numbers * kept.factors / lengths[:, None], rtol=1e-4)
     for name in ("hashes", "factors", "squares", "spread"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(again, name)[columns])
     assert again.keep(np.zeros(0, np.int64)).matrix.nnz == 0
@@ -166,7 +168,8 @@ def test_with_many_labels_the_terms_are_as_many_as_a_reader_holds(monkeypatch):
     assert few.matrix.shape == (len(TEXTS), 40)
     assert len(few.hashes) == len(few.factors) == len(few.spread) == 40
     lengths = {
-        int(term): float(column) for term, column in zip(whole.hashes, whole.matrix.power(2).sum(0), strict=True)
+        int(term): float(column)
+        for term, column in zip(whole.hashes, np.square(dense(whole.matrix)).sum(0), strict=True)
     }
     kept = [lengths.pop(int(term)) for term in few.hashes]
     assert min(kept) >= max(lengths.values()) * (1 - 1e-5)
@@ -263,10 +266,10 @@ def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels):
     assert kept.any(1).all()
     branch = fit_branch(task, pruned, targets, None, strength=1.0, max_bytes=None)
     row = {int(term): i for i, term in enumerate(branch.terms)}
-    dense = pruned.matrix.toarray()
+    columns = dense(pruned.matrix)
     for label in range(kept.shape[1]):
         model = LinearSVC(C=1.0, tol=1e-6, max_iter=100_000)
-        model.fit(dense[:, kept[:, label]], targets == (1 if labels == 2 else label))
+        model.fit(columns[:, kept[:, label]], targets == (1 if labels == 2 else label))
         expected = np.zeros(len(kept))
         expected[kept[:, label]] = model.coef_[0] * pruned.factors[kept[:, label]]
         got = [

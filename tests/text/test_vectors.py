@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import subspace_angles, svd
+from scipy.sparse import coo_array, csr_array, random_array
 
 from mixling import DataError, ModelFileError
 from mixling.errors import StorageError
+from mixling.native._counts import count_pairs
+from mixling.native.sparse import SparseRows
 from mixling.text import VectorConfig, WordVectors, train_vectors
 from mixling.text import vectors as module
+from mixling.threads import limited_threads
 
-pytest.importorskip("sklearn")
+from ..matrices import dense
+
 SMALL = VectorConfig(dim=2, window=2, max_words=6, max_contexts=3, min_count=2, smoothing=0.5)
 
 
@@ -44,35 +49,32 @@ def pairs_by_loops(documents: list[list[str]], words: list[str], config: VectorC
     return out
 
 
-@pytest.mark.parametrize("chunk", [None, 3, 1 << 20])
-def test_pairs_are_counted_within_the_window_and_within_a_text(
-    chunk: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if chunk is None:
-        pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
-    else:
-        monkeypatch.setitem(sys.modules, "mixling.native._counts", None)
-        monkeypatch.setattr(module, "_CHUNK", chunk)
+def test_pairs_are_counted_within_the_window_and_within_a_text() -> None:
     documents = [line.split() for line in ("a b a c d a", "b a", "c", "a a b e f c b", "d b c")]
     tokens, words, counts, total = module._read([" ".join(line) for line in documents], SMALL)
     found = Counter(word for line in documents for word in line)
     assert total == sum(found.values())
     assert list(words) == ["a", "b", "c", "d"]  # by count, then as met; e and f stand once
     assert counts.tolist() == [found[word] for word in words]
-    pairs = module._pairs(tokens, len(words), SMALL).toarray()
-    np.testing.assert_array_equal(pairs, pairs_by_loops(documents, list(words), SMALL))
+    pairs = module._pairs(tokens, len(words), SMALL)
+    np.testing.assert_array_equal(dense(pairs), pairs_by_loops(documents, list(words), SMALL))
 
 
 @pytest.mark.parametrize(("words", "contexts"), [(1, 1), (200, 63), (200, 64), (20_000, 9_000), (5, 5)])
 @pytest.mark.parametrize("window", [1, 5, 70])
-def test_the_native_module_counts_the_same_pairs_in_the_same_form(words: int, contexts: int, window: int) -> None:
-    pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
+def test_pairs_are_those_of_each_distance_in_order(words: int, contexts: int, window: int) -> None:
     rng = np.random.default_rng(words + contexts + window)
     config = VectorConfig(dim=1, window=window, max_words=max(words, 2), max_contexts=max(contexts, 2))
     for size in (0, 1, window + 1, 3000):
         tokens = np.minimum(rng.geometric(3 / (words + 3), size) - 2, words - 1).astype(np.int32)
         found = module._pairs(tokens, words, config)
-        expected = module._summed_pairs(tokens, (words, min(words, config.max_contexts)), window)
+        shape = (words, min(words, config.max_contexts))
+        expected = csr_array(shape, dtype=np.float32)
+        for distance in range(1, window + 1):
+            for word, context in ((tokens[:-distance], tokens[distance:]), (tokens[distance:], tokens[:-distance])):
+                counted = (word >= 0) & (context >= 0) & (context < shape[1])
+                ones = np.ones(np.count_nonzero(counted), np.float32)
+                expected = expected + coo_array((ones, (word[counted], context[counted])), shape).tocsr()
         for one, other in zip(
             (found.indptr, found.indices, found.data), (expected.indptr, expected.indices, expected.data), strict=True
         ):
@@ -81,19 +83,16 @@ def test_the_native_module_counts_the_same_pairs_in_the_same_form(words: int, co
 
 
 def test_the_native_module_refuses_what_is_no_text() -> None:
-    native = pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
     tokens = np.array([0, 1, 2, -1], np.int32)
-    native.count_pairs(tokens, 2, 3, 3)
+    count_pairs(tokens, 2, 3, 3)
     for wrong in ((tokens, 0, 3, 3), (tokens, 2, 2, 2), (tokens, 2, 3, 4), (tokens - 1, 2, 3, 3), (tokens, 2, 3, -1)):
         with pytest.raises(ValueError, match="range"):
-            native.count_pairs(*wrong)
+            count_pairs(*wrong)
 
 
 def test_associations_are_positive_pointwise_mutual_information_of_smoothed_contexts() -> None:
-    from scipy.sparse import csr_matrix
-
     counts = np.array([[4.0, 1.0, 0.0], [1.0, 0.0, 2.0], [3.0, 3.0, 3.0]])
-    found = module._pmi(csr_matrix(counts.astype(np.float32)), SMALL).toarray()
+    found = dense(module._pmi(SparseRows.of_dense(counts), SMALL))
     smoothed = counts.sum(0) ** SMALL.smoothing
     for i, j in np.ndindex(3, 3):
         expected = 0.0
@@ -101,6 +100,27 @@ def test_associations_are_positive_pointwise_mutual_information_of_smoothed_cont
             joint = counts[i, j] / counts.sum()
             expected = max(0.0, math.log(joint / (counts[i].sum() / counts.sum() * smoothed[j] / smoothed.sum())))
         assert found[i, j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_largest_singular_vectors_are_those_of_a_whole_decomposition() -> None:
+    matrix = random_array((90, 60), density=0.3, format="csr", rng=np.random.default_rng(0)) * np.logspace(0, -3, 60)
+    given = SparseRows.of_dense(matrix.toarray())
+    left, sizes = module._largest_singular(given, 20)
+    all_left, all_sizes, _ = svd(matrix.toarray())
+    np.testing.assert_allclose(sizes, all_sizes[:20], rtol=1e-3)
+    assert subspace_angles(left, all_left[:, :20]).max() < 0.02
+    np.testing.assert_allclose(left.T @ left, np.eye(20), atol=1e-4)
+    few, sizes = module._largest_singular(SparseRows.of_dense(matrix.toarray()[:, :5] @ np.ones((5, 30))), 8)
+    assert np.isfinite(few).all()
+    assert sizes[1:].max() < 1e-3 * sizes[0]  # of a single direction
+
+
+def test_the_vectors_are_the_same_bytes_for_any_number_of_threads() -> None:
+    made = set()
+    for number in (1, 2, 3):
+        with limited_threads(number):
+            made.add(train_vectors(texts(400), VectorConfig(dim=3, max_contexts=10)).vectors.tobytes())
+    assert len(made) == 1
 
 
 def test_words_of_one_kind_are_near() -> None:

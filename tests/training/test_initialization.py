@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from mixling import ConfigError, TextConfig, TextEncoder
 from mixling.models import ProjectionEmbedding
+from mixling.native._counts import multiply_upper
 from mixling.networks import EmbeddingConfig
 from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
+from mixling.threads import limited_threads
 from mixling.training import initialization
 from mixling.training.initialization import Fit, init_bottleneck
+
+from ..matrices import ours
 
 DIM = 4
 
@@ -117,37 +120,47 @@ def test_what_cannot_begin_so_is_reported() -> None:
         start(front, subwords, vectors)
 
 
-def test_the_native_module_sums_the_products_of_scipy_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
-    from scipy.sparse import csr_array
-
+def test_squares_are_the_products_of_scipy() -> None:
     rng = np.random.default_rng(0)
     for words, features, width in ((0, 3, 1), (1, 1, 1), (300, 40, 9), (500, 700, 20)):
         columns = rng.integers(0, features, (words, width))  # some twice in a row
         values = rng.standard_normal(columns.size).astype(np.float32)
         matrix = csr_array((values, columns.ravel(), np.arange(words + 1) * width), (words, features))
         weighted = (matrix * rng.random((words, 1), np.float32)).tocsr()
-        found = initialization._squares(matrix.T.tocsr(), weighted)
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, "mixling.native._counts", None)
-            patch.setattr(initialization, "_BLOCK", 16)
-            expected = initialization._squares(matrix.T.tocsr(), weighted)
-        np.testing.assert_array_equal(np.triu(found), np.triu(expected))
+        found = initialization._squares(ours(matrix.T.tocsr()), ours(weighted))
+        np.testing.assert_allclose(np.triu(found), np.triu((matrix.T @ weighted).toarray()), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 50])
+def test_equations_are_solved_block_by_block_in_any_number_of_threads(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initialization, "_BLOCK", 8)
+    rng = np.random.default_rng(size)
+    factor = rng.normal(size=(size, size + 5))
+    squares = factor @ factor.T + np.eye(size)
+    right = rng.normal(size=(size, 3))
+    made = set()
+    for number in (1, 3):
+        with limited_threads(number):
+            found = initialization._solve(np.triu(squares).astype(np.float32), right.astype(np.float32))
+        np.testing.assert_allclose(found, np.linalg.solve(squares, right), rtol=1e-3, atol=1e-4)
+        made.add(found.tobytes())
+    assert len(made) == 1
 
 
 def test_the_native_module_refuses_what_is_no_matrix() -> None:
-    native = pytest.importorskip("mixling.native._counts", reason="the native module is not built: run `make native`")
     starts, columns, values = np.array([0, 1, 3], np.int32), np.array([1, 0, 1], np.int32), np.ones(3, np.float32)
     sound = {"out": np.zeros((2, 2), np.float32)}
     sound |= {f"{name}{side}": item for side in "lr" for name, item in (("s", starts), ("c", columns), ("v", values))}
-    native.multiply_upper(*sound.values())
+    multiply_upper(*sound.values())
     assert sound["out"].tolist() == [[1, 1], [0, 2]]
     wrong = [
         {"out": np.zeros((2, 3), np.float32)}, {"out": np.zeros((3, 3), np.float32)},
-        *({f"s{side}": np.array(bad, np.int32)} for side in "lr" for bad in ([], [0], [0, 1], [0, 4, 3], [1, 1, 3])),
+        *({f"s{side}": np.array(bad, np.int32)} for side in "lr" for bad in ([], [0], [0, 1], [0, 4, 3], [-1, 1, 3])),
         *({f"c{side}": np.array(bad, np.int32)} for side in "lr" for bad in ([1, 0], [1, 0, 2], [1, -1, 1])),
         *({f"v{side}": np.ones(2, np.float32)} for side in "lr"),
     ]  # fmt: skip
     for change in wrong:
         with pytest.raises(ValueError, match="matrices"):
-            native.multiply_upper(*(sound | change).values())
+            multiply_upper(*(sound | change).values())

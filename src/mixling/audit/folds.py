@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.comparison.baselines import FEATURES, LinearBaseline, TfidfFeatures
+from mixling.comparison.baselines import LinearBaseline
+from mixling.comparison.tfidf import FEATURES, TfidfFeatures
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation
@@ -89,7 +90,7 @@ def _predict(
     score = task.evaluate(outputs, targets, tables=False).value(task.metric)
     metric = task.metric.replace("_f1", " F1")
     log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
-    return probabilities, _baseline(task, rest, texts, seed)
+    return probabilities, _baseline(task, rest, texts)
 
 
 def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
@@ -127,12 +128,12 @@ def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> Run
     return config.model_copy(update={"train": fewer})
 
 
-def _baseline(task: Task, train: Dataset, texts: Sequence[Text], seed: int) -> list[Target]:
+def _baseline(task: Task, train: Dataset, texts: Sequence[Text]) -> list[Target]:
     """Return the answers of TF-IDF and logistic regression; of texts without terms, the most frequent label."""
     for kind in FEATURES:
         encode = TfidfFeatures(kind)
         with contextlib.suppress(DataError):  # there may be characters where there are no words
             features = encode.fit_transform(list(train.texts))
             options = {"features": kind, "C": _STRENGTH, "columns": features.shape[1]}
-            return LinearBaseline(type(task), encode, features, list(train.targets), options, seed).predict(texts)
+            return LinearBaseline(type(task), encode, features, list(train.targets), options).predict(texts)
     return [Counter(train.targets).most_common(1)[0][0]] * len(texts)

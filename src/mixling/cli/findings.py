@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mixling.errors import printable
 
 if TYPE_CHECKING:
+    from mixling.arrays import Float64, Int64
     from mixling.data.examples import Example, Target
+    from mixling.native.sparse import SparseRows
     from mixling.runtime.predictor import Predictor
     from mixling.tasks.base import Task
 
@@ -23,6 +25,7 @@ STRENGTH = 10.0  # of logistic regressions, the inverse of the regularization
 _FEW_ROWS = 300
 _FEW_OF_LABEL = 10
 _UNKNOWN = 0.15  # share of words that no training text has
+_FOLDS = 3
 _CERTAIN = 0.5  # probability of another label, from which a given one looks wrong
 _CONFUSED = 5  # mistakes between the same two labels
 
@@ -98,11 +101,9 @@ def answer_mistakes(examples: Sequence[Example], answers: Sequence[Any]) -> Iter
 def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
     """Yield the labels that a linear model, trained on the other rows, finds the least probable."""
     import numpy as np
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
 
     from mixling.audit.label_errors import likely_errors, self_confidence
-    from mixling.comparison.baselines import TfidfFeatures
+    from mixling.comparison.tfidf import TfidfFeatures
     from mixling.errors import DataError
 
     counts = Counter(str(row.target) for row in rows)
@@ -114,8 +115,7 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
         features = TfidfFeatures("word").fit_transform([row.text for row in rows])
     except DataError:  # no text has a word
         return
-    model = LogisticRegression(C=STRENGTH, tol=1e-3, max_iter=500)
-    probabilities = cross_val_predict(model, features, given, cv=3, method="predict_proba")
+    probabilities = _out_of_fold(features, given, len(names))
     is_certain = probabilities.max(1) >= _CERTAIN
     found = np.flatnonzero(likely_errors(given, probabilities) & is_certain & np.isin(names[given], [*learned]))
     if not len(found):
@@ -126,6 +126,26 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
         better = printable(str(names[probabilities[index].argmax()]))
         yield f"  {row.path}:{row.line}: is {printable(str(row.target))}, rather {better}"
         yield f"    {shortened(row.text)}"
+
+
+def _out_of_fold(features: SparseRows, given: Int64, number: int) -> Float64:
+    """Return the probabilities (n, C) of rows by logistic regressions on the others; each label is in all folds."""
+    import numpy as np
+
+    from mixling.native.regressions import fit_logistic
+
+    order = np.argsort(given, kind="stable")
+    fold = np.empty(len(given), np.int64)
+    fold[order] = np.arange(len(given)) % _FOLDS
+    out = np.empty((len(given), number))
+    for one in range(_FOLDS):
+        rest = np.flatnonzero(fold != one)
+        weights, bias = fit_logistic(features.rows(rest), given[rest], number, STRENGTH)
+        scores = (features.rows(np.flatnonzero(fold == one)) @ np.ascontiguousarray(weights.T)) + bias
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=1) if number == 2 else scores
+        odds = np.exp(scores - scores.max(1, keepdims=True))
+        out[fold == one] = odds / odds.sum(1, keepdims=True)
+    return out
 
 
 def advice_lines(

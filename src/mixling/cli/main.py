@@ -39,7 +39,7 @@ EXTRAS = {
     "sacrebleu": "torch",
     "google": "sentencepiece",
     "pyarrow": "parquet",
-    "sklearn": "compare",
+    "sklearn": "estimators",
     "matplotlib": "plots",
     "optuna": "tune",
     "yaml": "hub",

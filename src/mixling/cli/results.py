@@ -19,7 +19,6 @@ from mixling.cli.findings import (
     written,
 )
 from mixling.cli.output import put, wrapped
-from mixling.installation import is_installed
 
 if TYPE_CHECKING:
     from mixling.comparison.benchmark import TrainedSystem
@@ -110,7 +109,7 @@ def report_test(
         )
         sections.append(list(mistakes))
     single = task.exclusive and task.has_labels and not task.per_word and not train.schema.pairs
-    if single and is_installed("sklearn"):
+    if single:
         few = len(train) + len(validation) <= MOST_FOLDED
         sections.append(list(suspicious_lines([*train, *validation])) if few else [])
     some = list(itertools.islice(train, _MOST_READ))

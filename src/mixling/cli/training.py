@@ -13,7 +13,6 @@ from mixling.cli.output import Stopwatch, put, time_budget_line, wrapped
 from mixling.cli.panel import command_rows, print_panel
 from mixling.cli.training_options import LabeledTraining, TrainerOptions
 from mixling.errors import ConfigError
-from mixling.installation import install_command, is_installed
 
 if TYPE_CHECKING:
     from mixling.comparison.benchmark import TrainedSystem
@@ -159,11 +158,6 @@ def train_labels(
                 baseline = test is not None and small and bool(kind.baselines)
                 if baseline and config.train.time_budget is not None:
                     terminal.log("no linear model to compare with: it is not in the time budget (--baseline)")
-                    baseline = False
-                if baseline and not is_installed("sklearn"):
-                    terminal.log(
-                        f"no linear model to compare with: it needs scikit-learn: {install_command('compare')}"
-                    )
                     baseline = False
             if baseline and (ranks is None or ranks.is_main):
                 from mixling.comparison.benchmark import fit_reference

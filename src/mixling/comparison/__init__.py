@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         Baseline,
         BaselineKind,
         LinearBaseline,
-        TfidfFeatures,
         choose,
         fit_tfidf,
         tfidf,
@@ -18,5 +17,6 @@ if TYPE_CHECKING:
     from mixling.comparison.benchmark import BASELINES
     from mixling.comparison.fast_text import as_line, fasttext
     from mixling.comparison.outcome import Comparison, compare
+    from mixling.comparison.tfidf import TfidfFeatures
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -11,15 +11,15 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix, hstack
-from sklearn.feature_extraction.text import TfidfVectorizer
 
+from mixling.arrays import Float32
+from mixling.comparison.tfidf import FEATURES, TfidfFeatures
 from mixling.data.examples import Target
 from mixling.errors import DataError
+from mixling.native.sparse import SparseRows
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
 
-FEATURES = ("word", "word+char")
 TFIDF_STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 
 
@@ -72,94 +72,23 @@ def choose(
     return best, tuple(tried)
 
 
-def sides_of(text: Text) -> tuple[str, ...]:
-    """Return a text as one string and a pair as two; pre-split words are joined by spaces."""
-    return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
-
-
 def weight_bytes(weights: npt.NDArray[np.floating]) -> int:
     """Return the bytes of a float32 matrix, dense or as (index, value) pairs of its nonzeros, whichever is smaller."""
     return min(4 * weights.size, 8 * int(np.count_nonzero(weights)))
 
 
-class TfidfFeatures:
-    """TF-IDF of word 1-2-grams, optionally with character 2-5-grams inside words; both texts of a pair have their own.
-
-    Args:
-        features: of FEATURES.
-    """
-
-    parameters = 0  # terms and their weights are counted, not learned
-
-    def __init__(self, features: str) -> None:
-        self._features = features
-        self._sides: list[list[TfidfVectorizer]] = []
-
-    def fit_transform(self, texts: Sequence[Text]) -> csr_matrix:
-        """Learn the terms and return the features (R, F).
-
-        Raises:
-            DataError: no text has a term.
-        """
-        self._sides = []
-        parts = []
-        for side in zip(*map(sides_of, texts), strict=True):
-            self._sides.append([])
-            # Separately: a FeatureUnion of the two takes a third longer for one text.
-            kinds = [TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)]
-            if self._features == "word+char":
-                letters = {"analyzer": "char_wb", "ngram_range": (2, 5), "min_df": 2}
-                kinds.append(TfidfVectorizer(**letters, sublinear_tf=True, dtype=np.float32))
-            for one in kinds:
-                try:
-                    parts.append(one.fit_transform(side))
-                except ValueError:  # there is no such term, as where texts are of punctuation
-                    continue
-                self._sides[-1].append(one)
-        if not parts:
-            raise DataError(
-                f"TF-IDF finds no terms ({self._features}) in the training texts; give texts that have some"
-            )
-        return hstack(parts, format="csr")
-
-    def transform(self, texts: Sequence[Text]) -> csr_matrix:
-        """Return the features (R, F) of other texts."""
-        sides = zip(*map(sides_of, texts), strict=True)
-        parts = [one.transform(side) for ones, side in zip(self._sides, sides, strict=True) for one in ones]
-        return hstack(parts, format="csr")
-
-    def size(self) -> int:
-        """Return the bytes of the terms as lines of text, and of their float32 weights."""
-        terms = (term for ones in self._sides for one in ones for term in one.vocabulary_)
-        return sum(len(term.encode("utf-8", "surrogatepass")) + 1 + 4 for term in terms)
-
-
 class Linear:
-    """Weights and biases of fitted regressions, with the predictions of scikit-learn's `predict`.
+    """The weights (K, F) and biases (K,) of a linear model."""
 
-    scikit-learn copies the transposed weights at every call, nearly all of the 27 ms per sentence of a tagger with 72
-    tags.
-    """
+    def __init__(self, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> None:
+        self._weights = np.ascontiguousarray(weights.T, np.float32)  # (F, K); of two classes (F, 1)
+        self._bias = bias.astype(np.float32)
+        self.parameters = weights.size + len(bias)
+        self.bytes = weight_bytes(self._weights) + 4 * len(bias)
 
-    def __init__(self, models: Sequence[Any], num_features: int) -> None:
-        coefficients = np.concatenate([np.zeros((0, num_features)), *(np.atleast_2d(model.coef_) for model in models)])
-        self._weights = np.ascontiguousarray(coefficients.T, np.float32)  # (F, C); of two classes (F, 1)
-        self._bias = np.concatenate([np.zeros(0), *(np.atleast_1d(model.intercept_) for model in models)]).astype(
-            np.float32
-        )
-        self.parameters = coefficients.size + len(self._bias)
-        self.bytes = weight_bytes(self._weights) + 4 * len(self._bias)
-
-    def scores(self, features: csr_matrix) -> npt.NDArray[np.float32]:
-        """Return scores (R, C), or (R, 1) with two classes."""
-        assert features.dtype == np.float32, "of another type, and the weights would be copied"
-        scores: npt.NDArray[np.float32] = features @ self._weights + self._bias
-        return scores
-
-    def classes(self, features: csr_matrix) -> npt.NDArray[np.int64]:
-        """Return the indices of the best classes (R,)."""
-        scores = self.scores(features)
-        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(1)
+    def scores(self, features: SparseRows | Float32) -> Float32:
+        """Return scores (R, K) of features (R, F)."""
+        return (features @ self._weights) + self._bias
 
 
 class TextFeatures(Protocol):
@@ -189,14 +118,13 @@ class LinearBaseline(Baseline):
         features: Any,
         targets: Sequence[Target],
         options: dict[str, Any],
-        seed: int,
     ) -> None:
         begin = time.perf_counter()
         self.options = options
         self._encode = encode
-        model = task.fit_linear(features, targets, strength=options["C"], seed=seed)
+        model = task.fit_linear(features, targets, strength=options["C"])
         self._answers = model.answers
-        self._linear = Linear(model.models, features.shape[1])
+        self._linear = Linear(model.weights, model.bias)
         self.parameters = encode.parameters + self._linear.parameters
         self.seconds = time.perf_counter() - begin
 
@@ -236,7 +164,7 @@ def fit_tfidf(
         seconds = time.perf_counter() - begin
         for strength in TFIDF_STRENGTHS if only is None else (only["C"],):
             options = {"features": features, "C": strength, "columns": encoded.shape[1]}
-            baseline = LinearBaseline(task, encode, encoded, targets, options, seed)
+            baseline = LinearBaseline(task, encode, encoded, targets, options)
             baseline.seconds += seconds
             yield baseline
 

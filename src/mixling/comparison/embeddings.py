@@ -53,7 +53,7 @@ def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
         embedded = remembered.transform(texts)
         seconds = time.perf_counter() - begin
         for strength in STRENGTHS if only is None else (only["C"],):
-            baseline = LinearBaseline(task, remembered, embedded, targets, {"C": strength}, seed)
+            baseline = LinearBaseline(task, remembered, embedded, targets, {"C": strength})
             baseline.seconds += seconds
             yield baseline
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mixling.comparison.baselines import Baseline, BaselineKind, sides_of
+from mixling.comparison.baselines import Baseline, BaselineKind
+from mixling.comparison.tfidf import sides_of
 from mixling.data.examples import Target, names_of
 from mixling.installation import is_installed
 from mixling.tasks.base import Task

@@ -1,28 +1,26 @@
-"""The tagging baseline: logistic regression on a word, its affixes and its neighbors."""
+"""The tagging baseline: linear support vector machines on a word, its affixes and its neighbors."""
 
 from __future__ import annotations
 
+import itertools
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction import DictVectorizer
-from sklearn.linear_model import SGDClassifier
 
 from mixling.comparison.baselines import Baseline, BaselineKind, Linear
 from mixling.data.examples import Target, names_of
+from mixling.native.margins import fit_margins
+from mixling.native.sparse import SparseRows
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
+from mixling.threads import num_threads
 
-PENALTIES = (1e-5, 1e-6, 1e-7)
-_MAX_EPOCHS = 30
+TAG_STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # the inverse of the regularization
 
 
-def word_features(words: Sequence[str], index: int) -> dict[str, float]:
+def word_features(words: Sequence[str], index: int) -> Iterable[str]:
     """Return the features of one word: itself, affixes of up to 4 letters, its shape, two neighbors on each side."""
     around = [words[i].lower() if 0 <= i < len(words) else "" for i in range(index - 2, index + 3)]
     word = words[index]
@@ -31,56 +29,52 @@ def word_features(words: Sequence[str], index: int) -> dict[str, float]:
     names += [f"-1,0={around[1]} {lower}", f"0,1={lower} {around[3]}"]
     names += [f"prefix={lower[:n]}" for n in range(1, 5)] + [f"suffix={lower[-n:]}" for n in range(1, 5)]
     names.append(f"shape={word.istitle():d}{word.isupper():d}{any(c.isdigit() for c in word):d}{word.isalnum():d}")
-    return dict.fromkeys(names, 1.0)
+    return dict.fromkeys(names)
 
 
 class WordFeatures:
     """`word_features` as matrix columns."""
 
     def __init__(self, sentences: Sequence[Text]) -> None:
-        self._encode = DictVectorizer(dtype=np.float32)
-        self._encode.fit(_rows(sentences))
+        self._columns: dict[str, int] = {}
+        for names in _rows(sentences):
+            for name in names:
+                self._columns.setdefault(name, len(self._columns))
 
-    def transform(self, sentences: Sequence[Text]) -> csr_matrix:
+    def transform(self, sentences: Sequence[Text]) -> SparseRows:
         """Return one row per word of each sentence; unseen features are left out."""
-        out = self._encode.transform(_rows(sentences))
-        # DictVectorizer makes 64-bit indices, which SGDClassifier refuses.
-        return csr_matrix((out.data, out.indices.astype(np.int32), out.indptr.astype(np.int32)), out.shape)
+        columns = self._columns
+        found = [[columns[name] for name in names if name in columns] for names in _rows(sentences)]
+        starts = np.append(0, np.cumsum([len(row) for row in found], dtype=np.int32)).astype(np.int32)
+        indices = np.fromiter(itertools.chain.from_iterable(found), np.int32, int(starts[-1]))
+        return SparseRows(np.ones(len(indices), np.float32), indices, starts, (len(found), len(columns)))
 
     def size(self) -> int:
         """Return the bytes of the names as lines of text."""
-        return sum(len(name.encode("utf-8", "surrogatepass")) + 1 for name in self._encode.feature_names_)
+        return sum(len(name.encode("utf-8", "surrogatepass")) + 1 for name in self._columns)
 
 
-def _rows(sentences: Sequence[Text]) -> Iterator[dict[str, float]]:
+def _rows(sentences: Sequence[Text]) -> Iterator[Iterable[str]]:
     return (word_features(words, index) for words in sentences for index in range(len(words)))
 
 
-class WordRegression(Baseline):
-    """Tags each word independently of its neighbors' tags.
+class WordTags(Baseline):
+    """Tags each word independently of its neighbors' tags, by a linear support vector machine for each tag."""
 
-    One regression per tag, fitted by averaged stochastic gradient descent.
-    """
-
-    def __init__(
-        self, encode: WordFeatures, features: csr_matrix, tags: Sequence[str], alpha: float, seed: int
-    ) -> None:
+    def __init__(self, encode: WordFeatures, features: SparseRows, tags: Sequence[str], strength: float) -> None:
         begin = time.perf_counter()
-        self.options = {"alpha": alpha, "columns": features.shape[1]}
+        self.options = {"C": strength, "columns": features.shape[1]}
         self._encode = encode
-        model = SGDClassifier(
-            loss="log_loss", alpha=alpha, average=True, max_iter=_MAX_EPOCHS, tol=1e-3, random_state=seed
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # validation decides
-            model.fit(features, tags)
-        self._names = [str(name) for name in model.classes_]
-        self._linear = Linear([model], features.shape[1])
+        names, ids = np.unique(tags, return_inverse=True)
+        self._names = [str(name) for name in names]
+        marks = ids == np.arange(len(names))[:, None]
+        fitted = fit_margins(features, marks, np.ones(len(tags)), strength, threads=num_threads())
+        self._linear = Linear(*fitted)
         self.parameters = self._linear.parameters
         self.seconds = time.perf_counter() - begin
 
     def predict(self, texts: Sequence[Text]) -> list[Target]:
-        tags = iter(self._linear.classes(self._encode.transform(texts)))
+        tags = iter(self._linear.scores(self._encode.transform(texts)).argmax(1).tolist())
         return [tuple(self._names[next(tags)] for _ in words) for words in texts]
 
     def size(self) -> int:
@@ -94,15 +88,15 @@ def fit_word_tags(
     *,
     seed: int,
     only: Mapping[str, Any] | None = None,
-) -> Iterator[WordRegression]:
-    """Yield one fit per penalty, or with `only`, the options of a fit, that one; its seconds include the features'."""
+) -> Iterator[WordTags]:
+    """Yield one fit per strength, or with `only`, the options of a fit, that one; its seconds include the features'."""
     begin = time.perf_counter()
     encode = WordFeatures(texts)
     encoded = encode.transform(texts)
     tags = [tag for target in targets for tag in names_of(target)]
     seconds = time.perf_counter() - begin
-    for alpha in PENALTIES if only is None else (only["alpha"],):
-        baseline = WordRegression(encode, encoded, tags, alpha, seed)
+    for strength in TAG_STRENGTHS if only is None else (only["C"],):
+        baseline = WordTags(encode, encoded, tags, strength)
         baseline.seconds += seconds
         yield baseline
 

@@ -1,5 +1,8 @@
 from typing import Any
 
+def sum_by_feature(
+    numbers: int, starts: Any, columns: Any, values: Any, of_texts: Any, sums: Any, squares: Any
+) -> None: ...
 def fit_margins(
     labels: int,
     starts: Any,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
+from mixling.native import _margins
 
 # With 0.01 the losses on validation are the same, and fits take two to three times as long.
 _TOLERANCE = 0.2
@@ -19,7 +19,6 @@ MAX_PASSES = 10_000  # MOST_PASSES of linear/margins.c
 RATIO_POWERS = (0.5, 1.0)
 MAX_RATIO_LABELS = 16
 _TOGETHER = (1, 4, 8, 16)  # numbers of labels that the native module fits together
-_ROWS = 4096  # texts that are counted at a time
 
 
 def fit_margins(
@@ -38,8 +37,7 @@ def fit_margins(
     """Fit a linear support vector machine with squared hinge loss for each label.
 
     Its margins, scaled, are as good log-odds as logistic regression's, and with many labels it is ten times as
-    fast (experiments/ngrams.py). Whether it converged, validation shows. Where the native module is not built,
-    scikit-learn's LIBLINEAR computes the same with several times the memory.
+    fast (experiments/ngrams.py). Whether it converged, validation shows.
 
     Args:
         features: sparse matrix (B, F).
@@ -50,7 +48,7 @@ def fit_margins(
             power: what distinguishes the label is regularized less (NBSVM: Wang and Manning 2012, "Baselines and
             bigrams", section 2.3, has 1). Decided beyond the paper: the power, and features keep their mean square.
         duals: (B, K), where the fit begins and, in place, where it ends: zeros, or another fit's duals
-            or of some of these texts, after which it takes fewer passes. LIBLINEAR begins with zeros.
+            or of some of these texts, after which it takes fewer passes.
         kept: (K, F), the features that each label has; None: all.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
         passes: over the texts at most; 0 to `MAX_PASSES`.
@@ -64,7 +62,6 @@ def fit_margins(
     """
     if not 0 <= passes <= MAX_PASSES:
         raise ValueError(f"passes: got {passes:,}; allowed: 0 to {MAX_PASSES:,}")
-    native = _native()
     counts = np.broadcast_to(weights > 0, marks.shape)
     found = np.zeros((len(marks), features.shape[1] + 1), np.float32)
     has = (marks & counts).any(1)
@@ -74,14 +71,6 @@ def fit_margins(
     scale = None if ratio_power == 0 else _scales(features, marks, weights, 2 * ratio_power)
     if kept is not None:
         scale = np.where(kept, np.float32(1) if scale is None else scale, np.float32(0))
-    if native is None:
-        for label in labels:
-            costs = strength * np.broadcast_to(weights, marks.shape)[label].astype(np.float64)
-            factors = np.ones(features.shape[1], np.float32) if scale is None else np.sqrt(scale[label])
-            given = features if scale is None else features.multiply(factors).tocsr()
-            slopes, found[label, -1] = _fit_by_liblinear(given, marks[label], costs, tolerance, passes)
-            found[label, :-1] = slopes * factors
-        return found[:, :-1], found[:, -1]
     arrays = _arrays(features)
 
     def fit(part: npt.NDArray[np.int64]) -> None:
@@ -96,7 +85,7 @@ def fit_margins(
         if scale is not None:
             scale_of = np.ones((features.shape[1], width), np.float32)
             scale_of[:, : len(part)] = scale[part].T
-        native.fit_margins(width, *arrays, signs, costs, duals_of, out, scale_of, tolerance, passes)
+        _margins.fit_margins(width, *arrays, signs, costs, duals_of, out, scale_of, tolerance, passes)
         found[part] = out[:, : len(part)].T
         if duals is not None:
             duals[:, part] = duals_of[:, : len(part)]
@@ -149,40 +138,11 @@ def _sum_by_feature(
     """Return (F, N): numbers (B, N) of the texts that have each feature, added up, and (F,): the features' squares."""
     sums = np.zeros((features.shape[1], of_texts.shape[1]), np.float32)
     squares = np.zeros(features.shape[1])
-    if (native := _native()) is not None:
-        native.sum_by_feature(of_texts.shape[1], *_arrays(features), np.ascontiguousarray(of_texts), sums, squares)
-        return sums, squares
-    for first in range(0, len(of_texts), _ROWS):
-        part = features[first : first + _ROWS]
-        squares += np.bincount(part.indices, np.square(part.data, dtype=np.float64), len(squares))
-        part.data = np.ones_like(part.data)
-        sums += part.T @ of_texts[first : first + _ROWS]
+    _margins.sum_by_feature(of_texts.shape[1], *_arrays(features), np.ascontiguousarray(of_texts), sums, squares)
     return sums, squares
-
-
-def _native() -> Any:
-    with contextlib.suppress(ImportError):
-        from mixling.native import _margins
-
-        return _margins
-    return None
 
 
 def _arrays(features: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """Return the starts of the texts, and the columns and values of their features."""
     starts, columns = (item.astype(np.int32, copy=False) for item in (features.indptr, features.indices))
     return starts, columns, features.data.astype(np.float32, copy=False)
-
-
-def _fit_by_liblinear(
-    features: Any, marks: npt.NDArray[np.bool_], costs: npt.NDArray[np.float64], tolerance: float, passes: int
-) -> tuple[npt.NDArray[np.float64], float]:
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LinearSVC(tol=tolerance, max_iter=passes, random_state=0).fit(features, marks, sample_weight=costs)
-    return model.coef_[0], float(model.intercept_[0])

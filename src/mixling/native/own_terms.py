@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from mixling.arrays import Float32, Int32, Int64
+from mixling.native import _margins
+from mixling.native.sparse import SparseRows
 
 MOST_TERMS = 48  # of a label: those whose features add up to most in its texts
 _MOST_TEXTS = 400  # without a label that share a term with it, the rarest terms first
@@ -17,7 +18,7 @@ _PASSES = 50
 _CELLS = 1 << 22  # features of texts that are added up at a time
 
 
-def own_terms(features: csr_array, members: csr_array, *, most: int = MOST_TERMS) -> tuple[Int64, Int32]:
+def own_terms(features: SparseRows, members: SparseRows, *, most: int = MOST_TERMS) -> tuple[Int64, Int32]:
     """Return for each label the features that its texts have most of, the rarest first.
 
     Args:
@@ -36,8 +37,8 @@ def own_terms(features: csr_array, members: csr_array, *, most: int = MOST_TERMS
     while first < members.shape[0]:
         spent = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, spent + _CELLS)), first + 1)
-        sums = (members[first:last] @ features).tocsr()
-        owners = np.repeat(np.arange(last - first), np.diff(sums.indptr))
+        sums = members.part(first, last).times(features)
+        owners = sums.owners
         order = np.lexsort((-sums.data, owners))
         rank = np.arange(len(order)) - np.repeat(sums.indptr[:-1], np.diff(sums.indptr))
         order = order[rank < most]
@@ -51,8 +52,8 @@ def own_terms(features: csr_array, members: csr_array, *, most: int = MOST_TERMS
 
 
 def fit_own_terms(
-    features: csr_array,
-    members: csr_array,
+    features: SparseRows,
+    members: SparseRows,
     weights: npt.NDArray[np.floating],
     strength: float,
     starts: Int64,
@@ -68,14 +69,9 @@ def fit_own_terms(
         weights: (B,) of the texts.
         strength: inverse of the regularization.
         most_texts: without a label that its fit has.
-
-    Raises:
-        ImportError: the native module is not built.
     """
-    from mixling.native import _margins
-
     out = np.zeros(len(terms), np.float32)
-    columns = features.tocsc()
+    columns = features.transposed()
     arrays: list[Any] = [features.indptr, features.indices, features.data, (strength * weights).astype(np.float32)]
     arrays += [columns.indptr, columns.indices, members.indptr, members.indices, starts, terms]
     kinds = [np.int32, np.int32, np.float32, np.float32, *[np.int32] * 6]

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, hstack
 
 from mixling.arrays import Int32, UInt32
+from mixling.native.sparse import SparseRows
 from mixling.text.ngram_branch import MAX_CELLS, MAX_SQUARE
 from mixling.text.ngrams import Distinct, Words, parts_of
 from mixling.training.memory import release
@@ -47,7 +47,7 @@ class Features:
     factors: npt.NDArray[np.float32]
     squares: npt.NDArray[np.uint8]
     spread: npt.NDArray[np.float32]
-    matrix: csr_array
+    matrix: SparseRows
     lengths: npt.NDArray[np.float32]
     chosen: npt.NDArray[np.int64]
     kept: npt.NDArray[np.bool_] | None = None
@@ -88,7 +88,7 @@ class Features:
             squares=kept_squares,
             lengths=lengths,
             spread=self.spread[columns],
-            matrix=csr_array((matrix.data, matrix.indices, starts), (len(starts) - 1, len(columns))),
+            matrix=SparseRows(matrix.data, matrix.indices, starts, (len(starts) - 1, len(columns))),
             kept=None if self.kept is None else self.kept[columns],
         )
 
@@ -96,7 +96,7 @@ class Features:
         """Return the features of evenly spaced texts, about a given number that are not zero."""
         number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
         rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
-        return replace(self, matrix=self.matrix[rows], lengths=self.lengths[rows], chosen=self.chosen[rows])
+        return replace(self, matrix=self.matrix.rows(rows), lengths=self.lengths[rows], chosen=self.chosen[rows])
 
 
 def make_features(
@@ -157,7 +157,7 @@ class _Block:
     texts: npt.NDArray[np.int64]
     total: float
     nonzeros: int
-    rows: Callable[[int, int], csr_array]
+    rows: Callable[[int, int], SparseRows]
 
 
 def _whole_words(found: Distinct, words: Words, number: int, many_texts: int) -> _Block:
@@ -185,46 +185,48 @@ def _whole_words(found: Distinct, words: Words, number: int, many_texts: int) ->
     word_starts = found.word_texts.searchsorted(edges)
     pair_starts = found.pair_texts.searchsorted(edges)
 
-    def rows(first: int, last: int) -> csr_array:
+    def rows(first: int, last: int) -> SparseRows:
         parts = [(of_words, word_starts[first : last + 1]), (of_pairs, pair_starts[first : last + 1])]
         terms = np.concatenate([columns[starts[0] : starts[-1]] for columns, starts in parts])
         owners = np.concatenate([np.repeat(np.arange(last - first), np.diff(starts)) for _, starts in parts])
         owners = owners[terms >= 0]
         terms = terms[terms >= 0]
-        return csr_array((np.ones(len(terms), np.float32), (owners, terms)), (last - first, int(kept.sum())))
+        return SparseRows.of_pairs(owners, terms, (last - first, int(kept.sum())))
 
     nonzeros = int(np.count_nonzero(located >= 0))
     return _Block(hashes[kept], counts[kept], float(counts[kept].sum()), nonzeros, rows)
 
 
-def _in_text(found: Distinct, rows: int) -> csr_array:
+def _in_text(found: Distinct, rows: int) -> SparseRows:
     """Return a matrix (B, R) with a one for each distinct word of a text."""
     starts = np.append(np.int32(0), np.cumsum(found.sizes, dtype=np.int32))
-    return csr_array((np.ones(len(found.rows), np.float32), found.rows, starts), (len(found.sizes), rows))
+    return SparseRows(np.ones(len(found.rows), np.float32), found.rows, starts, (len(found.sizes), rows))
 
 
-def _characters(in_text: csr_array, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
+def _characters(in_text: SparseRows, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
     """Return the n-grams of the distinct words of each text, without n-grams of few texts; `number` are counted.
 
     The numbers for all texts are not kept: computing them twice takes less time than so much memory.
     """
     hashes, columns = np.unique(words.grams, return_inverse=True)
-    of_word = csr_array((np.ones(len(columns), np.float32), columns, words.starts), (len(words.hashes), len(hashes)))
+    ones = np.ones(len(columns), np.float32)
+    starts = words.starts.astype(np.int32)
+    of_word = SparseRows(ones, columns.astype(np.int32), starts, (len(words.hashes), len(hashes)))
     texts = np.zeros(len(hashes), np.int64)
     others = np.zeros(len(hashes), np.int64)
     sums = np.zeros(len(hashes))
     for first, last in parts_of(sizes):
-        counts = in_text[first:last] @ of_word
+        counts = in_text.part(first, last).times(of_word)
         end = int(counts.indptr[min(max(number - first, 0), last - first)])
         texts += np.bincount(counts.indices[:end], minlength=len(hashes))
         others += np.bincount(counts.indices[end:], minlength=len(hashes))
         sums += np.bincount(counts.indices[:end], weights=counts.data[:end], minlength=len(hashes))
     kept = texts >= _MIN_GRAM_TEXTS
-    of_word = of_word[:, kept]
+    of_word = of_word.columns(kept)
     nonzeros = int((texts + others)[kept].sum())
 
-    def rows(first: int, last: int) -> csr_array:
-        return in_text[first:last] @ of_word
+    def rows(first: int, last: int) -> SparseRows:
+        return in_text.part(first, last).times(of_word)
 
     return _Block(hashes[kept], texts[kept], float(sums[kept].sum()), nonzeros, rows)
 
@@ -252,20 +254,20 @@ def _join(
     starts = np.zeros(len(sizes) + 1, np.int32)
     squares = np.zeros(len(factor))
     for first, last in parts_of(sizes):
-        part = hstack([block.rows(first, last) for block in blocks], format="csr", dtype=np.float32)
+        part = SparseRows.beside([block.rows(first, last) for block in blocks])
         columns = column[part.indices]
-        owners = np.repeat(np.arange(last - first), np.diff(part.indptr))
+        owners = part.owners
         sums = np.bincount(owners, weights=part.data * integers[columns], minlength=last - first)
         lengths[first:last] = np.sqrt(np.maximum(sums, 1))
-        part.data /= lengths[first:last][owners]
+        values = part.data / lengths[first:last][owners]
         end = int(part.indptr[min(max(number - first, 0), last - first)])
-        squares += np.bincount(columns[:end], weights=part.data[:end].astype(np.float64) ** 2, minlength=len(factor))
+        squares += np.bincount(columns[:end], weights=values[:end].astype(np.float64) ** 2, minlength=len(factor))
         begin = int(starts[first])
         starts[first + 1 : last + 1] = begin + part.indptr[1:]
         indices[begin : begin + part.nnz] = columns
-        np.multiply(part.data, factor[columns], out=data[begin : begin + part.nnz])
+        np.multiply(values, factor[columns], out=data[begin : begin + part.nnz])
     end = int(starts[-1])  # a text can have a word and a pair with equal hashes
-    matrix = csr_array((data[:end], indices[:end], starts), (len(sizes), len(order)))
+    matrix = SparseRows(data[:end], indices[:end], starts, (len(sizes), len(order)))
     spread = np.sqrt(squares / max(number, 1)).astype(np.float32)
     return Features(hashes[order], factor, integers, spread, matrix, lengths, chosen)
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from mixling.arrays import Float32, Int32
 from mixling.data.splits import unseen
 from mixling.native.own_terms import fit_own_terms, own_terms
+from mixling.native.sparse import SparseRows
 from mixling.ngrams.affordable import Measured, Watch, affordable_texts
 from mixling.ngrams.data import LinearData, encode_rows, sample, to_the_end, training_texts
 from mixling.ngrams.features import MAX_NONZEROS, Features, make_features
@@ -153,7 +153,7 @@ class _OwnTerms:
         chosen = features.chosen[: self._counted]
         self._weights = weights[chosen]
         self._members = _members(targets[chosen], task.num_scores)
-        self.starts, terms = own_terms(features.matrix[: self._counted], self._members)
+        self.starts, terms = own_terms(features.matrix.part(0, self._counted), self._members)
         self._labels = np.repeat(np.arange(task.num_scores, dtype=np.int32), np.diff(self.starts))
         self._keep(features, terms)
 
@@ -174,7 +174,7 @@ class _OwnTerms:
 
     def _values(self, strength: float) -> Float32:
         """Return the weights of the labels' terms, for their frequencies."""
-        matrix = self.features.matrix[: self._counted]
+        matrix = self.features.matrix.part(0, self._counted)
         found = fit_own_terms(matrix, self._members, self._weights, strength, self.starts, self.terms)
         return found * self.features.factors[self.terms]
 
@@ -197,12 +197,11 @@ class _OwnTerms:
         return NgramBranch(features.hashes[used], features.squares[used], weights, scale, bias)
 
 
-def _members(targets: npt.NDArray[Any], number: int) -> csr_array:
+def _members(targets: npt.NDArray[Any], number: int) -> SparseRows:
     """Return a matrix (K, B) with a one for each text of a label, given ids (B,) or marks (B, K)."""
     if targets.ndim == 2:
-        return csr_array(targets.T.astype(np.float32))
-    ones = np.ones(len(targets), np.float32)
-    return csr_array((ones, (targets, np.arange(len(targets)))), (number, len(targets)))
+        return SparseRows.of_dense(targets.T)
+    return SparseRows.of_pairs(targets, np.arange(len(targets)), (number, len(targets)))
 
 
 def _heaviest(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from mmap import mmap
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mixling.minimize import minimize
 from mixling.tasks.base import Task
-
-_OF_OPENBLAS = 64 << 20  # bytes; it takes 32 MB at its first decomposition, without an error where it gets none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +55,6 @@ def fit_mixture(
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
         examples: number of different examples among the texts, which have copies of some; by default all.
     """
-    from scipy.optimize import minimize
-
     found = {"network": (network, 1.0), "branch": (branch, usual)}
     given = {name: item for name, item in found.items() if item[0] is not None}
     parts = np.stack([np.asarray(part, np.float64) for part, _ in given.values()])
@@ -77,10 +74,21 @@ def fit_mixture(
         of_biases = of_scores @ (slope.sum(0) * number + 2 * added) if biases else np.zeros(0)
         return loss * number + float(away @ away + added @ added), np.concatenate([slopes, of_biases])
 
-    with mmap(-1, _OF_OPENBLAS):  # a MemoryError here; scipy's OpenBLAS tries without end to get as much
-        pass
-    bounds = [(0.0, 100 * value) for value in middle] + [(None, None)] * biases
-    best = minimize(objective, np.append(middle, np.zeros(biases)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    def solve(free: tuple[bool, ...]) -> npt.NDArray[np.float64]:
+        """Return the best values where some weights are not free, but 0."""
+        mask = np.append(np.array(free, np.float64), np.ones(biases))
+
+        def masked(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+            value, slopes = objective(values)
+            return value, slopes * mask
+
+        return minimize(masked, np.append(middle, np.zeros(biases)) * mask)
+
+    best = solve((True,) * len(parts))
+    if best[: len(parts)].min() < 0:  # the function is convex: with no weight below 0, it is smallest where some are 0
+        tried = [solve(free) for free in itertools.product((False, True), repeat=len(parts)) if not all(free)]
+        allowed = [values for values in tried if values[: len(parts)].min() >= 0]
+        best = min(allowed, key=lambda values: objective(values)[0])
     weights = dict(zip(given, best[: len(parts)].tolist(), strict=True))
     bias = np.zeros(task.num_scores, np.float32)
     bias[:biases] = best[len(parts) :]

@@ -24,7 +24,7 @@ from mixling.registry import Registry
 
 if TYPE_CHECKING:
     from mixling.tasks.base import Task
-    from mixling.tasks.classification import Classification, LabelReader, fit_logistic
+    from mixling.tasks.classification import Classification, LabelReader
     from mixling.tasks.multi_label import MultiLabel
     from mixling.tasks.objective import NO_TARGET, LossConfig
     from mixling.tasks.question_answering import ANSWER_ENDS, QuestionAnswering

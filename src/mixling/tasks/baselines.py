@@ -16,14 +16,16 @@ from mixling.answers.predictions import Prediction
 from mixling.arrays import Float32
 from mixling.data.examples import Target
 from mixling.metrics.base import Score
+from mixling.native.regressions import Rows
 from mixling.text.encoder import Text
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A fitted linear baseline: scikit-learn models, and the function from their scores (R, K) to answers."""
+    """A fitted linear baseline: weights (K, F) and biases (K,), and the function from scores (R, K) to answers."""
 
-    models: Sequence[Any]
+    weights: npt.NDArray[np.floating]
+    bias: npt.NDArray[np.floating]
     answers: Callable[[npt.NDArray[np.float32]], list[Target]]
 
 
@@ -58,7 +60,7 @@ class Baselines(ABC):
         raise NotImplementedError(f"{cls.name} has no baselines")
 
     @classmethod
-    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+    def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:
         """Fit a linear model on features (R, F).
 
         Args:

@@ -21,8 +21,8 @@ from mixling.errors import DataError, printable
 from mixling.metrics.base import ClassificationMetrics, Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import answer_metrics, classification_report
-from mixling.native import logistic
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
+from mixling.native.regressions import Rows, fit_logistic
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.objective import LossTerms
@@ -205,15 +205,15 @@ class Classification(Task):
         return prediction.label
 
     @classmethod
-    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
-        model = fit_logistic(features, targets, strength, seed)
-        names = [str(name) for name in model.classes_]
+    def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:
+        names, classes = np.unique([str(target) for target in targets], return_inverse=True)
+        weights, bias = fit_logistic(features, classes, len(names), strength)
 
-        def answers(scores: npt.NDArray[np.float32]) -> list[Target]:
-            best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(1)
-            return [names[index] for index in best]
+        def answers(scores: Float32) -> list[Target]:
+            best = (scores[:, 0] > 0).astype(int) if len(names) == 2 else scores.argmax(1)
+            return [str(names[index]) for index in best]
 
-        return LinearModel([model], answers)
+        return LinearModel(weights, bias, answers)
 
     @property
     def num_scores(self) -> int:
@@ -247,7 +247,7 @@ class Classification(Task):
         if few and ratio_power == 0:
             present, classes = np.unique(targets, return_inverse=True)
             if len(present) > 1:
-                fitted = logistic.fit_sparse_logistic(features, classes, len(present), fractions, strength)
+                fitted = fit_logistic(features, classes, len(present), strength, fractions)
                 return fitted if len(present) == len(self.labels) else self._with_absent(present, *fitted)
         labels = np.arange(len(self.labels) - self.num_scores, len(self.labels))
         threads = num_threads()
@@ -284,15 +284,3 @@ class Classification(Task):
         loss = -float(np.log(np.maximum(slopes[rows, targets], 1e-300)).mean())
         slopes[rows, targets] -= 1
         return loss, slopes / len(targets)
-
-
-def fit_logistic(features: Any, targets: Sequence[Any] | npt.NDArray[Any], strength: float, seed: int) -> Any:
-    """Return a fitted logistic regression of scikit-learn, converged or not: validation decides."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return LogisticRegression(C=strength, max_iter=1000, random_state=seed).fit(features, targets)

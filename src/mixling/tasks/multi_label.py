@@ -25,9 +25,10 @@ from mixling.metrics.base import MultiLabelMetrics, Score
 from mixling.metrics.quantization import QuantizationCheck, compare_quantized
 from mixling.metrics.reports import multilabel_report, set_metrics
 from mixling.native.margins import MAX_RATIO_LABELS, RATIO_POWERS, fit_margins
+from mixling.native.regressions import Rows, fit_logistic
 from mixling.tasks.base import Task, sigmoid
 from mixling.tasks.baselines import LinearModel
-from mixling.tasks.classification import LabelReader, fit_logistic
+from mixling.tasks.classification import LabelReader
 from mixling.tasks.objective import LossTerms
 from mixling.tasks.presentation import probable
 from mixling.tasks.sample import Sample
@@ -255,19 +256,20 @@ class MultiLabel(Task):
         return prediction.labels
 
     @classmethod
-    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
+    def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:
         """Fit one regression per label, except for labels that all training texts have."""
         # Not scikit-learn's OneVsRestClassifier: its threshold is wrong for all labels where the first is constant.
         rows = list(map(names_of, targets))
         counts = Counter(name for row in rows for name in row)
         always = tuple(sorted(name for name in counts if counts[name] == len(rows)))
         names = sorted(counts.keys() - set(always))
-        models = [fit_logistic(features, [name in row for row in rows], strength, seed) for name in names]
+        fitted = [fit_logistic(features, np.array([name in row for row in rows], int), 2, strength) for name in names]
 
         def answers(scores: npt.NDArray[np.float32]) -> list[Target]:
             return [(*always, *(names[index] for index in np.flatnonzero(row))) for row in scores > 0]
 
-        return LinearModel(models, answers)
+        weights = np.concatenate([np.zeros((0, features.shape[1]), np.float32), *(weights for weights, _ in fitted)])
+        return LinearModel(weights, np.concatenate([np.zeros(0, np.float32), *(bias for _, bias in fitted)]), answers)
 
     @property
     def ratio_powers(self) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ from mixling.data.values import row_error, shown_value
 from mixling.errors import DataError
 from mixling.metrics.base import Metrics, Score
 from mixling.metrics.quantization import QuantizationCheck, quantization_check
+from mixling.native.regressions import Rows, fit_ridge
 from mixling.tasks.base import Task
 from mixling.tasks.baselines import LinearModel
 from mixling.tasks.objective import LossTerms
@@ -247,12 +248,10 @@ class Regression(Task):
         return lambda text: median
 
     @classmethod
-    def fit_linear(cls, features: Any, targets: Sequence[Target], *, strength: float, seed: int) -> LinearModel:
-        from sklearn.linear_model import Ridge
-
+    def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:
         # Of the grid of strengths, 1 to 30, this makes penalties of 30 to 1; less fits STS-B's validation rows worse.
-        model = Ridge(alpha=_PENALTY / strength).fit(features, np.array(targets, np.float64))
-        return LinearModel([model], lambda scores: scores[:, 0].tolist())
+        weights, bias = fit_ridge(features, np.array(targets, np.float64), strength / _PENALTY)
+        return LinearModel(weights[None], np.array([bias]), lambda scores: scores[:, 0].tolist())
 
     def fit_scores(
         self,
@@ -267,10 +266,8 @@ class Regression(Task):
         kept: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
-        from sklearn.linear_model import Ridge
-
-        model = Ridge(alpha=1 / strength).fit(features, (targets - self.mean) / self.deviation, sample_weight=weights)
-        return model.coef_[None], np.array([model.intercept_])
+        slopes, bias = fit_ridge(features, (targets - self.mean) / self.deviation, strength, weights)
+        return slopes[None], np.array([bias])
 
     def score_loss(self, logits: npt.NDArray[Any], targets: npt.NDArray[Any]) -> tuple[float, npt.NDArray[np.float64]]:
         errors = np.asarray(logits, np.float64) - ((targets - self.mean) / self.deviation)[:, None]

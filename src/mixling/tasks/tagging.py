@@ -62,6 +62,7 @@ class Tagging(Task):
     purpose = "finds spans in a sentence, with {n} labels"
     usage = "[(span.label, span.start, span.end) for span in prediction.spans]"
     baselines = ("words",)
+    linear = ("svm", "linear support vector machines")
     headline = "span_f1"
     aside = ("word_accuracy", "sentence_accuracy")
     csv_columns = ("tokens", "tags", "spans")

@@ -12,32 +12,33 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
+from threadpoolctl import threadpool_limits
 
+from mixling.arrays import Float32, Float64
 from mixling.config import Config, parse
 from mixling.errors import DataError, ModelFileError, shown
+from mixling.native._counts import count_pairs
+from mixling.native.sparse import SparseRows
 from mixling.storage import check_sha256, read_json, sha256_of, write_atomic, write_sealed
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text, split_normal_words
 from mixling.text.splitting import SplitTexts
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 _CONFIG_FILE = "vectors.json"
 _VECTORS_FILE = "vectors.safetensors"
-_CHUNK = 1 << 18  # tokens whose pairs are counted at a time
 _MAX_DOCUMENT = 1 << 24  # characters
 _ROUNDING = 1e-3  # of the length of a vector
 _LEAST_LENGTH = 1e-6  # of a vector before it is scaled, as a fraction of the longest
 _CHARS = 1 << 22  # that are split at a time; the work for a word is done once
 _DOCUMENTS = 1 << 14  # at most
+_TILE = 1 << 10  # rows whose products are summed at a time
+_LEAST_SQUARE = 1e-12  # of a direction, as a fraction of the largest
 
 
 class VectorConfig(Config):
@@ -156,26 +157,45 @@ def train_vectors(texts: Iterable[Text], config: VectorConfig) -> WordVectors:
 
 
 def _largest_singular(
-    matrix: csr_matrix, number: int, *, iterations: int = 4, more: int = 10
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    matrix: SparseRows, number: int, *, iterations: int = 4, more: int = 10
+) -> tuple[Float32, Float32]:
     """Return the largest left singular vectors, up to their signs, and singular values of a matrix with few columns.
 
-    Randomized, with power iterations (Halko, Martinsson and Tropp 2011, algorithms 4.3 and 5.1); scikit-learn has the
-    same, but its import takes as long as this computation.
+    Randomized, with power iterations (Halko, Martinsson and Tropp 2011, algorithms 4.3 and 5.1). Bases are orthonormal
+    by the eigenvectors of their products in double precision, summed tile by tile and by one thread of LAPACK: so the
+    result does not depend on the number of threads.
 
     Args:
         more: vectors beyond `number` that the iterations have.
     """
-    from scipy import linalg
+    transposed = matrix.transposed()
+    basis = np.random.RandomState(0).normal(size=(matrix.shape[1], number + more)).astype(np.float32)
+    with threadpool_limits(1):
+        for _ in range(iterations):
+            basis = _orthonormal(matrix @ basis)
+            basis = _orthonormal(transposed @ basis)
+        basis = _orthonormal(matrix @ basis)
+        squares, vectors = np.linalg.eigh(_products(transposed @ basis))
+        left = basis @ vectors[:, ::-1][:, :number].astype(np.float32)
+    sizes = np.sqrt(np.maximum(squares[::-1][:number], 0)).astype(np.float32)
+    return left * np.sign(left[np.abs(left).argmax(0), np.arange(number)]), sizes
 
-    basis = np.random.RandomState(0).normal(size=(matrix.shape[1], number + more)).astype(matrix.dtype)
-    for _ in range(iterations):
-        basis, _ = linalg.lu(matrix @ basis, permute_l=True, check_finite=False)
-        basis, _ = linalg.lu(matrix.T @ basis, permute_l=True, check_finite=False)
-    basis, _ = linalg.qr(matrix @ basis, mode="economic", check_finite=False)
-    left, sizes, _ = linalg.svd(basis.T @ matrix, full_matrices=False, check_finite=False)
-    left = basis @ left[:, :number]
-    return left * np.sign(left[np.abs(left).argmax(0), np.arange(number)]), sizes[:number]
+
+def _orthonormal(vectors: Float32) -> Float32:
+    """Return an orthonormal basis of what the columns of a matrix span."""
+    squares, directions = np.linalg.eigh(_products(vectors))
+    lengths = np.sqrt(np.maximum(squares, _LEAST_SQUARE * max(squares[-1], np.finfo(np.float32).tiny)))
+    basis: Float32 = vectors @ (directions / lengths).astype(np.float32)
+    return basis
+
+
+def _products(vectors: Float32) -> Float64:
+    """Return the inner products of the columns of a matrix."""
+    out = np.zeros((vectors.shape[1], vectors.shape[1]))
+    for first in range(0, len(vectors), _TILE):
+        tile = vectors[first : first + _TILE].astype(np.float64)
+        out += tile.T @ tile
+    return out
 
 
 def _read(
@@ -235,49 +255,21 @@ def _documents(text: Text) -> tuple[str, ...]:
     return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
 
 
-def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> csr_matrix:
+def _pairs(tokens: npt.NDArray[np.int32], num_words: int, config: VectorConfig) -> SparseRows:
     """Count how often each word occurs within the window of each context: (W, C)."""
-    from scipy.sparse import csr_matrix
-
     shape = (num_words, min(num_words, config.max_contexts))
-    try:
-        from mixling.native._counts import count_pairs
-    except ImportError:
-        return _summed_pairs(tokens, shape, config.window)
     ends, columns, counts = count_pairs(np.ascontiguousarray(tokens, np.int32), config.window, *shape)
     starts = np.concatenate([np.zeros(1, np.int32), np.frombuffer(ends, np.int32)])
-    return csr_matrix((np.frombuffer(counts, np.float32), np.frombuffer(columns, np.int32), starts), shape)
+    return SparseRows(np.frombuffer(counts, np.float32), np.frombuffer(columns, np.int32), starts, shape)
 
 
-def _summed_pairs(tokens: npt.NDArray[np.int32], shape: tuple[int, int], window: int) -> csr_matrix:
-    """Return what `_pairs` does, as the sum of the pairs at each distance."""
-    from scipy.sparse import coo_matrix, csr_matrix
-
-    total = csr_matrix(shape, dtype=np.float32)
-    for first in range(0, len(tokens), _CHUNK):
-        rows = []
-        columns = []
-        for distance in range(1, window + 1):
-            left = tokens[first : first + _CHUNK]
-            right = tokens[first + distance : first + distance + _CHUNK]
-            left = left[: len(right)]
-            for word, context in ((left, right), (right, left)):
-                counted = (word >= 0) & (context >= 0) & (context < shape[1])
-                rows.append(word[counted])
-                columns.append(context[counted])
-        row = np.concatenate(rows)
-        column = np.concatenate(columns)
-        total = total + coo_matrix((np.ones(len(row), np.float32), (row, column)), shape).tocsr()
-    return total
-
-
-def _pmi(counts: csr_matrix, config: VectorConfig) -> csr_matrix:
+def _pmi(counts: SparseRows, config: VectorConfig) -> SparseRows:
     """Return max(0, log P(w, c) / (P(w) P'(c))); P' is from counts to the power of `smoothing`."""
-    of_word = np.asarray(counts.sum(1), np.float64).ravel()
-    of_context = np.asarray(counts.sum(0), np.float64).ravel() ** config.smoothing
-    out: Any = counts.tocoo()
-    expected = of_word[out.row] * of_context[out.col] / of_context.sum()
-    out.data = np.maximum(np.log(out.data / expected), 0).astype(np.float32)
-    out = out.tocsr()
-    out.eliminate_zeros()
-    return out
+    owners = counts.owners
+    of_word = np.bincount(owners, counts.data, counts.shape[0])
+    of_context = np.bincount(counts.indices, counts.data, counts.shape[1]) ** config.smoothing
+    expected = of_word[owners] * of_context[counts.indices] / of_context.sum()
+    values = np.maximum(np.log(counts.data / expected), 0).astype(np.float32)
+    kept = values > 0
+    starts = np.append(0, np.cumsum(kept))[counts.indptr].astype(np.int32)
+    return SparseRows(values[kept], counts.indices[kept], starts, counts.shape)

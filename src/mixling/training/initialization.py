@@ -6,25 +6,30 @@ vectors too, by the features they share with others. The method is this project'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from threadpoolctl import threadpool_limits
 
 from mixling.arrays import Float32
 from mixling.errors import ConfigError
+from mixling.native._counts import multiply_upper
+from mixling.native.sparse import SparseRows
 from mixling.networks.config import EmbeddingConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vectors import WordVectors
+from mixling.threads import num_threads
 
 # As a fraction of the mean diagonal of the normal equations. Chosen by the accuracy of initialized models, for which
 # 0.001 to 0.1 are alike: the vectors of known words matter, and the best penalty for unseen words (above 1) blurs them.
 _PENALTY = 0.03
-_BLOCK = 512  # rows of the normal equations that are computed at a time
+# Rows of the normal equations that are solved at a time, and columns that are one thread's work.
+_BLOCK = 128
+_TILE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,47 +123,58 @@ def check_projection(text: TextConfig) -> None:
         )
 
 
-def _features(encoder: TextEncoder, words: tuple[str, ...]) -> Any:
+def _features(encoder: TextEncoder, words: tuple[str, ...]) -> SparseRows:
     """Return the weights of the features of words as a sparse matrix (words, features)."""
-    from scipy.sparse import csr_array
-
     rows = np.concatenate([item.words[:1] for item in encoder.encode([[word] for word in words])])
     bags = encoder.bags(rows)
     values = np.ones(bags.features.shape, np.float32) if bags.weights is None else bags.weights
     ends = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-    return csr_array((values.ravel(), bags.features.ravel(), ends), (len(words), encoder.config.num_rows))
+    return SparseRows(values.ravel(), bags.features.ravel(), ends, (len(words), encoder.config.num_rows))
 
 
-def _ridge(features: Any, wanted: npt.NDArray[np.float32], weights: npt.NDArray[np.float32]) -> Any:
+def _ridge(features: SparseRows, wanted: Float32, weights: Float32) -> Float32:
     """Return the matrix (features, dim) that reproduces the vectors of words from their features best.
 
     In single precision: the penalty bounds the condition of the equations by the number of features over `_PENALTY`.
     """
-    from scipy.linalg import cho_factor, cho_solve
-
-    weighted = (features * weights[:, None]).tocsr()
-    squares = _squares(features.T.tocsr(), weighted)
+    transposed = features.transposed()
+    weighted = replace(transposed, data=transposed.data * weights[transposed.indices])
+    squares = _squares(transposed, weighted.transposed())
     size = features.shape[1]
-    squares[np.diag_indices(size)] += _PENALTY * np.trace(squares, dtype=np.float64) / size
-    factor = cho_factor(squares.T, lower=True, overwrite_a=True, check_finite=False)
-    return cho_solve(factor, weighted.T @ wanted, check_finite=False)
+    squares[np.diag_indices(size)] += np.float32(_PENALTY * np.trace(squares, dtype=np.float64) / size)
+    return _solve(squares, weighted @ wanted)
 
 
-def _squares(transposed: Any, weighted: Any) -> npt.NDArray[np.float32]:
-    """Return the product of two sparse matrices, at least from its diagonal on."""
-    size = weighted.shape[1]
-    squares = np.zeros((size, size), np.float32)
-    try:
-        from mixling.native._counts import multiply_upper
-    except ImportError:
-        for first in range(
-            0, size, _BLOCK
-        ):  # a sparse product of all would take several times the memory of its result
-            squares[first : first + _BLOCK] = (transposed[first : first + _BLOCK] @ weighted).toarray()
-        return squares
-    multiply_upper(
-        squares,
-        *(transposed.indptr.astype(np.int32), transposed.indices.astype(np.int32), transposed.data),
-        *(weighted.indptr.astype(np.int32), weighted.indices.astype(np.int32), weighted.data),
-    )
+def _squares(left: SparseRows, right: SparseRows) -> Float32:
+    """Return the product of two sparse matrices, from its diagonal on; the second has its columns in order."""
+    squares = np.zeros((right.shape[1], right.shape[1]), np.float32)
+    multiply_upper(squares, left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
     return squares
+
+
+def _solve(squares: Float32, right: Float32) -> Float32:
+    """Solve symmetric positive definite equations; both arrays are overwritten; of the first its upper part is read.
+
+    By a Cholesky decomposition of blocks: each is the work of one thread, so that the result does not depend on their
+    number.
+    """
+    size = len(squares)
+    blocks = [(first, min(first + _BLOCK, size)) for first in range(0, size, _BLOCK)]
+    inverses = []
+    with threadpool_limits(1), ThreadPoolExecutor(num_threads()) as pool:
+        for first, last in blocks:
+
+            def reduce(begin: int, first: int = first, last: int = last) -> None:
+                tile = slice(begin, begin + _TILE)
+                squares[first:last, tile] -= squares[:first, first:last].T @ squares[:first, tile]
+
+            list(pool.map(reduce, range(first, size, _TILE)))
+            lower = np.linalg.cholesky(squares[first:last, first:last].T)
+            inverses.append(np.linalg.inv(lower))
+            row = inverses[-1] @ squares[first:last, last:]
+            squares[first:last, last:] = row
+            right[first:last] = inverses[-1] @ right[first:last]
+            right[last:] -= row.T @ right[first:last]
+        for (first, last), inverse in zip(reversed(blocks), reversed(inverses), strict=True):
+            right[first:last] = inverse.T @ (right[first:last] - squares[first:last, last:] @ right[last:])
+    return right

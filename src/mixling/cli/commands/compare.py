@@ -157,7 +157,7 @@ def compare_command(options: CompareOptions) -> None:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
         check_folder(folder)  # again: another process may have started there before the lock
-        origin = provenance(seed=seeds[0], packages=("onnxruntime", "tokenizers", "scipy", "scikit-learn"))
+        origin = provenance(seed=seeds[0], packages=("onnxruntime", "tokenizers"))
         try:
             with interruptible(folder):
                 outcome = run_benchmark(

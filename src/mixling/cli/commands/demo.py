@@ -16,7 +16,6 @@ from mixling.cli.findings import STRENGTH, has_color, suspicious_lines
 from mixling.cli.output import announce, put
 from mixling.cli.results import SystemAnswers, majority_answers, score_lines
 from mixling.errors import command_line, printable
-from mixling.installation import is_installed
 
 if TYPE_CHECKING:
     from mixling.data.dataset import Dataset
@@ -60,11 +59,10 @@ def demo_command(
     file = out / "model" / "model.onnx"
     predictor = Predictor(file)
     rows, test = (_rows(out / name) for name in ("messages.csv", "messages_test.csv"))
-    put("\n".join(["", *_accuracies(predictor, rows, test, baseline=is_installed("sklearn")), ""]) + "\n")
+    put("\n".join(["", *_accuracies(predictor, rows, test), ""]) + "\n")
     color = has_color()
     put("\n".join([*_answers(predictor, color=color), ""]) + "\n", styled=color)
-    if is_installed("sklearn"):
-        put("\n".join([*suspicious_lines(rows), ""]) + "\n")
+    put("\n".join([*suspicious_lines(rows), ""]) + "\n")
     content = file.read_bytes()
     write_page(content, page, name="demo")
     took = time_for_a_text(predictor)
@@ -166,23 +164,21 @@ def _rows(path: Path) -> list[Example]:
     return list(read_examples([path], reader=Classification.reader, columns=columns, on_bad_row=OnBadRow("error")))
 
 
-def _accuracies(
-    predictor: Predictor, rows: Sequence[Example], test: Sequence[Example], *, baseline: bool
-) -> Iterator[str]:
-    """Yield lines with the accuracies on the test rows, of TF-IDF too if a baseline is wanted."""
+def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Example]) -> Iterator[str]:
+    """Yield lines with the accuracies on the test rows, of TF-IDF too."""
+    from mixling.comparison.baselines import LinearBaseline
+    from mixling.comparison.tfidf import TfidfFeatures
+    from mixling.tasks.classification import Classification
+
     topics = [row.target for row in rows]
     texts = [row.text for row in test]
     found = list(predictor.predict_stream(texts))
     systems = [SystemAnswers("mixling", [one.label for one in found], "this model")]
-    if baseline:
-        from mixling.comparison.baselines import LinearBaseline, TfidfFeatures
-        from mixling.tasks.classification import Classification
-
-        encode = TfidfFeatures("word+char")
-        features = encode.fit_transform([row.text for row in rows])
-        linear = LinearBaseline(Classification, encode, features, topics, {"C": STRENGTH}, seed=0)
-        about = f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"
-        systems.append(SystemAnswers("tf-idf", linear.predict(texts), about))
+    encode = TfidfFeatures("word+char")
+    features = encode.fit_transform([row.text for row in rows])
+    linear = LinearBaseline(Classification, encode, features, topics, {"C": STRENGTH})
+    about = f"words and characters, logistic regression, {linear.size() / 1e6:.1f} MB"
+    systems.append(SystemAnswers("tf-idf", linear.predict(texts), about))
     systems.append(majority_answers(predictor.task, topics, texts))
     yield f"accuracy on {len(test)} test messages, with its 95% interval"
     yield from score_lines(predictor.task, [row.target for row in test], systems)[0][predictor.task.headline]

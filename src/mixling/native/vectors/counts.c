@@ -1,7 +1,7 @@
 /* The module mixling.native._counts: sums over the words of training texts, in Python's stable ABI of 3.11.
 
-   mixling/text/vectors.py and mixling/training/initialization.py have what each function computes, and are the only ones to
-   call them. Sums are in the order of scipy's sparse matrices, so that the results are the same. */
+   mixling/text/vectors.py and mixling/native/sparse.py have what each function computes, and are the only ones to call
+   them. Sums are in the order of the entries, so that the results do not depend on the number of threads. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -13,6 +13,7 @@
 
 #include "../arrays.h"
 #include "../block.h"
+#include "sparse.h"
 
 enum { AHEAD = 16 };
 
@@ -60,43 +61,23 @@ static void count_word(const text *t, const uint32_t *places, size_t begin, size
     }
 }
 
-typedef struct {
-    int32_t *columns;
-    float *values;
-    size_t size, room;
-} sparse;
-
-static int append(sparse *out, int32_t column, float value) {
-    if (out->size == out->room) {
-        size_t room = 2 * out->room + 1024;
-        int32_t *columns = realloc(out->columns, room * sizeof *columns);
-        if (columns) out->columns = columns;
-        float *values = columns ? realloc(out->values, room * sizeof *values) : NULL;
-        if (!values) return 0;
-        out->values = values;
-        out->room = room;
-    }
-    out->columns[out->size] = column;
-    out->values[out->size++] = value;
-    return out->size < INT32_MAX;
-}
-
 /* Append the contexts that were met, in order, and forget them. */
-static int take(const tally *from, size_t contexts, sparse *out) {
+static int take(const tally *from, size_t contexts, entries *out) {
     int done = 1;
     for (size_t part = 0; part <= contexts >> 12; part++)
         for (; from->parts[part]; from->parts[part] &= from->parts[part] - 1) {
             size_t group = part << 6 | (size_t)__builtin_ctzll(from->parts[part]);
             for (; from->met[group]; from->met[group] &= from->met[group] - 1) {
                 size_t context = group << 6 | (size_t)__builtin_ctzll(from->met[group]);
-                if (context < contexts && done) done = append(out, (int32_t)context, (float)from->counts[context]);
+                if (context < contexts && done)
+                    done = append_entry(out, (int32_t)context, (float)from->counts[context]);
                 from->counts[context] = 0;
             }
         }
     return done;
 }
 
-static int count_all(const text *t, int32_t *ends, sparse *out) {
+static int count_all(const text *t, int32_t *ends, entries *out) {
     size_t *starts = calloc(t->words + 2, sizeof *starts);
     uint32_t *places = malloc((t->size + 1) * sizeof *places);
     tally found = {
@@ -130,95 +111,29 @@ static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
     PyObject *ends = sound ? PyBytes_FromStringAndSize(NULL, words * (Py_ssize_t)sizeof(int32_t)) : NULL;
     if (!sound) PyErr_SetString(PyExc_ValueError, "a token is no word, or a number is out of range");
     if (ends) {
-        sparse found = {0};
+        entries found = {0};
         int32_t *rows = (int32_t *)(void *)PyBytes_AsString(ends);
         int done;
         Py_BEGIN_ALLOW_THREADS done = count_all(&t, rows, &found);
         Py_END_ALLOW_THREADS;
-        if (done)
-            out = Py_BuildValue(
-                "(Oy#y#)", ends, found.size ? (char *)found.columns : "", (Py_ssize_t)(found.size * sizeof(int32_t)),
-                found.size ? (char *)found.values : "", (Py_ssize_t)(found.size * sizeof(float)));
-        else
-            PyErr_NoMemory();
-        free(found.columns), free(found.values);
+        out = give_entries(ends, &found, done);
         Py_DECREF(ends);
     }
     PyBuffer_Release(&tokens);
     return out;
 }
 
-/* A sparse matrix: `starts` (rows + 1,) of the rows' entries, their columns, and their values. */
-typedef struct {
-    Py_buffer starts, columns, values;
-} matrix;
-
-static size_t num_rows(const matrix *m) { return (size_t)m->starts.len / sizeof(int32_t) - 1; }
-
-static int is_sound(const matrix *m, size_t width) {
-    const int32_t *starts = m->starts.buf, *columns = m->columns.buf;
-    if (!m->starts.len || m->starts.len % (Py_ssize_t)sizeof(int32_t) || m->columns.len != m->values.len) return 0;
-    size_t rows = num_rows(m);
-    for (size_t i = 0; i < rows; i++)
-        if (starts[i] > starts[i + 1]) return 0;
-    if (starts[0] != 0 || (size_t)starts[rows] * sizeof *columns != (size_t)m->columns.len) return 0;
-    for (int32_t i = 0; i < starts[rows]; i++)
-        if ((size_t)columns[i] >= width) return 0; /* nor below 0 */
-    return 1;
-}
-
-/* The part of left @ right, (size, size), from the diagonal on; `first` of each row of `right` begins as its start. */
-static void multiply(const matrix *left, const matrix *right, int32_t *first, float *out) {
-    const int32_t *starts = left->starts.buf, *rows = left->columns.buf;
-    const int32_t *other_starts = right->starts.buf, *columns = right->columns.buf;
-    const float *values = left->values.buf, *other_values = right->values.buf;
-    size_t size = num_rows(left);
-    for (size_t row = 0; row < size; row++) {
-        float *sums = out + row * size;
-        for (int32_t i = starts[row]; i < starts[row + 1]; i++) {
-            int32_t at = first[rows[i]], end = other_starts[rows[i] + 1];
-            while (at < end && (size_t)columns[at] < row) at++;
-            first[rows[i]] = at;
-            for (float value = values[i]; at < end; at++) sums[columns[at]] += value * other_values[at];
-        }
-    }
-}
-
-/* multiply_upper(out, starts, columns, values, starts, columns, values): add left @ right from the diagonal on to `out`
-   (size, size); the columns of each row of `right` are in order. */
-static PyObject *multiply_upper(PyObject *module, PyObject *arguments) {
-    Py_buffer out;
-    matrix left, right;
-    PyObject *done = NULL;
-    (void)module;
-    Py_buffer given[7];
-    PyObject *any;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOO", &any, &any, &any, &any, &any, &any, &any) ||
-        take_arrays(arguments, 0, "wf i i f i i f", given))
-        return NULL;
-    out = given[0], left = (matrix){given[1], given[2], given[3]}, right = (matrix){given[4], given[5], given[6]};
-    size_t size = left.starts.len ? num_rows(&left) : 0, rows = right.starts.len ? num_rows(&right) : 0;
-    if (!is_sound(&left, rows) || !is_sound(&right, size) || (size_t)out.len / sizeof(float) != size * size) {
-        PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrices that can be multiplied");
-    } else {
-        int32_t *first = malloc((rows + 1) * sizeof *first);
-        if (first) {
-            memcpy(first, right.starts.buf, rows * sizeof *first);
-            Py_BEGIN_ALLOW_THREADS multiply(&left, &right, first, out.buf);
-            Py_END_ALLOW_THREADS;
-        }
-        done = first ? Py_NewRef(Py_None) : PyErr_NoMemory();
-        free(first);
-    }
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&left.starts), PyBuffer_Release(&left.columns), PyBuffer_Release(&left.values);
-    PyBuffer_Release(&right.starts), PyBuffer_Release(&right.columns), PyBuffer_Release(&right.values);
-    return done;
-}
-
 static PyMethodDef METHODS[] = {
     {"count_pairs", count_pairs, METH_VARARGS, "Count how often words stand in the window of others."},
+    /* multiply_upper(out, starts, columns, values, starts, columns, values): add the product to `out` (size, size); the
+       columns of each row of the right matrix are in order */
     {"multiply_upper", multiply_upper, METH_VARARGS, "Multiply two sparse matrices, from the diagonal on."},
+    /* multiply_dense(out, starts, columns, values, dense, width): add the product to `out` (rows, width) */
+    {"multiply_dense", multiply_dense, METH_VARARGS, "Multiply a sparse matrix by another."},
+    /* multiply_sparse(starts, columns, values, starts, columns, values, width) -> (ends, columns, values) as bytes */
+    {"multiply_sparse", multiply_sparse, METH_VARARGS, "Multiply two sparse matrices."},
+    /* transpose(starts, columns, values, starts, columns, values): write the last three */
+    {"transpose", transpose, METH_VARARGS, "Sort the entries of a sparse matrix by columns."},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_counts", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};
