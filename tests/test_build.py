@@ -77,4 +77,5 @@ exec(open("setup.py").read(), {"__file__": "setup.py"})
     )
     assert done.returncode == 1
     assert "finds no C compiler that works: install gcc or clang, or ziglang" in done.stderr
+    assert "Traceback" not in done.stderr
     assert not (ROOT / "nowhere").exists()

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from setuptools import Extension, build_meta
 from setuptools._distutils.ccompiler import new_compiler
-from setuptools._distutils.errors import CCompilerError, CompileError, DistutilsError
 from setuptools._distutils.sysconfig import customize_compiler
 from setuptools.build_meta import *  # noqa: F403
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import PlatformError
 
 ZIG = "ziglang==0.17.1"  # the version of tools/wasm.py, with which the sources are tested
 # GNU C, as all sources are; Microsoft's compiler has none of it.
@@ -83,7 +83,7 @@ def compiler_works() -> bool:
             customize_compiler(compiler)
             objects = compiler.compile([str(source)], output_dir=folder)
             compiler.link_shared_object(objects, str(Path(folder, "probe.so")))
-        except (CCompilerError, DistutilsError, OSError):
+        except Exception:  # of several classes, which setuptools moves from version to version
             return False
         finally:
             os.dup2(kept, 2)
@@ -98,15 +98,15 @@ class BuildNative(build_ext):
         """Compile all modules that are older than their sources.
 
         Raises:
-            CompileError: there is no compiler, or Python has no headers here, or the compiler refuses a file.
+            PlatformError: there is no compiler, or Python has no headers here, or the compiler refuses a file.
         """
         headers = Path(sysconfig.get_paths()["include"], "Python.h")
         if not headers.is_file():
             remedy = "on Debian and Ubuntu: sudo apt install python3-dev"
-            raise CompileError(f"mixling compiles its C core, which needs Python's headers ({headers}); {remedy}")
+            raise PlatformError(f"mixling compiles its C core, which needs Python's headers ({headers}); {remedy}")
         self.by_zig = not compiler_works()
         if self.by_zig and find_spec("ziglang") is None:
-            raise CompileError(
+            raise PlatformError(
                 f"mixling compiles its C core, and finds no C compiler that works: install gcc or clang, or {ZIG} "
                 "into the environment that builds (pip does so by itself unless --no-build-isolation is given)"
             )
@@ -124,7 +124,7 @@ class BuildNative(build_ext):
         out.parent.mkdir(parents=True, exist_ok=True)
         done = subprocess.run([*zig_command(ext), "-o", str(out)])
         if done.returncode:
-            raise CompileError(f"Zig's compiler cannot compile {ext.name}, see above")
+            raise PlatformError(f"Zig's compiler cannot compile {ext.name}, see above")
 
 
 def zig_command(ext: Extension) -> list[str]:
