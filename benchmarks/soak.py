@@ -2,6 +2,7 @@
 
     python benchmarks/soak.py tests/serving/models/intents.onnx --hours 8
     python benchmarks/soak.py tests/serving/models/intents.onnx --hours 0.35 --rate 40
+    python benchmarks/soak.py tests/serving/models/intents.onnx --stops 50 --workers 4 --connections 32 --rate 400
 
 Connections ask at a steady rate, now and then anew, for one text, for several and with mistakes. Each answer must be
 the one that the library gives for the text, of the version that the answer names; each mistake has its status.
@@ -10,11 +11,15 @@ not be used), and a worker other than the first is killed with -9: its connectio
 an answer, no other request may be lost, and the worker must be replaced. In the end SIGTERM comes under load: no
 request may be lost then, and the exit code must be 0.
 
+With --stops it is only that end, again and again: each time a server is loaded for a second and then stopped. What was
+interrupted goes on at the same commit.
+
 HTTP lets a server close an idle connection while a client begins to use it. The request is then sent again, as clients
 do, and counted; it may only happen where the connection had been idle for as long as the server allows, or while the
 server stops, and only by an orderly close: Linux resets the connection instead if a request had arrived before.
 
-The last line is the verdict; exit code 1 where it is "unsound". Written to benchmarks/results/soak.json.
+The last line is the verdict; exit code 1 where it is "unsound". Written to benchmarks/results/soak.json, the stops to
+stops.json.
 """
 
 from __future__ import annotations
@@ -213,8 +218,10 @@ class Soak:
         while self.options.workers > 1:
             await asyncio.sleep(self.options.kill_every)
             before = self.workers()
+            if not (others := [worker for worker in before if worker != self.first]):
+                continue  # a successor found a damaged file and is started again later
             self.killed_at = time.monotonic()
-            killed = next(worker for worker in before if worker != self.first)
+            killed = others[0]
             os.kill(killed, signal.SIGKILL)
             self.counts["killed"] += 1
             while killed in self.workers():  # on a busy machine it takes seconds to end, and its connections are open
@@ -300,6 +307,26 @@ def answers(content: bytes) -> dict[str, Any]:
     return {text: json.loads(json.dumps(one.to_dict())) for text, one in zip(TEXTS, found, strict=True)}
 
 
+def stops(options: argparse.Namespace, served: Path, out: Path, about: dict[str, Any]) -> int:
+    """Load and stop a server, again and again; write what became of the requests after each, and go on from there."""
+    options.hours = 1 / 3600
+    before = json.loads(out.read_text()) if out.exists() else {}
+    if before.get("provenance", {}).get("commit") != about["provenance"]["commit"]:
+        before = {}
+    counts = Counter(before.get("counts"))
+    faults = [*before.get("faults", ())]
+    for number in range(before.get("stops", 0) + 1, options.stops + 1):
+        soak = Soak(options, served)
+        asyncio.run(soak.run())
+        counts += soak.counts
+        faults += soak.faults
+        result = {"stops": number, "workers": options.workers, "connections": options.connections}
+        report = {"sound": not faults, **result, "counts": dict(counts), "faults": faults[:20], **about}
+        out.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"{options.stops} stops: {counts['requests']:,} requests, {counts['lost']} lost, {counts['wrong']} wrong")
+    return 1 if faults else 0
+
+
 def main() -> int:
     """Soak, write, and say the verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -311,19 +338,23 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=200.0, help="requests per second of all connections")
     parser.add_argument("--reload-every", type=float, default=7.0, help="seconds")
     parser.add_argument("--kill-every", type=float, default=45.0, help="seconds")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "soak.json")
+    parser.add_argument("--stops", type=int, help="stop so many servers, each a second after its start")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    out = options.out or ROOT / "benchmarks" / "results" / ("stops.json" if options.stops else "soak.json")
     made = provenance(seed=0, packages=("starlette", "uvicorn", "uvloop", "httptools"))
     load_average = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory() as name:
         served = Path(name) / "m.onnx"
         served.write_bytes(options.model.read_bytes())
+        if options.stops:
+            return stops(options, served, out, {"load_average_before": load_average, "provenance": made})
         soak = Soak(options, served)
         asyncio.run(soak.run())
     found = soak.verdict()
     counts = soak.counts
     report = {"sound": not soak.faults, **found, "load_average_before": load_average, "provenance": made}
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    out.write_text(json.dumps(report, indent=1) + "\n")
     print(
         f"{'unsound: ' + soak.faults[0] if soak.faults else 'sound'}: {counts['requests']:,} requests in "
         f"{soak.minutes:.1f} minutes, {counts['wrong']} wrong, {counts['lost']} lost, "
