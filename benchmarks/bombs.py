@@ -27,6 +27,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from folder_bombs import folder_bombs
+
 from mixling.provenance import provenance
 
 ADDRESSES = 2 << 30
@@ -323,6 +326,7 @@ def bombs() -> Iterator[Bomb]:
         sparse("[UNK]\n", 3 << 30),
         ("train", "ROWS", "--set", "model.text.vocabulary=FILE", "-o", "OUT"),
     )
+    yield from (Bomb(*values) for values in folder_bombs())
 
 
 def main() -> int:
@@ -369,6 +373,7 @@ def explode(bomb: Bomb, folder: Path, model: Path) -> tuple[str, float, str]:
     rows = folder / "small.csv"
     rows.write_text("text,label\n" + "fine,good\ndull,bad\n" * 30)
     names = {"FILE": path, "DIR": folder / "texts", "ROWS": rows, "MODEL": model.resolve(), "OUT": folder / "out"}
+    names["NEW"] = folder / "new"
     command = list(bomb.command)
     for name, value in names.items():
         command = [item.replace(name, str(value)) for item in command]

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,23 @@ from typing import Any
 import pytest
 
 from mixling import ModelFileError, storage
+from mixling.artifacts.seen_rows import read_seen
 from mixling.errors import StorageError
+from mixling.opening import read_limited
 from mixling.storage import (
     append,
     check_sha256,
     locked,
+    parse_json,
     read_json,
-    read_limited,
     remove,
     remove_leftovers,
+    sha256_of,
     write_atomic,
     write_json,
     write_sealed,
 )
+from mixling.training.checkpoint import load_checkpoint
 
 DISK_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -354,3 +359,31 @@ def test_a_file_is_read_up_to_its_limit_and_refused_above(tmp_path: Path, size: 
     else:
         with pytest.raises(OSError, match="has more than 100 bytes"):
             read_limited(path, 100)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("read", [read_json, sha256_of, load_checkpoint, lambda path: read_seen(path.parent)])
+def test_nobody_waits_for_the_writer_of_a_pipe_in_the_place_of_a_file(read: Any, tmp_path: Path) -> None:
+    path = tmp_path / "seen_rows.bin"
+    os.mkfifo(path)
+    found: list[str] = []
+
+    def attempt() -> None:
+        with pytest.raises((ModelFileError, OSError), match="not a regular file"):
+            read(path)
+        found.append("refused")
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert found == ["refused"]
+
+
+@pytest.mark.parametrize("content", ["[" + "[]," * 2_000_001 + "[]]", '{"a":' + "[{}" + ",{}" * 2_000_000 + "]}"])
+def test_json_of_very_many_values_is_refused_before_it_is_parsed(content: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ModelFileError, match=r"is damaged: has some 4,000,0\d\d values; allowed: up to 4,000,000"):
+        read_json(tmp_path / "run.json")
+    assert parse_json('{"a": [1, "[[[,,,"]}') == {"a": [1, "[[[,,,"]}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json("[" * 100_000)

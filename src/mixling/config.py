@@ -105,7 +105,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         ConfigError: the file is missing, has a key of very many parts, or is not TOML, with the
             parser's line and column.
     """
-    from mixling.storage import read_limited
+    from mixling.opening import read_limited
 
     try:
         text = read_limited(path, _MAX_TOML).decode("utf-8")

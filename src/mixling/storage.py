@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -17,8 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from mixling.errors import ModelFileError, StorageError
+from mixling.opening import open_regular, read_regular
 
 MAX_JSON = 64 << 20  # bytes, mostly labels
+_MAX_VALUES = 4_000_000  # of lists and objects in them; Python takes up to 240 bytes for each
 JSON_FORMAT = 2  # of JSON files with a checksum; format 1 has none
 # of a folder that a process writes to, and that process
 LOCK_FILE = ".lock"
@@ -135,6 +136,21 @@ def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
     write_atomic(path, f'{content},\n  "sha256": "{hashlib.sha256(content.encode()).hexdigest()}"\n}}\n')
 
 
+def parse_json(content: bytes | str) -> Any:
+    """Return the value of JSON that may come from anyone, without a copy of it in an error.
+
+    Raises:
+        ValueError: it is not JSON or not UTF-8, is nested too deeply, or has very many values.
+    """
+    signs = (b",", b"[", b"{") if isinstance(content, bytes) else (",", "[", "{")
+    if (count := sum(content.count(sign) for sign in signs)) > _MAX_VALUES:  # type: ignore[arg-type]
+        raise ValueError(f"has some {count:,} values; allowed: up to {_MAX_VALUES:,}")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the object of a JSON file that `write_sealed` wrote, without its checksum.
 
@@ -145,19 +161,13 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ModelFileError(f"{path}: is not a regular file")
-        if (size := os.stat(path).st_size) > MAX_JSON:
-            raise ModelFileError(f"{path}: has {size:,} bytes; allowed: up to {MAX_JSON:,}")
-        content = path.read_bytes()
-        value = json.loads(content)
+        content = read_regular(path, MAX_JSON)
+        value = parse_json(content)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(str(path)) from None
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except RecursionError:
-        raise ModelFileError(f"{path}: is damaged: its values are nested too deeply") from None
-    except ValueError as error:  # also for bytes that are not UTF-8, and integers with thousands of digits
+        raise ModelFileError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     if not isinstance(value, dict):
         raise ModelFileError(f"{path}: is damaged: it is not a JSON object")
@@ -172,22 +182,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return value
 
 
-def read_limited(path: str | Path, most: int) -> bytes:
-    """Return the content of a file or pipe.
-
-    Raises:
-        OSError: it cannot be read, or has more bytes than `most`.
-    """
-    with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
-    return content
-
-
 def sha256_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal digits."""
-    with open(path, "rb") as file:
+    """Return the SHA-256 of a regular file's content, in hexadecimal digits."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -206,12 +203,13 @@ def check_sha256(path: str | Path, wanted: object) -> None:
         ModelFileError: the content differs, or the file is missing or not a regular file.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ModelFileError(f"{path}: is not a regular file")
-        if wanted is None or sha256_of(path) == wanted:
+        if wanted is None:
+            open_regular(path).close()
+            return
+        if sha256_of(path) == wanted:
             return
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise ModelFileError(f"{path}: {error.strerror or error}") from None
     raise ModelFileError(f"{path}: does not match its checksum: it is damaged or of another model; restore it")
 
 
@@ -287,7 +285,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _owner(folder: Path) -> str:
     """Describe the process that holds a folder's lock, for a message."""
     try:
-        owner = json.loads((folder / OWNER_FILE).read_bytes())
+        owner = parse_json(read_regular(folder / OWNER_FILE, MAX_JSON))
         return f"process {owner['pid']} on {owner['host']} has been writing to this folder since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it is just starting or ending
         return "another process is writing to this folder"

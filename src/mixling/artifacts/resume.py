@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from safetensors import SafetensorError, safe_open
 from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
 from mixling.artifacts.kinds import RunKind, kind_of
 from mixling.errors import ModelFileError
+from mixling.opening import open_regular
+from mixling.storage import parse_json
 from mixling.training.files import CHECKPOINT
 
 
@@ -51,8 +52,9 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         return None
     state: dict[str, Any] = {}
     try:
+        open_regular(location / CHECKPOINT).close()
         with safe_open(location / CHECKPOINT, framework="np") as file:
-            state = json.loads(file.metadata()["state"])
+            state = parse_json(file.metadata()["state"])
         # None is marked where the last evaluation will be kept: the latest is what there is.
         best = [item for item in state["history"] if item["best"]] or state["history"][-1:]
         step = int(state["step"])

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mixling.artifacts.files import SEEN_FILE
+from mixling.artifacts.files import MAX_WEIGHTS, SEEN_FILE
 from mixling.data.columns import text_hash
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.errors import ModelFileError
+from mixling.opening import read_regular
 from mixling.storage import write_atomic
 
 _MAGIC = b"MIXROWS1"
@@ -46,7 +47,7 @@ def read_seen(model: str | Path) -> npt.NDArray[np.uint64] | None:
     """
     path = Path(model) / SEEN_FILE
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MAX_WEIGHTS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

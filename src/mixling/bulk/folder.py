@@ -16,7 +16,7 @@ from fsspec.core import url_to_fs
 
 from mixling.bulk.files import is_remote, transfers
 from mixling.errors import DataError, StorageError
-from mixling.storage import atomic_file, remove, write_atomic
+from mixling.storage import MAX_JSON, atomic_file, parse_json, remove, write_atomic
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Folder:
         """
         with transfers(self.at(name), DataError):
             fs, path = url_to_fs(self.at(name))
-            content = fs.cat_file(path)
+            content = fs.cat_file(path, end=MAX_JSON)
         try:
-            return json.loads(content)
+            return parse_json(content)
         except ValueError as error:
             raise DataError(f"is damaged ({error}); choose another folder", path=self.at(name)) from None
 
@@ -71,11 +71,12 @@ class Folder:
             return []
         with transfers(self.url, DataError):
             fs, _ = url_to_fs(self.url)
-            found = fs.cat([url_to_fs(self.at(name))[1] for name in names])
+            paths = [url_to_fs(self.at(name))[1] for name in names]
+            found = fs.cat_ranges(paths, 0, MAX_JSON, on_error="raise")
         values = []
-        for content in found.values():
+        for content in found:
             with contextlib.suppress(ValueError):
-                values.append(json.loads(content))
+                values.append(parse_json(content))
         return values
 
     def write_json(self, name: str, value: Any) -> None:

@@ -9,10 +9,10 @@ errors of `session`.
 from __future__ import annotations
 
 import os
-import stat
 
 from mixling.answers.decoding import LabelDecoder
 from mixling.lazy import TYPE_CHECKING
+from mixling.opening import read_regular
 from mixling.runtime.native import ENGINES, VARIABLE, load_native
 
 if TYPE_CHECKING:
@@ -52,16 +52,7 @@ def open_quickly(path: str | Path | bytes) -> QuickModel | None:
     return QuickModel(engine, data, name)
 
 
-def open_at_once(path: str, flags: int) -> int:
-    """Open a file, for `open`, without a wait for a writer if it is a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 def _read(path: str) -> tuple[bytes, str]:
     if os.path.isdir(path):
         path = os.path.join(path, ONNX_FILE)
-    with open(path, "rb", opener=open_at_once) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE:
-            raise ValueError
-        return file.read(), path
+    return read_regular(path, _LARGE), path

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mixling.errors import ConfigError
-from mixling.storage import read_limited
+from mixling.opening import read_limited
 
 MIN_KEY = 16  # characters
 _MAX_BYTES = 1 << 20  # of the file

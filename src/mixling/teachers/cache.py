@@ -15,6 +15,7 @@ from safetensors.numpy import save
 
 from mixling.answers.labels import LabelSet
 from mixling.errors import ModelFileError
+from mixling.opening import open_regular
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
 from mixling.teachers.base import Probabilities, Teacher
@@ -83,6 +84,7 @@ def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
 
 def _read(path: Path, count: int, task: Task) -> list[Probabilities]:
     try:
+        open_regular(path).close()
         with safe_open(path, framework="np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             wanted = (file.metadata() or {}).get("sha256")

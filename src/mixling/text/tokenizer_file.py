@@ -19,6 +19,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from mixling.errors import ModelFileError, UserError
+from mixling.storage import parse_json
 from mixling.text.unigram import MARK, WORD_PATTERN
 
 MAX_SUBWORD_CHARS = 4096
@@ -47,8 +48,8 @@ def read_tokenizer(content: str) -> Tokenizer:
         ModelFileError: the content is not a tokenizer, or needs something unsupported.
     """
     try:
-        values = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        values = parse_json(content)
+    except ValueError as error:
         raise ModelFileError(f"is not a tokenizer of the `tokenizers` library: {str(error)[:200]}") from None
     if not isinstance(values, dict):
         raise ModelFileError("is not a tokenizer of the `tokenizers` library: it is not a JSON object")

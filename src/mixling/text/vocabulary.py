@@ -13,7 +13,8 @@ from tokenizers import Tokenizer, models, trainers
 from mixling.errors import ConfigError, MissingPackage, ModelFileError
 from mixling.hub import split_revision
 from mixling.installation import install_command
-from mixling.storage import MAX_JSON, read_limited
+from mixling.opening import read_limited
+from mixling.storage import MAX_JSON
 from mixling.text.tokenizer_file import read_tokenizer, rust_errors
 from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
 from mixling.text.words import split_words

@@ -14,7 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from mixling.errors import ModelFileError
-from mixling.storage import write_atomic
+from mixling.opening import open_regular
+from mixling.storage import parse_json, write_atomic
 
 CHECKPOINT_FORMAT = 2
 
@@ -38,6 +39,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, 
         ModelFileError: the file is missing, damaged or has another format.
     """
     try:
+        open_regular(path).close()
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -55,7 +57,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, 
         raise ModelFileError(
             f"{path}: is damaged: its content does not match its checksum; start over without --resume"
         )
-    return arrays, json.loads(text)
+    try:
+        return arrays, parse_json(text)
+    except ValueError as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
 
 
 def _digest(arrays: Mapping[str, npt.NDArray[Any]], text: str) -> str:

@@ -7,7 +7,6 @@ batch before it is used. docs/security.md has the guarantees.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from mixling.config import Config, parse
 from mixling.drift.profile import Profile
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, shown
 from mixling.hub import on_hub
+from mixling.opening import read_regular
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx.engine import Engine, Feed, first_line, require_onnxruntime
@@ -31,7 +31,8 @@ from mixling.runtime.onnx.extra_arrays import take_branch, take_transitions
 from mixling.runtime.onnx.file import MAX_MODEL_BYTES, read_model_file
 from mixling.runtime.onnx.graph import FLOAT, INT32, Graph
 from mixling.runtime.onnx.limits import GraphLimits
-from mixling.runtime.quick import ONNX_FILE, open_at_once
+from mixling.runtime.quick import ONNX_FILE
+from mixling.storage import parse_json
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
@@ -174,8 +175,7 @@ def _read(path: Path) -> tuple[bytes, str]:
             raise ModelFileError(f"{path}: is empty")
         if size > MAX_MODEL_BYTES:
             raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_MODEL_BYTES:,}")
-        with open(path, "rb", opener=open_at_once) as file:  # it may be a pipe by now
-            return file.read(), str(path)
+        return read_regular(path, MAX_MODEL_BYTES), str(path)
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None
@@ -228,8 +228,8 @@ def _metadata(entries: dict[str, str]) -> Metadata:
         if key not in entries:
             raise ModelFileError(f"its metadata has no {key}")
     try:
-        values = json.loads(entries["mixling"])
-    except (ValueError, RecursionError) as error:
+        values = parse_json(entries["mixling"])
+    except ValueError as error:
         raise ModelFileError(f"its metadata is not JSON: {first_line(error)}") from None
     version = values.get("format_version") if isinstance(values, dict) else None
     if type(version) is not int or version < 1:
