@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from mixling.answers import LabelSet
 from mixling.metrics import format_table
-from mixling.tables import fit_columns
+from mixling.tables import fit_columns, in_blocks
 from mixling.tasks import Classification
 
 COLUMNS = {"model": ["a", "longer"], "size": ["1", "23"], "speed": ["4.5", "6"], "use": ["texts", "x"]}
@@ -44,3 +46,14 @@ def test_names_of_classes_are_cut_to_the_line(width: int | None) -> None:
     assert max(map(len, lines)) <= (width or 78)
     assert len(lines) == 40
     assert remark == "(40 of 121 classes, by lowest F1; 81 are left out)"
+
+
+@pytest.mark.parametrize("width", [10, 24, 40, 200])
+def test_blocks_have_all_cells_and_fit(width: int) -> None:
+    rows = [["noise", "words", "first", "second-system", "third"], ["none", "-", "0.1", "0.2", "0.3 (+1.0)"]]
+    blocks = in_blocks(rows, width, keys=2).split("\n\n")
+    shown = [[re.split(r" {2,}", line.strip()) for line in block.splitlines()] for block in blocks]
+    assert all(lines[0][:2] == ["noise", "words"] and lines[1][:2] == ["none", "-"] for lines in shown)
+    joined = [sum((lines[number][2:] for lines in shown), rows[number][:2]) for number in range(2)]
+    assert joined == rows
+    assert max(map(len, "\n".join(blocks).splitlines())) <= max(width, len("noise  words  second-system"))

@@ -32,6 +32,21 @@ def fit_columns(
         shown.pop(rest.pop(0), None)
 
 
+def in_blocks(rows: Sequence[Sequence[str]], width: int, *, keys: int = 1) -> str:
+    """Return a table in as many blocks, one below the other, as lines of at most `width` characters need.
+
+    Args:
+        keys: columns that each block begins with.
+    """
+    blocks: list[list[int]] = [[]]
+    for column in range(keys, len(rows[0])):
+        wider = [[row[place] for place in (*range(keys), *blocks[-1], column)] for row in rows]
+        if blocks[-1] and max(map(len, format_columns(wider).splitlines())) > width:
+            blocks.append([])
+        blocks[-1].append(column)
+    return "\n\n".join(format_columns([[row[at] for at in (*range(keys), *block)] for row in rows]) for block in blocks)
+
+
 def format_columns(rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
     """Return a table as text with aligned columns, the first one and `left` left-aligned, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

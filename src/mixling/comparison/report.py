@@ -18,7 +18,7 @@ from mixling.comparison.speed import BATCH_TEXTS, ROUNDS, SINGLE_TEXTS
 from mixling.metrics.base import metric_title
 from mixling.metrics.intervals import RESAMPLES, Interval
 from mixling.metrics.robustness import noise_cells, noise_values
-from mixling.tables import fit_columns, format_columns
+from mixling.tables import fit_columns, in_blocks
 
 _PAIRED = (
     f"of differences a paired bootstrap, {RESAMPLES:,} resamples of the rows. They cover the choice of rows, not "
@@ -45,7 +45,11 @@ def as_text(found: Comparison, width: int = 100) -> str:
 
     Columns that there is no room for are left out; Markdown and JSON have all, and say what each system is.
     """
-    lines = [_table(found, width), *(format_columns(table) for table in _more_tables(found)), ""]
+    lines = [
+        _table(found, width),
+        *(in_blocks(table, width, keys=table[0].index(found.reference)) for table in _more_tables(found)),
+        "",
+    ]
     rows = f"{len(found.held_out.texts):,} {found.split} rows that no system was trained or chosen on"
     rows += "" if found.split == "test" else " (--test FILE names others)"
     notes = [f"{rows}; in brackets 95% intervals, paired for differences.", *found.remarks]
