@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,21 @@ from typing import Any
 import pytest
 
 from mixling.installation import install_command
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_extras_that_documents_name_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "docs").rglob("*.ipynb")]
+    named = {
+        extra
+        for page in pages
+        for group in re.findall(r"pip install[^\n`]*\[([a-z, ]+)\]", page.read_text("utf-8"))
+        for extra in group.split(",")
+    }
+    assert len(named) > 5
+    assert sorted(named - extras.keys()) == []
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, record: dict[str, Any] | str | None) -> None:
