@@ -161,6 +161,21 @@ def test_a_student_and_its_teacher(call: Call, tmp_path: Path) -> None:
     assert "teacher: 30 of these 30 validation examples were trained on" in done.err
 
 
+def test_a_student_is_tested_on_rows_that_neither_it_nor_its_teacher_met(call: Call, tmp_path: Path) -> None:
+    train, _ = files(tmp_path, labeled)
+    teacher = ["--teacher", "self", "--set", "distill.members=1", "--set", "distill.fragments=0", "--unlabeled", train]
+    options = [*teacher, *SMALL, "-o", tmp_path / "model"]
+    done = call("distill", train, *options)
+    assert done.code == 0, done.err
+    assert "accuracy on 12 test rows, which nothing was trained or chosen on" in done.out
+    assert json.loads((tmp_path / "model" / "teacher" / "teacher.json").read_text())["unlabeled"] == 0
+    again = call("evaluate", tmp_path / "model", tmp_path / "model" / "test.jsonl")
+    assert again.out.splitlines()[0] == done.out.splitlines()[0].removeprefix("test: ")
+    named = call("distill", train, "--test", train, *options, "--overwrite")  # files to test on are somebody's own
+    assert named.code == 0, named.err
+    assert "test rows" not in named.out
+
+
 def test_the_record_counts_rows_and_is_checked(call: Call, tmp_path: Path) -> None:
     train, validation = files(tmp_path, labeled)
     assert call("train", train, *SMALL, *WHOLE, "-o", tmp_path / "model").code == 0
@@ -226,6 +241,12 @@ def test_a_search_reports_what_its_best_model_has(call: Call, tmp_path: Path, mo
     accuracy = done.out.split("validation accuracy ")[1].split()[0]
     assert metrics_of(call, tmp_path / "search" / "best", validation).startswith(f"accuracy {accuracy}, ")
     assert read_run(tmp_path / "search" / "best")["config"]["decisions"]["refit"] is False
+    done = call("tune", train, *options[:-4], "--trials", 1, "--space", space, "-o", tmp_path / "tested")
+    assert done.code == 0, done.err
+    assert "accuracy on 12 test rows, which nothing was trained or chosen on" in done.out
+    line = next(line for line in done.out.splitlines() if line.startswith("test: ")).removeprefix("test: ")
+    best = tmp_path / "tested" / "best"
+    assert metrics_of(call, best, best / "test.jsonl") == line
 
 
 @pytest.mark.parametrize("test", [False, True])

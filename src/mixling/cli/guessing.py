@@ -14,12 +14,15 @@ from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
+    from mixling.cli.commands.distill import DistillOptions
+    from mixling.cli.commands.tune import TuneOptions
     from mixling.cli.train_options import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
+_L = TypeVar("_L", "DistillOptions", "TuneOptions")
 _SHOWN = 4  # columns that a message names
 _LONG = 20  # characters of their values
 _FRACTION = 0.1  # of the rows that are held out to test on
@@ -67,13 +70,13 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
             f"is the label: {command_line('mixling', command, file, '--text', text.name, '--label', label.name)}"
         )
     pair = guess.text_pair
-    of_label = f"{label.name} ({guess.why_label}, {label.values} in {guess.rows:,} rows)"
-    line = f"text: column {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
-    if guess.others:
-        of_label += f"; not: {', '.join(guess.others)}"
+    line = f"text: {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
+    line += f"; label: {label.name} ({guess.why_label}, {label.values} values)"
+    if guess.others and "\n" not in wrapped(longer := f"{line}; not: {', '.join(guess.others)}", sys.stderr):
+        line = longer
     second = options.text_pair if pair is None else pair.name
     options = replace(options, text=text.name, label=label.name, text_pair=second)
-    return options, [f"{line}; label: column {of_label}"]
+    return options, [line]
 
 
 def _without_names(guess: Guess, command: str, file: str) -> str:
@@ -125,7 +128,7 @@ def _chosen(
 
 
 def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
-    """Return options with columns, a folder and rows to test on, where they are not given, and print what was added.
+    """Return options with columns, a folder and rows to test on, where they are not given, and print which columns.
 
     Rows to test on are held out unless files, options or a configuration say how rows are divided, or there are few.
 
@@ -139,10 +142,16 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
     options, lines = with_columns(options, "train")
     if options.out is None and given.files:
         options = replace(options, out=_free_folder(given.files[0]))
-    divided = given.test or given.validation or given.config or given.test_fraction is not None
-    named = any(one.strip().startswith("data.") for one in given.overrides or ())
-    if of_labels and given.files and not divided and not named:
-        options = replace(options, test_fraction=_test_fraction(given.files) or None)
+    if of_labels and given.test_fraction is None:
+        options = replace(options, test_fraction=_fraction_to_test(given, given.test))
+    if os.environ.get("RANK", "0") == "0":
+        for line in lines:
+            print(wrapped(printable(line), sys.stderr), file=sys.stderr)
+    return options
+
+
+def print_command(given: TrainOptions, options: TrainOptions) -> None:
+    """Print the command with all options that `completed` has added to the given ones, if it added names."""
     added: list[str | Path] = []
     for name in ("text", "text_pair", "label", "test_fraction", "out"):
         value = getattr(options, name)
@@ -152,10 +161,8 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
     if added and not is_all_named and os.environ.get("RANK", "0") == "0":
         words = sys.argv[1:] if sys.argv[1:2] == ["train"] else ["train", *(options.files or ())]
         end = words.index("--") if "--" in words else len(words)
-        for line in lines:
-            print(wrapped(printable(line), sys.stderr), file=sys.stderr)
-        print(printable(command_line("mixling", *words[:end], *added, *words[end:])), file=sys.stderr)
-    return options
+        command = printable(command_line("mixling", *words[:end], *added, *words[end:]))
+        print(f"the same training, written out:\n{wrapped(command, sys.stderr)}", file=sys.stderr)
 
 
 def _free_folder(file: str) -> Path:
@@ -163,6 +170,20 @@ def _free_folder(file: str) -> Path:
     stem = file.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].split(".")[0].lstrip("-") or "data"
     names = (Path(f"{stem}-model" + (f"-{number}" if number > 1 else "")) for number in itertools.count(1))
     return next(path for path in names if not os.path.lexists(path))
+
+
+def holding_out(options: _L, test: Sequence[str] | None = None) -> _L:
+    """Return options of a command without --test-fraction by which rows are held out, as by `completed`."""
+    if options.resume or (fraction := _fraction_to_test(options, test)) is None:
+        return options
+    return replace(options, overrides=[*(options.overrides or ()), f"data.test_fraction={fraction}"])
+
+
+def _fraction_to_test(options: TrainOptions | DistillOptions | TuneOptions, test: Sequence[str] | None) -> float | None:
+    """Return which fraction of the rows is held out; None if files or a configuration divide them, or there are few."""
+    divided = test or options.validation or options.config
+    named = any(one.strip().startswith("data.") for one in options.overrides or ())
+    return None if divided or named or not options.files else _test_fraction(options.files) or None
 
 
 def _test_fraction(files: Sequence[str]) -> float:

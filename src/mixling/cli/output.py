@@ -58,6 +58,8 @@ _COLORS = re.compile(r"\033\[[0-9;]*m")
 def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
     """Return text with long lines broken between words if it is for a terminal; other text as it is.
 
+    A line that is a command can still be pasted.
+
     Args:
         stream: where it is written to [standard output].
         column: where the values begin, if lines have a name and a value; 0: they are sentences.
@@ -72,6 +74,9 @@ def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
         if len(_COLORS.sub("", line)) <= width or is_cells:  # fits, or is of a table
             lines.append(line)
             continue
+        if line.startswith("mixling "):
+            lines += _wrapped_command(line, width)
+            continue
         if "\033" in line:
             lines += _wrapped_colors(line, width)
             continue
@@ -79,6 +84,17 @@ def wrapped(text: str, stream: TextIO | None = None, *, column: int = 0) -> str:
         indent = " " * begin
         lines += textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
+
+
+def _wrapped_command(line: str, width: int) -> list[str]:
+    """Return the lines of a long command, which can be pasted together."""
+    lines = [""]
+    for word in re.findall(r"(?:'[^']*'|\S)+", line):
+        if lines[-1].strip() and len(lines[-1]) + len(word) + 2 >= width:
+            lines[-1] += "\\"
+            lines.append("    ")
+        lines[-1] += word + " "
+    return [*lines[:-1], lines[-1].rstrip()]
 
 
 def _wrapped_colors(line: str, width: int) -> list[str]:

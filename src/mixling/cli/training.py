@@ -168,7 +168,8 @@ def train_labels(
                 reference = fit_reference(config, train, validation, log=lambda message: None)
                 opened.arguments["started"] += time.monotonic() - begun  # the time budget is the model's
             opened.arguments["tested"] = len(test or ())
-            run = fit(config, train, validation, **opened.arguments)
+            test_texts = () if test is None else tuple(test.texts)
+            run = fit(config, train, validation, test_texts=test_texts, **opened.arguments)
     if run is not None:
         if test is None:
             _report_validation(run, config, terminal)

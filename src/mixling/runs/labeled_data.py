@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,6 +82,7 @@ def prepare_examples(
     weights: npt.NDArray[np.float32] | None,
     teacher: Teacher | None,
     unlabeled: Iterable[Text],
+    test_texts: Sequence[Text],
     vectors: WordVectors | None,
     shared: Shared,
     run: RunFolder,
@@ -122,7 +123,9 @@ def prepare_examples(
     if vectors is None and (not run.begun or config.decisions.refit or folds is not None or self_distilled):
         vectors = make_vectors(config, train, run.log, shared)
     if config.distill is not None:
-        distillation = _distillation_data(config, train, validation, task, teacher, unlabeled, vectors, fit, run)
+        distillation = _distillation_data(
+            config, train, validation, task, teacher, unlabeled, test_texts, vectors, fit, run
+        )
         texts = distillation.texts
         targets = distillation.targets
         if weights is not None:
@@ -214,6 +217,7 @@ def _distillation_data(
     task: Task,
     teacher: Teacher | None,
     unlabeled: Iterable[Text],
+    test_texts: Sequence[Text],
     vectors: WordVectors | None,
     fit: FitFunction,
     run: RunFolder,
@@ -233,6 +237,7 @@ def _distillation_data(
             folder=run.folder / TEACHER_FOLDER,
             teacher=teacher,
             unlabeled=unlabeled,
+            test_texts=test_texts,
             train_member=Member(config, train, validation, vectors, fit),
             log=run.log if run.is_main else lambda message: None,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -65,6 +65,7 @@ def fit(
     weights: npt.NDArray[np.float32] | None = None,
     teacher: Teacher | None = None,
     unlabeled: Iterable[Text] = (),
+    test_texts: Sequence[Text] = (),
     vectors: WordVectors | None = None,
     shared: Shared | None = None,
     **arguments: Unpack[RunArguments],
@@ -76,6 +77,7 @@ def fit(
         weights: one for each training example.
         teacher, unlabeled: for distillation, see `make_distillation_data`; by default those that the configuration
             names.
+        test_texts: texts that the finished model is tested on; no teacher labels them.
         vectors: initial word vectors, instead of those that `config.init` names.
         shared: for several trainings on the same examples in one process.
         folder: the run folder; a model in it is kept until the new one is finished.
@@ -96,7 +98,7 @@ def fit(
     with RunFolder.open(TRAINING, config, **arguments) as run:
         with run.preparing():
             examples = prepare_examples(
-                config, train, validation, weights, teacher, unlabeled, vectors, shared, run, fit=fit
+                config, train, validation, weights, teacher, unlabeled, test_texts, vectors, shared, run, fit=fit
             )
             alone = config.ngrams.use == "alone"
             say = run.log if len(examples.texts) >= _MANY_TEXTS else lambda line: run.log(Detail(line))

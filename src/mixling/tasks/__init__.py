@@ -38,6 +38,7 @@ __getattr__, __dir__ = lazy_imports(__name__)
 
 TASK_ENTRY_POINTS = "mixling.tasks"
 DEFAULT_TASK = "classification"
+BY_DEFAULT = "the default"  # why it is taken
 _NOT_TASKS = ("base", "baselines", "masked_lm", "objective", "presentation", "sample")
 _SECOND_TEXTS = {"text_pair", "text2", "text_2", "text_b", "sentence2", "sentence_b", "question2", "hypothesis"}
 _SAMPLE = 1000  # rows that are read to infer the task
@@ -121,7 +122,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
         if found := sorted(task.own_columns & named.keys()):
             return task.name, f"columns of the task are named: {', '.join(found)}", ""
     if not files:
-        return DEFAULT_TASK, "the default", ""
+        return DEFAULT_TASK, BY_DEFAULT, ""
     file_format = config.file_format
     columns = config.columns
     rows = (
@@ -143,7 +144,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
             continue
         if why := task.recognize(sample):
             return task.name, why, _hint(task, sample)
-    return DEFAULT_TASK, "the default", _hint(task_type(DEFAULT_TASK), sample)
+    return DEFAULT_TASK, BY_DEFAULT, _hint(task_type(DEFAULT_TASK), sample)
 
 
 def _hint(task: type[Task], sample: Sample) -> str:

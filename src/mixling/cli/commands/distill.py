@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from mixling.cli.command import DATA, MODEL
+from mixling.cli.folders import refuse_file
+from mixling.cli.guessing import holding_out
 from mixling.cli.output import announce
 from mixling.cli.training_options import LabeledTraining
 from mixling.errors import ConfigError
@@ -69,14 +71,18 @@ def distill_command(options: DistillOptions) -> None:
     """Distill a larger model into a small one.
 
     The small model is trained on the labels and on the teacher's probabilities for labeled and unlabeled texts. Teacher
-    and probabilities are stored in DIR/teacher and reused by --resume, and by another student with --overwrite.
+    and probabilities are stored in DIR/teacher and reused by --resume, and by another student with --overwrite. As in
+    `mixling train`, some rows are held out to test on, unless --test or --validation names files.
     """
+    if options.out is not None:
+        refuse_file(options.out)
+    options = holding_out(options, options.test)
     started = announce("distill")
     from mixling.cli.training import train_labels
     from mixling.workers import usable_cores, use_workers
 
     with use_workers(usable_cores()):
-        train_labels(options, started, check=_check_teacher)
+        train_labels(options, started, check=_check_teacher, baseline=None)
 
 
 def _check_teacher(config: RunConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixling.cli.folders import refuse_file
-from mixling.cli.guessing import completed
+from mixling.cli.guessing import completed, print_command
 from mixling.cli.output import announce
 from mixling.cli.train_options import TrainOptions
 from mixling.errors import ConfigError
@@ -30,6 +30,7 @@ def train_command(options: TrainOptions) -> None:
         raise ConfigError("--resume: name the folder of the unfinished run: mixling train --resume -o DIR")
     if options.out is not None:
         refuse_file(options.out)
+    given = options
     if not options.resume:
         options = completed(options, of_labels=_other_commands(options) is None)
     if options.out is None:
@@ -40,10 +41,12 @@ def train_command(options: TrainOptions) -> None:
 
     if (commands := _other_commands(options)) is not None:
         commands.train(options, started)
+        print_command(given, options)
         return
     is_asked = options.resume or options.test_fraction is not None
     with use_workers(usable_cores()):
         train_labels(options, started, baseline=options.baseline, untested="" if is_asked else _UNTESTED)
+    print_command(given, options)
 
 
 def _other_commands(options: TrainOptions) -> KindCommands | None:

@@ -12,6 +12,7 @@ import typer
 from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
+from mixling.cli.guessing import holding_out
 from mixling.cli.output import Stopwatch, announce, put, wrapped
 from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
@@ -106,10 +107,11 @@ def tune_command(options: TuneOptions) -> None:
 
     Values are drawn at random. Each trial is a run in DIR/trials. The configuration that is best on
     the validation examples is trained again and exported to DIR/best, on these examples too unless --validation names
-    them. Test data are not read. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing
-    a trial.
+    them. As in `mixling train`, some rows are held out before, unless --validation names files, and test that model in
+    the end. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing a trial.
     """
     refuse_file(options.out)
+    options = holding_out(options)
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
         raise ConfigError(f"--resume takes all other options from {options.out}; leave out {', '.join(also)}")
     seconds = options.seconds
@@ -130,7 +132,9 @@ def tune_command(options: TuneOptions) -> None:
 
 
 def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
-    from mixling.runs.data import read_data
+    from mixling.artifacts.files import TEST_FILE
+    from mixling.cli.results import report_test
+    from mixling.runs.data import read_splits
     from mixling.tables import terminal_width
     from mixling.training.progress import TrainingProgress
     from mixling.tuning.cost import ResultCost
@@ -144,11 +148,11 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
         changed = {"trials": options.trials, "time_budget": seconds, "jobs": options.jobs}
         plan = plan.model_copy(update={name: value for name, value in changed.items() if value is not None})
         base = next(iter(plan.bases.values()))
-        train, validation = read_data(base, spool_dir=None, log=lambda message: None)
+        train, validation, test = read_splits(base, spool_dir=None, log=lambda message: None)
         if data_hash(train, validation) != plan.data_sha256:
             raise ConfigError(f"{out}: the data are not those that the search began with; start one in another folder")
     else:
-        plan, train, validation = _new_plan(options, seconds, terminal)
+        plan, train, validation, test = _new_plan(options, seconds, terminal)
     metric = plan.metric_key.replace("_", " ")
     studies = open_studies(out, plan)
     write_plan(out, plan)
@@ -181,7 +185,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     terminal.log(f"training the best configuration again, on {on}: {out / BEST_FOLDER}")
     final = TrainingProgress()
     final.metric = plan.metric_key
-    train_best(
+    run = train_best(
         config, train, validation,
         folder=out / BEST_FOLDER, threads=plan.threads, callback=final, log=lambda message: None,
     )  # fmt: skip
@@ -189,17 +193,22 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     cost = ResultCost.of(config.model, examples=len(train), trainings=len(search.results()))
     summary = search_summary(search, chosen, metric=metric, examples=len(validation), room=terminal_width())
     put(wrapped("\n".join([*summary, cost.line()])) + "\n")
+    if test is not None and run is not None:
+        report_test(run, config, train=train, validation=validation, test=test, reference=None)
+    tested = "TEST_FILE" if test is None else out / BEST_FOLDER / TEST_FILE
     twice = str(studies.count(chosen.model) * 2)
     terminal.log(
-        f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, 'TEST_FILE')}\n"
+        f"next:  {command_line('mixling', 'evaluate', out / BEST_FOLDER, tested)}\n"
         f"       {command_line('mixling', 'tune', '--resume', '-o', out, '--trials', twice)}"
     )
 
 
-def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tuple[Plan, Dataset, Dataset]:
+def _new_plan(
+    options: TuneOptions, seconds: float | None, terminal: Any
+) -> tuple[Plan, Dataset, Dataset, Dataset | None]:
     """Resolve the options, read the data, and check the space of each model."""
     from mixling.config import dotted, parse, read_overrides, read_toml
-    from mixling.runs.data import read_data
+    from mixling.runs.data import read_splits
     from mixling.runs.resolve.choice import choose_model
     from mixling.runs.resolve.spec import LABELS, resolve
     from mixling.tasks import task_type
@@ -223,7 +232,7 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
     first = next(iter(found.values()))
     for remark in first.remarks:
         terminal.log(remark)
-    train, validation = read_data(first.config, spool_dir=None, log=terminal.log)
+    train, validation, test = read_splits(first.config, spool_dir=None, log=terminal.log)
     bases = {}
     spaces = {}
     fixed = {*dotted(read_overrides(overrides)), *dotted(read_toml(options.config) if options.config else {})}
@@ -256,7 +265,7 @@ def _new_plan(options: TuneOptions, seconds: float | None, terminal: Any) -> tup
         "data_sha256": data_hash(train, validation),
     }
     made["spaces"] = {name: {key: item.to_dict() for key, item in own.items()} for name, own in spaces.items()}
-    return parse(Plan, {**made, **given}, where="options"), train, validation
+    return parse(Plan, {**made, **given}, where="options"), train, validation, test
 
 
 def _name(model: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -69,6 +69,7 @@ def make_distillation_data(
     folder: Path | None,
     teacher: Teacher | None = None,
     unlabeled: Iterable[Text] = (),
+    test_texts: Sequence[Text] = (),
     train_member: TrainMember | None = None,
     log: Log = lambda message: None,
 ) -> DistillationData:
@@ -79,6 +80,7 @@ def make_distillation_data(
         folder: stores a fine-tuned teacher and the probabilities; None: nothing is stored.
         teacher: used instead of the one that the configuration names.
         unlabeled: texts in addition to those that the configuration names.
+        test_texts: texts that are left out of them, beside the texts of files that the configuration names.
         train_member: trains the models of the teacher "self".
 
     Raises:
@@ -99,7 +101,7 @@ def make_distillation_data(
     if line := describe_seen(seen, len(validation), what="validation examples", whose=whose):
         log(f"teacher: {line}")
     read = functools.partial(read_unlabeled, reader=task.reader, columns=data.columns, on_bad_row=data.on_bad_row)
-    evaluated = [*_texts(validation), *read(config.test)]
+    evaluated = [*_texts(validation), *test_texts, *read(config.test)]
     texts = chain(read(config.unlabeled), unlabeled)
     # The sample does not depend on the run's seed, so that students of all seeds share the stored probabilities.
     choose = functools.partial(choose_texts, limit=config.limit, choice=config.choice, log=log)

@@ -20,7 +20,8 @@ from mixling.runs.pretrained import FINE_TUNING, inherited_defaults, pretrained_
 from mixling.runs.resolve.choice import choose_batches, choose_model, choose_ngrams
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.hub_names import with_commits
-from mixling.tasks import infer_task
+from mixling.tasks import BY_DEFAULT, infer_task
+from mixling.training.callbacks import Detail
 
 _C = TypeVar("_C", bound=Config)
 
@@ -242,7 +243,8 @@ class _Labels(Spec[RunConfig]):
         if "task" in values:
             return values, ()
         task, why, hint = infer_task(values.get("data", {}))
-        remarks = (f"task: {task} ({why}; change it with --task)", *([hint] if hint else []))
+        remark = f"task: {task} ({why}; change it with --task)"
+        remarks = (Detail(remark) if why == BY_DEFAULT else remark, *([hint] if hint else []))
         return {**values, "task": task}, remarks
 
     def for_examples(self, config: RunConfig, train: Dataset, *, model_named: bool) -> Chosen:
