@@ -387,3 +387,28 @@ def test_json_of_very_many_values_is_refused_before_it_is_parsed(content: str, t
     assert parse_json('{"a": [1, "[[[,,,"]}') == {"a": [1, "[[[,,,"]}
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json("[" * 100_000)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_and_links_that_were_planted_in_a_folder_are_replaced(tmp_path: Path) -> None:
+    folder, precious = tmp_path / "run", tmp_path / "precious"
+    for path in (folder, precious):
+        path.mkdir()
+    (precious / "a").write_text("precious")
+    (folder / "linked").symlink_to(precious)
+    for name in (".lock.json", "a"):
+        os.mkfifo(folder / name)
+
+    def attempt() -> None:
+        with locked(folder):
+            assert parse_json((folder / ".lock.json").read_bytes())["pid"] == os.getpid()
+            write_atomic(folder / "a", "written")
+            with pytest.raises(StorageError, match="is a symbolic link"):
+                remove(folder / "linked" / "a")
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (folder / "a").read_text() == "written"
+    assert (precious / "a").read_text() == "precious"

@@ -9,10 +9,10 @@ import stat
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from io import BufferedReader
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file to read; at its place may be a pipe by now, and nobody waits for its writer.
 
     Raises:

@@ -35,7 +35,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
 
     Writes a temporary file in the same folder, calls fsync, renames it, and calls fsync on the folder. A symbolic link
     is replaced, and what it points to is unchanged: whoever sends a folder could point to any file. Pipes and devices
-    such as /dev/stdout are written directly.
+    such as /dev/stdout are written directly, but replaced within a folder that is locked.
 
     Raises:
         StorageError: the file cannot be written (disk full, no permission, ...), or a folder on the way to it, within
@@ -97,6 +97,8 @@ def _open_no_link(path: str, flags: int) -> int:
 
 def _is_stream(path: str | Path) -> bool:
     """Whether the path is a pipe, a device or the like, which a file must not replace."""
+    if any(Path(path).is_relative_to(folder) for folder in _LOCKED):  # whoever sent the folder planted it
+        return False
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -142,8 +144,8 @@ def parse_json(content: bytes | str) -> Any:
     Raises:
         ValueError: it is not JSON or not UTF-8, is nested too deeply, or has very many values.
     """
-    signs = (b",", b"[", b"{") if isinstance(content, bytes) else (",", "[", "{")
-    if (count := sum(content.count(sign) for sign in signs)) > _MAX_VALUES:  # type: ignore[arg-type]
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    if (count := data.count(b",") + data.count(b"[") + data.count(b"{")) > _MAX_VALUES:
         raise ValueError(f"has some {count:,} values; allowed: up to {_MAX_VALUES:,}")
     try:
         return json.loads(content)
@@ -231,8 +233,9 @@ def remove(path: str | Path) -> None:
     """Remove a file, if it exists.
 
     Raises:
-        StorageError: the file cannot be removed; with the reason.
+        StorageError: the file cannot be removed; with the reason, such as a link in place of a folder.
     """
+    refuse_linked_folders(path)
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
@@ -265,9 +268,9 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         if outermost:
             owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
+            _LOCKED.append(folder)
             with contextlib.suppress(StorageError):  # on a full disk, the lock works nevertheless
                 write_atomic(folder / OWNER_FILE, json.dumps(owner))
-            _LOCKED.append(folder)
         yield
     finally:
         if folder in _LOCKED and outermost:

@@ -224,6 +224,32 @@ def test_folders_of_other_jobs_are_refused_and_unchanged(rows: Path, tmp_path: P
         predict(rows / "a.jsonl", tmp_path / "new", output_format="csv")
 
 
+@pytest.mark.parametrize("file", ["_manifest.json", "_progress/job.json"])
+def test_a_journal_of_anyone_is_one_error_and_reaches_nothing_outside(file: str, rows: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    predict(rows / "a.csv", out)
+    right = json.loads((out / "_manifest.json").read_text())
+    part = right["parts"][0]
+    path = out / file
+    path.parent.mkdir(exist_ok=True)
+    odd = [None, 5, "x", [], {}, [5], [{}], [{"name": 5}]]
+    wrong = [*odd, *({**right, key: value} for key in ("settings", "inputs", "parts") for value in odd)]
+    names = ["../a-1.csv", "/a-1.csv", "a/../../a-1.csv", "", "..\\a-1.csv"]
+    wrong += [{**right, "parts": [{**part, "name": name}]} for name in names]
+    wrong += [{**right, "settings": {**right["settings"], "model": value}} for value in (None, 5, {}, "x")]
+    for value in wrong:
+        path.write_text(json.dumps(value))
+        (tmp_path / "a-1.csv").write_text("precious")
+        if value in ({**right, "parts": []}, {**right, "inputs": {}}):  # sound, and of less
+            continue
+        with pytest.raises((DataError, ConfigError, ModelFileError), match=r"is damaged|another"):
+            predict(rows / "a.csv", out, resume=True)
+        assert (tmp_path / "a-1.csv").read_text() == "precious"
+    path.write_text("[" + "[]," * 2_000_001 + "[]]")
+    with pytest.raises(DataError, match="values"):
+        predict(rows / "a.csv", out, resume=True)
+
+
 def test_bad_rows_stop_the_job_or_have_an_error(rows: Path, tmp_path: Path) -> None:
     texts: list[str | None] = [*TEXTS]
     texts[70] = texts[90] = None

@@ -16,6 +16,7 @@ from fsspec.core import url_to_fs
 
 from mixling.bulk.files import is_remote, transfers
 from mixling.errors import DataError, StorageError
+from mixling.opening import read_regular
 from mixling.storage import MAX_JSON, atomic_file, parse_json, remove, write_atomic
 
 
@@ -57,9 +58,7 @@ class Folder:
         Raises:
             DataError: it is missing or damaged.
         """
-        with transfers(self.at(name), DataError):
-            fs, path = url_to_fs(self.at(name))
-            content = fs.cat_file(path, end=MAX_JSON)
+        (content,) = self._contents([name])
         try:
             return parse_json(content)
         except ValueError as error:
@@ -69,15 +68,20 @@ class Folder:
         """Return the values of JSON files, several at a time; damaged files are left out."""
         if not names:
             return []
-        with transfers(self.url, DataError):
-            fs, _ = url_to_fs(self.url)
-            paths = [url_to_fs(self.at(name))[1] for name in names]
-            found = fs.cat_ranges(paths, 0, MAX_JSON, on_error="raise")
         values = []
-        for content in found:
+        for content in self._contents(names):
             with contextlib.suppress(ValueError):
                 values.append(parse_json(content))
         return values
+
+    def _contents(self, names: Sequence[str]) -> list[bytes]:
+        with transfers(self.url if len(names) > 1 else self.at(names[0]), DataError):
+            if (local := self.local) is not None:
+                return [read_regular(local / name, MAX_JSON) for name in names]
+            fs, _ = url_to_fs(self.url)
+            paths = [url_to_fs(self.at(name))[1] for name in names]
+            found: list[bytes] = fs.cat_ranges(paths, 0, MAX_JSON, on_error="raise")
+            return found
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file.

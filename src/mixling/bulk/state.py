@@ -6,15 +6,18 @@ Each finished part has its output and, written after it, a record in `_progress`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from mixling.bulk.files import InputFile
 from mixling.bulk.folder import Folder
 from mixling.bulk.plan import PartPlan, stem_of
 from mixling.bulk.work import PROGRESS, PartRecord, record_name
-from mixling.errors import ConfigError, ModelFileError, shown
+from mixling.errors import ConfigError, DataError, ModelFileError, shown
 from mixling.storage import remove_leftovers
 from mixling.version import __version__
 
@@ -22,6 +25,20 @@ JOB = f"{PROGRESS}/job.json"
 MANIFEST = "_manifest.json"
 FORMAT = 1
 _LOCKS = (".lock", ".lock.json")
+
+
+@dataclass(frozen=True)
+class _Journal:
+    """What the file of a job and the manifest have."""
+
+    format: int
+    settings: dict[str, Any]
+    inputs: dict[str, dict[str, Any]]
+    parts: list[PartRecord]
+
+
+_JOURNAL = TypeAdapter(_Journal)
+_RECORD = TypeAdapter(PartRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +63,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
 
     Raises:
         ConfigError: the folder is not empty, and not to be resumed; or it belongs to other settings or inputs.
+        DataError: its journal is damaged.
         ModelFileError: it belongs to another model.
     """
     sizes = folder.sizes()
@@ -62,8 +80,8 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
             )
         folder.write_json(JOB, {**job, "parts": []})
         return FolderState(records={})
-    manifest = folder.read_json(MANIFEST) if MANIFEST in sizes else None
-    old: dict[str, Any] = folder.read_json(JOB if JOB in sizes else MANIFEST)
+    manifest = _read(folder, MANIFEST) if MANIFEST in sizes else None
+    old = _read(folder, JOB) if JOB in sizes or manifest is None else manifest
     if not resume:
         finished = sum(name.startswith(PROGRESS) and name != JOB for name in sizes)
         raise ConfigError(
@@ -74,16 +92,18 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
         )
     _check(folder, old, job)
     names = [name for name in sizes if name.startswith(f"{PROGRESS}/") and name != JOB]
-    found = [*old["parts"], *(manifest or {}).get("parts", ()), *folder.read_records(names)]
-    records = {record.name: record for record in (PartRecord(**values) for values in found)}
-    if JOB not in sizes and old["inputs"] == inputs:
+    found = [*old.parts, *(() if manifest is None else manifest.parts), *_records(folder, names)]
+    records = {record.name: record for record in found}
+    if (outside := next((name for name in records if not _is_inside(name)), None)) is not None:
+        raise DataError(f"is damaged (it names the part {shown(outside)}); choose another folder", path=folder.url)
+    if JOB not in sizes and old.inputs == inputs:
         return FolderState(records={name: record for name, record in records.items() if sizes.get(name) == record.size})
     # The manifest is removed before anything that it lists; what it lists is in the file of the job before that.
     parts = [asdict(record) for record in records.values()]
     if JOB not in sizes:
-        folder.write_json(JOB, {**old, "parts": parts})
+        folder.write_json(JOB, {**asdict(old), "parts": parts})
     folder.remove(MANIFEST)
-    again = [name for name, values in old["inputs"].items() if values != inputs[name]]
+    again = [name for name, values in old.inputs.items() if values != inputs[name]]
     for name, record in list(records.items()):
         if any(_belongs(record.name, stem_of(source)) for source in again):
             folder.remove(name)
@@ -133,14 +153,35 @@ def _is_leftover(name: str) -> bool:
     return name.startswith(".") and name.endswith(".part")
 
 
-def _check(folder: Folder, old: Mapping[str, Any], job: Mapping[str, Any]) -> None:
-    before = old["settings"]
+def _read(folder: Folder, name: str) -> _Journal:
+    try:
+        return _JOURNAL.validate_python(folder.read_json(name))
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "it"
+        raise DataError(f"is damaged ({where} is wrong); choose another folder", path=folder.at(name)) from None
+
+
+def _records(folder: Folder, names: Sequence[str]) -> Iterator[PartRecord]:
+    """Yield the sound records of finished parts; the others are left out, and their parts are predicted again."""
+    for values in folder.read_records(names):
+        with contextlib.suppress(ValidationError):
+            yield _RECORD.validate_python(values)
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether the name of a part, which anyone may have written, stays within the folder."""
+    parts = name.replace("\\", "/").split("/")
+    return all(parts) and ".." not in parts and ":" not in parts[0]
+
+
+def _check(folder: Folder, old: _Journal, job: Mapping[str, Any]) -> None:
+    before = old.settings
     now = job["settings"]
-    if old.get("format") != FORMAT or before["cut"] != now["cut"]:
+    if old.format != FORMAT or before.get("cut") != now["cut"]:
         raise ConfigError(f"{folder.url}: was begun with another version of mixling; choose another folder")
-    if before["model"] != now["model"]:
+    if (model := str(before.get("model"))) != now["model"]:
         raise ModelFileError(
-            f"{folder.url}: has predictions of another model (SHA-256 {before['model'][:12]}..., this one has "
+            f"{folder.url}: has predictions of another model (SHA-256 {shown(model[:12])}..., this one has "
             f"{now['model'][:12]}...); choose another folder"
         )
     for key, value in now.items():
@@ -149,7 +190,7 @@ def _check(folder: Folder, old: Mapping[str, Any], job: Mapping[str, Any]) -> No
                 f"{folder.url}: was begun with {key} {shown(before.get(key))}, now it is {shown(value)}; pass the same "
                 "options, or choose another folder"
             )
-    if missing := [values["path"] for name, values in old["inputs"].items() if name not in job["inputs"]]:
+    if missing := [values.get("path", name) for name, values in old.inputs.items() if name not in job["inputs"]]:
         raise ConfigError(
             f"{folder.url}: has predictions for {missing[0]}, which is not an input any more; name it again, or choose "
             "another folder"
