@@ -70,6 +70,9 @@ class Acceptor:
                 self._loop.remove_reader(self._listener.fileno())
                 self._timer = self._loop.call_later(_PAUSE, self._begin)
                 return
+            if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):  # it was reset while it waited
+                connection.close()
+                continue
             connection.setblocking(False)
             with contextlib.suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
