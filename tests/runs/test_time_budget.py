@@ -72,13 +72,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock.takes("mixling.runtime.predictor:Predictor.text_logits", lambda predictor, texts: 0.002 * len(texts))
     choose = "mixling.ngrams.choose"
     clock.takes(f"{choose}:make_features", lambda texts, words, **options: 0.001 * len(texts))
+    across = "mixling.ngrams.across_folds"
+    clock.takes(f"{across}:make_features", lambda texts, words, **options: 0.001 * len(texts))
+    clock.takes(f"{across}:fit_branch", lambda task, features, *rest, **options: 0.0005 * len(features.chosen))
     for name in ("prune", "fit_branch"):
         clock.takes(f"{choose}:{name}", lambda task, features, *rest, **options: 0.002 * len(features.chosen))
     clock.takes(f"{choose}:fit_mixture", lambda task, *rest, **options: 0.1)
     return clock
 
 
-def trained(folder: Path, budget: float, clock: Clock, **values: Any) -> tuple[dict[str, Any], float, list[str]]:
+def trained(
+    folder: Path, budget: float, clock: Clock, number: int = 3000, **values: Any
+) -> tuple[dict[str, Any], float, list[str]]:
     """Train within a budget; return the report, the seconds that it took with the test on 300 rows, and the log."""
     changes = {"text": {"max_len": 16}, "num_layers": 1}
     whole: dict[str, Any] = {"task": "classification", "model": model_config("mixling-tiny", changes).to_dict()}
@@ -86,7 +91,7 @@ def trained(folder: Path, budget: float, clock: Clock, **values: Any) -> tuple[d
     config = parse(RunConfig, whole, where="test")
     lines: list[str] = []
     begin = clock.now
-    result = fit(config, rows(3000, 0), rows(300, 1), folder=folder, tested=300, started=begin, log=lines.append)
+    result = fit(config, rows(number, 0), rows(300, 1), folder=folder, tested=300, started=begin, log=lines.append)
     assert result is not None
     clock.now += 2 * 0.002 * 300
     return result.report, clock.now - begin, lines
@@ -123,6 +128,14 @@ def test_a_second_training_on_all_rows_ends_in_time_too(clock: Clock, tmp_path: 
     report, seconds, _ = trained(tmp_path / "m", 60.0, clock, decisions={"refit": True}, ngrams={"use": "never"})
     assert seconds < OVER * 60
     assert report["refit"]["steps"] > 20
+
+
+@pytest.mark.parametrize(("budget", "steps"), [(20.0, 1), (60.0, 20)])
+def test_few_rows_are_cross_fitted_within_the_time(budget: float, steps: int, clock: Clock, tmp_path: Path) -> None:
+    report, seconds, _ = trained(tmp_path / "m", budget, clock, number=600, decisions={"refit": True})
+    assert seconds < OVER * budget
+    assert report["ngrams"]["folds"] == 5
+    assert report["refit"]["steps"] >= steps
 
 
 @pytest.mark.parametrize(("speed", "left"), [(1.0, 100), (0.5, 50), (4.0, 100)])

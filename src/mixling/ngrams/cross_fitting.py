@@ -84,7 +84,7 @@ def choose_folds(
     if chosen is False or not possible:
         return None
     if chosen is None:
-        planned = any(item is not None for item in (training.epochs, training.steps, training.time_budget))
+        planned = training.epochs is not None or training.steps is not None
         labels = len(fitted[0].label_counts()) if task.has_labels else 2
         few = FEW_PAIRS if pairs else min(FEW_OF_LABEL * labels, FEW_EXAMPLES)
         if number > few or planned or not usual:
@@ -129,6 +129,7 @@ def predict_out_of_fold(
         folds: (R,) of all examples, whose texts are `texts`.
         data: the examples with known labels.
         known: (R',) the indices of these among all.
+        training: its time budget is for all of them together.
         build: returns a model with the initial weights.
         finish: returns what predicts with a trained model.
     """
@@ -139,7 +140,8 @@ def predict_out_of_fold(
         epochs = training.epochs or 1
         changes = {"steps": None, "time_budget": None, "patience": None, "track": ()}
         total = epochs * math.ceil(len(part) / training.batch_size)
-        Trainer(model, part, training.model_copy(update=changes), last_step=total).fit()
+        seconds = None if training.time_budget is None else training.time_budget / (int(folds.max()) + 1)
+        Trainer(model, part, training.model_copy(update=changes), last_step=total, seconds=seconds).fit()
         held = np.flatnonzero(folds == fold)
         for index, row in zip(held, finish(model)([texts[int(i)] for i in held]), strict=True):
             logits[index] = row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -52,6 +53,7 @@ from mixling.training.plan import Deadline
 # Of the time that is left when training begins; the rest is for decisions.
 _PART = 0.9
 _PART_BESIDE_NGRAMS = 0.7
+_REFIT = 1.2  # time that is kept for a second training, relative to the first's
 _MANY_TEXTS = 200_000  # from which on each phase is announced
 _TO_FINISH = 1.5  # seconds; files, plots and figures
 LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
@@ -133,14 +135,19 @@ def fit(
             )  # fmt: skip
 
         deadline.keep(_TO_FINISH)
+        again = config.decisions.refit or (examples.folds is not None and config.fits_validation)
         if (left := deadline.left) is not None:
             part = _PART_BESIDE_NGRAMS if config.ngrams.use != "never" else _PART
-            training = training.model_copy(update={"time_budget": left * part / (2 if config.decisions.refit else 1)})
+            trainings = 1 + again + (examples.folds is not None)  # those of cross-fitting take as long as one
+            training = training.model_copy(update={"time_budget": left * part / trainings})
         trainer = None
+        begun = time.monotonic()
         if not alone:
             later = 2 * (len(examples.validation) + run.tested)  # with float weights and as exported, or explained
             trainer = run.train(network, data, training, content=_content(encoder, examples), later=later)
 
+        as_long = _REFIT * (time.monotonic() - begun) if again else 0.0
+        deadline.keep(as_long)
         joined = None if trainer is None else joined_data(config, examples, data)
         decided: Decided | None = None
         if run.is_main:
@@ -165,6 +172,7 @@ def fit(
             and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]
         ):
             initial = untrained.weights()
+            deadline.keep(-as_long)
             refit = {"refit": run.train_again(network, joined, trainer, initial=initial, seconds=deadline.left)}
             decided = decided and decided.of_refit(network, measured, export, run.log)
         if decided is None:

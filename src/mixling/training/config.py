@@ -199,7 +199,7 @@ class NgramConfig(Config):
         default=None,
         description="choose the weights of network and branch by networks that each leave out a fold of the examples "
         "that are trained on; None: with up to 600 examples for each label, at most 2,000, or up to 5,000 pairs, "
-        "unless the length of training is given",
+        "unless epochs or steps are given",
     )
     refit: bool | None = Field(
         default=None,
