@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from folder_bombs import folder_bombs
+from folder_bombs import ROWS, folder_bombs
 
 from mixling.provenance import provenance
 
@@ -371,7 +371,7 @@ def explode(bomb: Bomb, folder: Path, model: Path) -> tuple[str, float, str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     bomb.write(path)
     rows = folder / "small.csv"
-    rows.write_text("text,label\n" + "fine,good\ndull,bad\n" * 30)
+    rows.write_text(ROWS)
     names = {"FILE": path, "DIR": folder / "texts", "ROWS": rows, "MODEL": model.resolve(), "OUT": folder / "out"}
     names["NEW"] = folder / "new"
     command = list(bomb.command)

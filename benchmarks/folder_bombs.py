@@ -18,6 +18,7 @@ from mixling.runtime.onnx import seal
 
 Write = Callable[[Path], None]
 MIB = 1 << 20
+ROWS = "text,label\n" + "".join(f"fine {number},good\ndull {number},bad\n" for number in range(30))
 _JSON = {  # a beginning, what is repeated up to 60 MiB, and an end
     "lists": ('{"format_version": 1, "a": [', "[],", "[]]}"),
     "objects": ('{"format_version": 1, "a": [', "{},", "{}]}"),
@@ -32,7 +33,7 @@ _RUN = {  # files of a run's folder, and commands that read it
     "run.json": ("show", "OUT"),
     "config.json": ("train", "ROWS", "--from", "OUT", "--epochs", "1", "-o", "NEW"),
     "metrics.json": ("show", "OUT"),
-    "checkpoint.json": ("train", "ROWS", "--resume", "-o", "OUT"),
+    "checkpoint.json": ("train", "--resume", "-o", "OUT"),
     ".lock.json": ("evaluate", "OUT", "ROWS"),
 }
 _BINARY = {
@@ -78,7 +79,7 @@ _HUGE = (1 << 40).to_bytes(8, "little")
 def finished_run() -> Path:
     """Return the folder of a run that was trained here."""
     folder = Path(tempfile.mkdtemp(prefix="mixling-bombs-"))
-    (folder / "rows.csv").write_text("text,label\n" + "fine,good\ndull,bad\n" * 30)
+    (folder / "rows.csv").write_text(ROWS)
     command = ["train", "rows.csv", "--epochs", "1", "--test-fraction", "0", "-o", "run"]
     subprocess.run([sys.executable, "-m", "mixling", *command], cwd=folder, check=True, capture_output=True)
     return folder / "run"

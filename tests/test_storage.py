@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from mixling import ModelFileError, storage
 from mixling.artifacts.seen_rows import read_seen
 from mixling.errors import StorageError
-from mixling.opening import read_limited
+from mixling.opening import read_limited, read_regular
 from mixling.storage import (
     append,
     check_sha256,
@@ -412,3 +413,13 @@ def test_pipes_and_links_that_were_planted_in_a_folder_are_replaced(tmp_path: Pa
     assert not thread.is_alive()
     assert (folder / "a").read_text() == "written"
     assert (precious / "a").read_text() == "precious"
+
+
+def test_no_more_memory_is_taken_than_a_file_has(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"content")
+    tracemalloc.start()
+    assert read_regular(tmp_path / "small", 1 << 30) == b"content"
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    with pytest.raises(OSError, match="allowed: up to 6"):
+        read_regular(tmp_path / "small", 6)

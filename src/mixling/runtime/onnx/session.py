@@ -177,7 +177,7 @@ def _read(path: Path) -> tuple[bytes, str]:
             raise ModelFileError(f"{path}: has {size:,} bytes; model files have at most {MAX_MODEL_BYTES:,}")
         return read_regular(path, MAX_MODEL_BYTES), str(path)
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or str(error) or "there is too little memory"
         raise ModelFileError(f"{path}: cannot be read: {reason}") from None
 
 
