@@ -106,8 +106,7 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ["compare", "rows.csv"],
-        ["audit", "rows.csv", "-o", "out"],
+        ["compare", "rows.csv", "--systems", "transformer-matched"],
         ["pretrain", "lines.txt", "-o", "out"],
         ["pretrain", "lines.txt", "--objective", "span-corruption", "-o", "out"],
         ["generate", "run", "a text"],
@@ -158,10 +157,11 @@ def loaded_by(*arguments: str | Path) -> tuple[str, set[str]]:
 
 
 @pytest.mark.slow
-def test_a_training_and_the_linear_model_beside_it_need_no_other_packages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["mixling-small", "pnlp-mixer-x-small"])
+def test_a_training_and_the_linear_model_beside_it_need_no_other_packages(model: str, tmp_path: Path) -> None:
     rows = [f"{word} film number {i},{label}" for i in range(60) for word, label in (("good", "yes"), ("dull", "no"))]
     (tmp_path / "rows.csv").write_text("\n".join(["text,label", *rows]))
-    said, loaded = loaded_by("train", tmp_path / "rows.csv", "-o", tmp_path / "run", "--epochs", "2")
+    said, loaded = loaded_by("train", tmp_path / "rows.csv", "-o", tmp_path / "run", "--model", model)
     assert "  tf-idf + lr  1.000" in said
     assert {name.partition(".")[0] for name in loaded} & {"scipy", "sklearn", "torch", "pandas"} == set()
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import mixling.teachers.encoder
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.answers import LabelSet
 from mixling.comparison import Baseline, BaselineKind, Comparison, benchmark, candidates, compare, fast_text, outcome
@@ -187,7 +188,7 @@ class Lengths:
 
 
 def test_refit_few_examples_and_an_encoder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "SentenceEncoder", Lengths)
+    monkeypatch.setattr(mixling.teachers.encoder, "SentenceEncoder", Lengths)
     fitted: list[tuple[str, int]] = []
     fit_linear = Classification.fit_linear.__func__  # type: ignore[attr-defined]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ import numpy.typing as npt
 from mixling.comparison.baselines import BaselineKind, LinearBaseline
 from mixling.data.examples import Target
 from mixling.tasks.base import Task
-from mixling.teachers.encoder import STRENGTHS, SentenceEncoder
 from mixling.text.encoder import Text
+
+if TYPE_CHECKING:
+    from mixling.teachers.encoder import SentenceEncoder
 
 
 class _Remembered:
@@ -38,6 +40,7 @@ class _Remembered:
 
 def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
     """Return the baseline of an encoder, named by its path."""
+    from mixling.teachers.encoder import STRENGTHS
 
     remembered = _Remembered(encoder)
 

@@ -30,7 +30,6 @@ from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import Resolved
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
-from mixling.teachers.encoder import SentenceEncoder
 from mixling.text.noise import NoiseLevel
 from mixling.text.vectors import WordVectors
 from mixling.training.callbacks import Callback, Log
@@ -120,7 +119,11 @@ def compare(
     if config.init.vectors is not None:
         WordVectors.load(config.init.vectors)  # only to refuse it before the baselines are fitted
     next(init_texts(config), None)
-    extra = None if encoder is None else embeddings(encoder, SentenceEncoder(encoder))
+    extra = None
+    if encoder is not None:
+        from mixling.teachers.encoder import SentenceEncoder
+
+        extra = embeddings(encoder, SentenceEncoder(encoder))
     notes: list[str] = []
     train_rows, validation_rows, test_rows = _read(config, test, notes.append)
     for line in notes:

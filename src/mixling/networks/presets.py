@@ -85,7 +85,7 @@ _TABLE_5 = "pNLP-Mixer, Table 5"
 _BASELINE = "pNLP-Mixer, section 5.2"
 
 
-_NATIVE: dict[str, Preset] = {
+NATIVE_PRESETS: dict[str, Preset] = {
     "mixling-tiny": Preset(
         own(num_features=2048, dim=32, ffn_dim=128),
         _OWN,
@@ -141,13 +141,13 @@ class _Presets(Mapping[str, Preset]):
     """The native models, then the models of papers, which are imported when they are asked for."""
 
     def __getitem__(self, name: str) -> Preset:
-        return _NATIVE[name] if name in _NATIVE else _table(_PAPERS)[name]
+        return NATIVE_PRESETS[name] if name in NATIVE_PRESETS else _table(_PAPERS)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**_NATIVE, **_table(_PAPERS)})
+        return iter({**NATIVE_PRESETS, **_table(_PAPERS)})
 
     def __len__(self) -> int:
-        return len(_NATIVE) + len(_table(_PAPERS))
+        return len(NATIVE_PRESETS) + len(_table(_PAPERS))
 
 
 def _table(home: str) -> Mapping[str, Any]:

@@ -125,7 +125,8 @@ def compare_command(options: CompareOptions) -> None:
     one text and training time in one table, and a sentence. The rows that they are compared on, from --test or a
     part that is held out of FILES, are trained on by none.
     """
-    started = announce("compare", loads="PyTorch")
+    needs_torch = options.encoder is not None or "transformer" in (options.systems or "")
+    started = announce("compare", loads="PyTorch" if needs_torch else "")
     from mixling.comparison.benchmark import check_folder
     from mixling.comparison.outcome import compare as run_benchmark
     from mixling.comparison.report import as_markdown, as_text, to_dict
@@ -157,7 +158,7 @@ def compare_command(options: CompareOptions) -> None:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mixling-")))
         stack.enter_context(locked(folder))
         check_folder(folder)  # again: another process may have started there before the lock
-        origin = provenance(seed=seeds[0], packages=("onnxruntime", "tokenizers"))
+        origin = provenance(seed=seeds[0], packages=("tokenizers",))
         try:
             with interruptible(folder):
                 outcome = run_benchmark(

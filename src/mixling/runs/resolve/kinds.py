@@ -10,6 +10,7 @@ from mixling.artifacts.kinds import TRAINING, Clues, RunKind, all_kinds, kind_na
 from mixling.config import read_overrides, read_toml
 from mixling.data.readers import OnBadRow, read_rows
 from mixling.errors import ConfigError, DataError, near_miss, shown
+from mixling.networks.presets import NATIVE_PRESETS
 from mixling.tasks import task_names
 
 
@@ -50,7 +51,7 @@ def infer_kind(
     folder = Path(files[0]) if files and Path(files[0]).is_dir() else None
     readable = files and folder is None and not columns_named and pretrained is None
     clues = Clues(
-        model=model,
+        model=None if model in NATIVE_PRESETS else model,  # other kinds import PyTorch to name theirs
         options=pairs,
         toml=values,
         pretrained=None if pretrained is None else kind_of_model(pretrained),
