@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from mixling.native import INTERFACE, _core
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(mixling.__file__).parent
+FROZEN = (5, "2a789a5c601a5b3d")  # the number of the interface, and a digest of its declarations
 
 
 def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -26,6 +28,15 @@ def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess
 
 def test_the_modules_have_the_number_of_the_python_files() -> None:
     assert _core.INTERFACE == INTERFACE > 0
+
+
+def test_a_changed_interface_has_a_new_number() -> None:
+    """Of the functions that Python calls; what C reads of a file is to be remembered."""
+    files = sorted((SOURCE / "native").glob("*.pyi"))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    assert (INTERFACE, digest[:16]) == FROZEN, (
+        "add one to INTERFACE of mixling/native/__init__.py, and freeze both here"
+    )
 
 
 @pytest.mark.slow
