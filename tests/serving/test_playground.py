@@ -18,6 +18,7 @@ import pytest
 from mixling import Predictor
 
 from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from .generator import write_generator
 from .process import Served, serving
 
 pytestmark = NEEDS_CHROMIUM
@@ -103,6 +104,23 @@ def test_doubt_is_shown(browser: Any, paths: dict[str, Path], tmp_path: Path) ->
         assert f"Conformal set: {', '.join(expected.label_set) or 'no label'}" in shown[name]
         page.close()
     assert shown["two"] != shown["none"]
+
+
+def test_generated_text_is_shown(browser: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    from mixling import TextGenerator
+
+    folder = write_generator(tmp_path / "writer", seed=0, tasks=[])
+    expected = TextGenerator(folder).generate([HARD])[0]
+    page = browser.new_page()
+    with serving(folder) as served:
+        open_page(page, served)
+        page.fill("#text", HARD)
+        page.wait_for_selector("article .answer")
+        assert page.locator("article .answer").text_content() == (expected.text or "(an empty text)")
+        assert page.locator("article .note").count() == (not expected.stopped)
+        assert page.locator("#explain-row").is_hidden()
+    page.close()
 
 
 def test_spans_are_those_of_the_text(page: Any, predictors: dict[str, Predictor]) -> None:

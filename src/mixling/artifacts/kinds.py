@@ -81,6 +81,10 @@ class RunKind(ABC):
     def load(self, path: str | Path) -> Any:
         """Load the model of a folder."""
 
+    def serve(self, name: str, path: Path, *, max_texts: int, max_chars: int) -> Any:
+        """Return a model that `generates`, for the server (`mixling.serving.models.LoadedOther`)."""
+        raise NotImplementedError(f"{self.name}: the server answers with its model.onnx")
+
     @abstractmethod
     def describe(self, folder: Path) -> dict[str, Any]:
         """Return facts about the model of a folder, without torch; see `mixling.artifacts.description`."""
@@ -101,9 +105,9 @@ class RunKind(ABC):
         """Whether a user asks for such a run."""
         return False
 
-    def resume_command(self, config: Mapping[str, Any], folder: str | Path) -> str:
-        """Return the command line that resumes a run with this configuration in a folder."""
-        command = "distill" if config.get("distill") else self.command
+    def resume_command(self, folder: str | Path, *, distills: bool) -> str:
+        """Return the command line that resumes a run in a folder; `distills`: with a teacher."""
+        command = "distill" if distills else self.command
         return command_line("mixling", command, "--resume", "-o", folder)
 
 

@@ -65,12 +65,13 @@ def unfinished_run(path: str | Path) -> Unfinished | None:
         total_steps = None
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{location / CHECKPOINT}: is damaged: {error}") from None
+    kind = kind_of(record, where=location / RUN_FILE)
     return Unfinished(
         folder=location,
         step=step,
         total_steps=total_steps,
         best=best[-1] if best else None,
-        command=kind_of(record, where=location / RUN_FILE).resume_command(record["config"], folder),
+        command=kind.resume_command(folder, distills=bool(record["config"].get("distill"))),
     )
 
 

@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mixling.answers.labels import LabelSet
 from mixling.errors import printable
 from mixling.metrics.base import titled
 from mixling.metrics.reliability import ReliabilityBin, format_reliability
@@ -50,7 +49,11 @@ def model_card(
     """
     validation = report["validation"]
     arguments, text = task.card_inputs(pairs=pairs)
-    heading, outputs = task.card_outputs(config["reading"]) or ("Labels", _labels(task.labels))
+    names = task.labels.names
+    labels = ", ".join(map(code, names[:_SHOWN_LABELS]))
+    if len(names) > _SHOWN_LABELS:
+        labels += f" and {len(names) - _SHOWN_LABELS} more (see `config.json`)"
+    heading, outputs = task.card_outputs(config["reading"]) or ("Labels", labels)
     data = report.get("data")
     decisions = label_table(validation, data)
     decisions += "\n![Confusion matrix on validation](confusion.png)\n" if validation.get("confusion") else ""
@@ -63,8 +66,16 @@ def model_card(
     decisions += _sets(report.get("conformal"), validation)
     chosen = config["decisions"]["label_thresholds"] or config["decisions"].get("metric")
     decisions += _thresholds(report.get("label_thresholds"), chosen)
+    mixers = {mixer["type"] for layer in config["model"]["layers"] for mixer in layer["mixers"]}
     selects = config["train"]["load_best_at_end"]
     fitted = (data or {}).get("fitted_on_validation", False)
+    epoch = report["best"]["epoch"]
+    selection = "no_selection"
+    if selects:
+        selection = "selected_epoch" if epoch else "selected_strength"
+    again = _part("fitted") if fitted else ""
+    if (refit := report.get("refit")) is not None:
+        again = _part("refitted", examples=refit["examples"], best=" as were best" if selects else "")
     # The hub's YAML has no text from the user, only fixed words and numbers.
     values = {name: (key, validation[key]) for name, key in task.card_metrics.items() if validation[key] is not None}
     written = _part(
@@ -75,7 +86,7 @@ def model_card(
             f"    - type: {name}\n      name: {key.replace('_', ' ')}\n      value: {value:.6f}"
             for name, (key, value) in values.items()
         ),
-        kind=_kind(config["model"]),
+        kind="A pNLP-Mixer" if mixers == {"token_mlp"} else "A model",
         purpose=task.purpose.format(n=len(task.labels)),
         parameters=report["parameters"],
         megabytes=report["file_bytes"] / 1e6,
@@ -89,8 +100,8 @@ def model_card(
         data=_data(data, config["data"]),
         n=validation["n"],
         measured="a model that was not fitted on them" if fitted else f"the exported {report['precision']} model",
-        selection=_selection(report["best"], selects=selects),
-        fitted=_fitted(report.get("refit"), fitted=fitted, selects=selects),
+        selection=_part(selection, epoch=epoch),
+        fitted=again,
         metrics=_table(titled(validation), "{:.4f}"),
         decisions=decisions,
         settings=_table(_settings(config, smooths=task.smooths), "{}"),
@@ -118,12 +129,6 @@ def cell(label: str) -> str:
 
 def _table(values: Mapping[str, Any], format_spec: str) -> str:
     return "\n".join(f"| {name} | {format_spec.format(value)} |" for name, value in values.items())
-
-
-def _labels(labels: LabelSet) -> str:
-    names = [code(name) for name in labels.names[:_SHOWN_LABELS]]
-    left = len(labels) - len(names)
-    return ", ".join(names) + (f" and {left} more (see `config.json`)" if left else "")
 
 
 def _data(data: Mapping[str, Any] | None, sources: Mapping[str, Any]) -> str:
@@ -185,11 +190,9 @@ def _abstention(abstention: Mapping[str, Any] | None, out_of_scope: Mapping[str,
 def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
     # One threshold may be enough for several accuracies; the highest is shown.
     different = {item["threshold"]: item for item in risk_coverage if item["threshold"] is not None}
-    rows = [
-        f"| {item['wanted']:g} | {item['threshold']:.4f} | {item['coverage']:.1%} | {item['accuracy']:.4f} |"
-        for item in different.values()
-    ]
-    return _part("other_thresholds", rows="\n".join(rows)) + "\n" if rows else ""
+    row = "| {wanted:g} | {threshold:.4f} | {coverage:.1%} | {accuracy:.4f} |"
+    rows = "\n".join(row.format(**item) for item in different.values())
+    return _part("other_thresholds", rows=rows) + "\n" if rows else ""
 
 
 def _sets(conformal: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:
@@ -214,20 +217,6 @@ def _thresholds(thresholds: Mapping[str, Any] | None, by: float | str | None) ->
         lines.append(f"| {cell(name)} | {numbers} | {note} |")
     why = f"the highest {by.replace('f1', 'F1')}" if isinstance(by, str) else f"a precision of {by:g}"
     return _part("thresholds", why=why, rows="\n".join(lines), more=_more(len(thresholds))) + "\n"
-
-
-def _selection(best: Mapping[str, Any], *, selects: bool) -> str:
-    """Return how the epoch was chosen; `selects`: on the validation examples."""
-    if not selects:
-        return _part("no_selection", epoch=best["epoch"])
-    return _part("selected_epoch", epoch=best["epoch"]) if best["epoch"] else _part("selected_strength")
-
-
-def _fitted(refit: Mapping[str, Any] | None, *, fitted: bool, selects: bool) -> str:
-    """Return what was fitted on the validation examples after they were evaluated on."""
-    if refit is None:
-        return _part("fitted") if fitted else ""
-    return _part("refitted", examples=refit["examples"], best=" as were best" if selects else "")
 
 
 def _ngrams(branch: Mapping[str, Any], ngrams: Mapping[str, Any] | None) -> str:
@@ -279,8 +268,3 @@ def _teacher(distill: Mapping[str, Any] | None) -> dict[str, Any]:
     if distill["fine_tune"]:
         name += ", fine-tuned on the training data"
     return {"teacher": name if members is None else f"{name} ({members})"}
-
-
-def _kind(model: Mapping[str, Any]) -> str:
-    mixers = {mixer["type"] for layer in model["layers"] for mixer in layer["mixers"]}
-    return "A pNLP-Mixer" if mixers == {"token_mlp"} else "A model"

@@ -128,7 +128,7 @@ class RunFolder:
         self._kind = kind
         self._config = config
         self._callback = callback
-        self._command = kind_named(kind).resume_command(config.to_dict(), folder)
+        self._command = kind_named(kind).resume_command(folder, distills=getattr(config, "distill", None) is not None)
         self._recorded = resume or not self.is_main
         self._fingerprint = ""
         self._history: list[dict[str, Any]] = []

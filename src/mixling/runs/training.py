@@ -252,7 +252,8 @@ def _draw(metrics: Metrics, folder: Path) -> None:
 def _card(
     config: RunConfig, model: ModelConfig, training: TrainConfig, examples: LabeledExamples, report: dict[str, Any]
 ) -> str:
-    used = {"model": model.to_dict(), "train": training.to_dict()}
+    sources = {"train": config.data.train, "validation": config.data.validation}
+    used = {"data": sources, "model": model.to_dict(), "train": training.to_dict()}
     used |= {"init": config.initialization.to_dict(), "reading": report["reading"]}
     values = {**config.to_dict(), **used}
     return model_card(values, report, examples.task, folder_files=DESCRIPTIONS, pairs=examples.pairs)

@@ -20,6 +20,7 @@ from mixling.answers.labels import LabelSet
 from mixling.answers.predictions import Prediction
 from mixling.errors import ConfigError, DataError, UserError, near_miss, shown
 from mixling.serving.answers import WrongAnswer, parse_answer, read_models, read_predictions
+from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.encoder import Text
@@ -83,6 +84,8 @@ class RemotePredictor:
             models = self._checked(read_models, self._ask("GET", "/v1/models"))
             if name not in models:
                 raise ConfigError(f"{url}: has no model {name!r}; {near_miss(name, models)}")
+            if models[name]["task"] == GENERATION:
+                raise ConfigError(f"{url}: the model {name!r} generates text; send texts to /v1/models/{name}/predict")
             task = models[name]["task"]
             try:
                 self.task: type[Task] = task_type(task)

@@ -8,15 +8,18 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
+from mixling.artifacts.artifact import kind_of_model
+from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import DataError, UserError
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
+from mixling.serving.scheduling import Scheduler
 from mixling.serving.schemas import RequestType, option_names, request_type
 
 _LOG = logging.getLogger("mixling.serving")
@@ -66,6 +69,34 @@ class Loaded:
         return out | sizes | {"max_tokens": predictor.text_config.max_len}
 
 
+class LoadedOther(Protocol):
+    """A model of another kind than `Loaded`, opened by its kind (`RunKind.serve`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def requests(self) -> RequestType: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The properties of an answer, as JSON schema; all are required."""
+
+    def description(self) -> dict[str, Any]: ...
+
+    async def predict(self, scheduler: Scheduler, texts: Sequence[Any], options: Any) -> list[dict[str, Any]]:
+        """Return the JSON values of the answers."""
+
+
+AnyLoaded = Loaded | LoadedOther
+
+
 class ModelStore:
     """The models by name.
 
@@ -85,15 +116,15 @@ class ModelStore:
         self._limits = (max_texts, max_chars)
         self._too_long = too_long
         self._stamps = {name: _stamp(path) for name, path in models}
-        self._loaded: dict[str, Loaded] = {name: self._open(name) for name in self._paths}
+        self._loaded: dict[str, AnyLoaded] = {name: self._open(name) for name in self._paths}
 
-    def __getitem__(self, name: str) -> Loaded:
+    def __getitem__(self, name: str) -> AnyLoaded:
         return self._loaded[name]
 
-    def get(self, name: str) -> Loaded | None:
+    def get(self, name: str) -> AnyLoaded | None:
         return self._loaded.get(name)
 
-    def __iter__(self) -> Iterator[Loaded]:
+    def __iter__(self) -> Iterator[AnyLoaded]:
         return iter(self._loaded.values())
 
     @property
@@ -154,9 +185,12 @@ class ModelStore:
                     late.add(name)
                     _LOG.error("model %s: its file cannot be read so far; the old model is kept", name)
 
-    def _open(self, name: str) -> Loaded:
+    def _open(self, name: str) -> AnyLoaded:
         path = self._paths[name]
         (max_texts, max_chars) = self._limits
+        if path.is_dir() and not (path / ONNX_FILE).exists() and (kind := kind_of_model(path)).generates:
+            other: LoadedOther = kind.serve(name, path, max_texts=max_texts, max_chars=max_chars)
+            return other
         predictor = Predictor(path, too_long=self._too_long)
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
@@ -181,10 +215,18 @@ def _in_thread(function: Callable[[str], bool | None], name: str) -> asyncio.Fut
     return future
 
 
+def _file_of(path: Path) -> Path:
+    """Return the file that is written last when a model is replaced; its content depends on all the others."""
+    if not path.is_dir():
+        return path
+    onnx = path / ONNX_FILE
+    return onnx if onnx.exists() else path / CONFIG_FILE
+
+
 def _stamp(path: Path) -> _Stamp | None:
     """Return what changes when a model's file is replaced; None while there is no file."""
     try:
-        status = os.stat(path / ONNX_FILE if path.is_dir() else path)
+        status = os.stat(_file_of(path))
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.models import AnyLoaded, Loaded, ModelStore
 from mixling.serving.schemas import input_keys
 from mixling.serving.settings import ServerSettings
 from mixling.tasks.base import Task
@@ -46,7 +46,7 @@ class OpenApiDocument:
             document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         return document
 
-    def _predict(self, loaded: Loaded) -> _Json:
+    def _predict(self, loaded: AnyLoaded) -> _Json:
         schema = _inline(loaded.requests.model.model_json_schema())
         summary = f"Predictions of {loaded.name} ({loaded.task})"
         return self._operation(summary, _prediction_schema(loaded), body=schema)
@@ -90,8 +90,10 @@ def _inline(schema: _Json) -> _Json:
     return made
 
 
-def _prediction_schema(loaded: Loaded) -> _Json:
-    prediction = {"type": "object", "properties": _prediction(loaded.predictor.task), "required": ["truncated"]}
+def _prediction_schema(loaded: AnyLoaded) -> _Json:
+    properties = _prediction(loaded.predictor.task) if isinstance(loaded, Loaded) else loaded.answer
+    required = ["truncated"] if isinstance(loaded, Loaded) else list(properties)
+    prediction = {"type": "object", "properties": properties, "required": required}
     text = {"type": "string"}
     return {
         "type": "object",

@@ -12,7 +12,7 @@ from mixling.answers.predictions import Prediction, most_probable
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.body import Handler
 from mixling.serving.metrics import ServerMetrics
-from mixling.serving.models import Loaded, ModelStore
+from mixling.serving.models import AnyLoaded, Loaded, ModelStore
 from mixling.serving.problems import JsonResponse, Problem
 from mixling.serving.scheduling import Scheduler, num_chars
 from mixling.serving.schemas import NO_OPTIONS, Options
@@ -28,6 +28,10 @@ def prediction_handlers(models: ModelStore, scheduler: Scheduler, metrics: Serve
         loaded = find_model(models, scope["path_params"]["model"])
         texts, options = loaded.requests.parse(body)
         values: list[dict[str, Any]]
+        if not isinstance(loaded, Loaded):
+            values = await loaded.predict(scheduler, texts, options)
+            metrics.predicted(loaded.name, len(texts))
+            return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
         predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
         if options is NO_OPTIONS:
@@ -69,7 +73,7 @@ def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | M
         out |= {"answer": "", "start": None, "end": None, "no_answer": True}
 
 
-def find_model(models: ModelStore, name: str) -> Loaded:
+def find_model(models: ModelStore, name: str) -> AnyLoaded:
     """Return the model of that name.
 
     Raises:
@@ -81,7 +85,7 @@ def find_model(models: ModelStore, name: str) -> Loaded:
     return loaded
 
 
-def description(loaded: Loaded) -> dict[str, Any]:
+def description(loaded: AnyLoaded) -> dict[str, Any]:
     """Return the JSON description of a model."""
     names = {"name": loaded.name, "version": loaded.version, "task": loaded.task, "engine": loaded.engine}
     return {**names, "inputs": list(loaded.inputs), **loaded.description()}

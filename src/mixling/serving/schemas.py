@@ -35,7 +35,7 @@ _CONTEXT = "The film was shot in Oslo."
 
 
 # JSON Schema takes 2.0 for an integer.
-_WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,14 @@ class RequestType:
     Attributes:
         inputs: keys that hold texts; a request has one of them.
         model: the pydantic model of a request.
+        default: the options of a request that names none.
     """
 
     inputs: tuple[str, ...]
     model: type[BaseModel]
+    default: Any = NO_OPTIONS
 
-    def parse(self, body: bytes) -> tuple[list[Text], Options]:
+    def parse(self, body: bytes) -> tuple[list[Text], Any]:
         """Return the texts and options of a request.
 
         Raises:
@@ -94,8 +96,8 @@ class RequestType:
         elif key == "questions":
             values = [(item.question, item.context) for item in values]
         if len(given) == 1:
-            return values, NO_OPTIONS
-        return values, Options(**{name: getattr(request, name) for name in given if name != key})
+            return values, self.default
+        return values, type(self.default)(**{name: getattr(request, name) for name in given if name != key})
 
 
 def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
@@ -119,9 +121,10 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     return RequestType(keys, request_model(keys, fields))
 
 
-def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[str, Any]:
-    """Return the fields that may hold texts, for `request_model`."""
-    text = Annotated[str, Field(max_length=max_chars)]
+def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None) -> dict[str, Any]:
+    """Return the fields that may hold texts, for `request_model`; the schema has the pattern, which is not checked."""
+    described = {} if pattern is None else {"json_schema_extra": {"pattern": pattern}}
+    text = Annotated[str, Field(max_length=max_chars, **described)]
     kinds: dict[str, Any] = {
         "texts": text,
         "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],
@@ -142,9 +145,18 @@ def input_fields(keys: Sequence[str], max_texts: int, max_chars: int) -> dict[st
     return fields
 
 
-def request_model(keys: Sequence[str], fields: dict[str, Any]) -> type[BaseModel]:
-    """Return the pydantic model of requests with these fields; exactly one of `keys` is required."""
-    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key]} for key in keys]}
+def request_model(
+    keys: Sequence[str], fields: dict[str, Any], needed: Mapping[str, Any] | None = None
+) -> type[BaseModel]:
+    """Return the pydantic model of requests with these fields; exactly one of `keys` is required.
+
+    Args:
+        needed: examples of options that the schema requires; that they are there is not checked.
+    """
+    needed = needed or {}
+    extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key], **needed} for key in keys]}
+    if needed:
+        extra["required"] = [*keys, *needed]
     if len(keys) > 1:
         extra["oneOf"] = [{"required": [key]} for key in keys]
     base: type[BaseModel] = type(
@@ -285,7 +297,7 @@ _MEANINGS = {
 }
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "top_k": (
-        Annotated[int, Field(ge=1, le=1_000_000), _WHOLE],
+        Annotated[int, Field(ge=1, le=1_000_000), WHOLE],
         "Return the probabilities of this number of labels only, the most probable first.",
     ),
     "threshold": (

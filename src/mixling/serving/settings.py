@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mixling.artifacts.artifact import fetch_run
+from mixling.artifacts.files import CONFIG_FILE
 from mixling.config import read_overrides
 from mixling.errors import ConfigError, near_miss, shown
-from mixling.hub import on_hub
-from mixling.runtime.hub_model import fetch_model
+from mixling.hub import fetch_folder, on_hub
+from mixling.runtime.hub_model import check_copy
 from mixling.runtime.quick import ONNX_FILE
 from mixling.samples.sets import saved_model
 
+GENERATION = "text2text"  # the task of models that generate text
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -112,8 +115,17 @@ def named_models(arguments: list[str]) -> tuple[tuple[str, Path], ...]:
             raise ConfigError(f"{argument}: the name {name!r} is not allowed; use letters, digits, '.', '_' and '-'")
         if name in models:
             raise ConfigError(f"two models have the name {name!r}: {models[name]} and {path}; name one as NAME=PATH")
-        models[name] = fetch_model(path) if on_hub(path) else saved_model(path)
+        models[name] = _fetch(path) if on_hub(path) else saved_model(path)
     return tuple(models.items())
+
+
+def _fetch(name: str) -> Path:
+    """Return the local copy of a model on the hub: its `model.onnx`, or the folder of one that generates text."""
+    folder = fetch_folder(name, [ONNX_FILE, CONFIG_FILE])
+    if not (folder / ONNX_FILE).exists():
+        return fetch_run(name)
+    check_copy(folder / ONNX_FILE, name)
+    return folder / ONNX_FILE
 
 
 def model_name(path: Path) -> str:

@@ -53,6 +53,11 @@ class PairRuns(ResearchKind):
 
         return TextGenerator(path)
 
+    def serve(self, name: str, path: Path, *, max_texts: int, max_chars: int) -> Any:
+        from mixling.research.seq2seq.serving import open_generator
+
+        return open_generator(name, path, max_texts=max_texts, max_chars=max_chars)
+
     def inspect(self, folder: Path, inputs: Sequence[Any]) -> Inspected:
         from mixling.research.seq2seq.inspection import of_generator
 

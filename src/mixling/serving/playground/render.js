@@ -18,6 +18,7 @@ const percent = (value) => `${(100 * value).toFixed(1)}%`;
 /** Return the content of one model's answer to what was typed. */
 export function answerOf(prediction, { text, other }) {
   const parts = [];
+  if (prediction.stopped !== undefined) return generated(prediction);
   if (prediction.label !== undefined) parts.push(headline(`${prediction.abstained ? "not sure, perhaps " : ""}${prediction.label}`, prediction.probabilities?.[prediction.label]));
   if (prediction.label_set) parts.push(note(`Conformal set: ${prediction.label_set.join(", ") || "no label"}`));
   if (prediction.labels) parts.push(headline(prediction.labels.join(", ") || "no label"));
@@ -33,6 +34,11 @@ export function answerOf(prediction, { text, other }) {
   if (prediction.empty) parts.push(note("The text has no words, so the answer depends on the model alone."));
   if (prediction.truncated) parts.push(note("The text is longer than the model reads; its end was ignored."));
   return parts;
+}
+
+function generated({ answer, stopped }) {
+  const shown = element("p", { className: "answer", dir: "auto" }, answer || "(an empty text)");
+  return stopped ? [shown] : [shown, note("The text was cut at the maximum length.")];
 }
 
 function note(text) {
