@@ -1,4 +1,4 @@
-"""How new texts differ from those of a model's profile, and how far its confidence can be trusted with them."""
+"""How new texts differ from the texts of a model's profile, and how far its confidence can be trusted with them."""
 
 from __future__ import annotations
 

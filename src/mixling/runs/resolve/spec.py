@@ -131,7 +131,7 @@ class _Layers(Generic[_C]):
         if not any(self.values.get("train", {}).get(key) for key in ("batch_size", "optim")):  # one needs the other
             defaults = merge(defaults, {"train": chosen.train})
         if chosen.ngrams:
-            defaults = merge({"ngrams": chosen.ngrams}, defaults)  # those of a model that is trained further stay
+            defaults = merge({"ngrams": chosen.ngrams}, defaults)  # as of a model that is trained further stay
         values = merge(defaults, self.values)
         return with_commits(parse(spec.schema, {**values, "model": model}, where=self.where))
 
