@@ -84,7 +84,7 @@ class ServerMetrics:
 
 
 def keep_counts(process: int) -> None:
-    """Add the counts of a process that has ended to those of the ones before it, and remove its files.
+    """Add the counts of a process that has ended to the counts before it, and remove its files.
 
     With a file for each of them, metrics would take longer with every worker that ends.
 
