@@ -14,15 +14,12 @@ from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.distill import DistillOptions
-    from mixling.cli.commands.tune import TuneOptions
     from mixling.cli.train_options import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
-_L = TypeVar("_L", "DistillOptions", "TuneOptions")
 _SHOWN = 4  # columns that a message names
 _LONG = 20  # characters of their values
 _FRACTION = 0.1  # of the rows that are held out to test on
@@ -143,7 +140,7 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
     if options.out is None and given.files:
         options = replace(options, out=_free_folder(given.files[0]))
     if of_labels and given.test_fraction is None:
-        options = replace(options, test_fraction=_fraction_to_test(given, given.test))
+        options = replace(options, test_fraction=_fraction_to_test(given, given.config, given.test))
     if os.environ.get("RANK", "0") == "0":
         for line in lines:
             print(wrapped(printable(line), sys.stderr), file=sys.stderr)
@@ -172,16 +169,20 @@ def _free_folder(file: str) -> Path:
     return next(path for path in names if not os.path.lexists(path))
 
 
-def holding_out(options: _L, test: Sequence[str] | None = None) -> _L:
-    """Return options of a command without --test-fraction by which rows are held out, as by `completed`."""
-    if options.resume or (fraction := _fraction_to_test(options, test)) is None:
+def holding_out(options: _O, *, config: str | None, test: Sequence[str] | None = None) -> _O:
+    """Return options of a command without --test-fraction by which rows are held out, as by `completed`.
+
+    Args:
+        config, test: the options of these names, if the command has them.
+    """
+    if (fraction := _fraction_to_test(options, config, test)) is None:
         return options
     return replace(options, overrides=[*(options.overrides or ()), f"data.test_fraction={fraction}"])
 
 
-def _fraction_to_test(options: TrainOptions | DistillOptions | TuneOptions, test: Sequence[str] | None) -> float | None:
+def _fraction_to_test(options: LabeledDataOptions, config: str | None, test: Sequence[str] | None) -> float | None:
     """Return which fraction of the rows is held out; None if files or a configuration divide them, or there are few."""
-    divided = test or options.validation or options.config
+    divided = test or options.validation or config
     named = any(one.strip().startswith("data.") for one in options.overrides or ())
     return None if divided or named or not options.files else _test_fraction(options.files) or None
 

@@ -76,7 +76,8 @@ def distill_command(options: DistillOptions) -> None:
     """
     if options.out is not None:
         refuse_file(options.out)
-    options = holding_out(options, options.test)
+    if not options.resume:
+        options = holding_out(options, config=options.config, test=options.test)
     started = announce("distill")
     from mixling.cli.training import train_labels
     from mixling.workers import usable_cores, use_workers

@@ -111,7 +111,8 @@ def tune_command(options: TuneOptions) -> None:
     the end. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing a trial.
     """
     refuse_file(options.out)
-    options = holding_out(options)
+    if not options.resume:
+        options = holding_out(options, config=options.config)
     if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
         raise ConfigError(f"--resume takes all other options from {options.out}; leave out {', '.join(also)}")
     seconds = options.seconds
