@@ -81,6 +81,10 @@ FLAGS = {
         "--epochs", "--out", "-o",
     },
     "drift": {"model", "files", "--text", "--text-pair", "--set", "--out", "-o", "--check"},
+    "label": {
+        "file", "--task", "--text", "--text-pair", "--label", "--set", "--names", "--strategy", "--no-model",
+        "--annotator", "--overlap", "--host", "--port", "--no-open", "--export",
+    },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--set", "-n", "--count", "--out", "-o", "--escape-formulas",
     },

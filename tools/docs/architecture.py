@@ -17,7 +17,7 @@ SOURCE = ROOT / "src" / "mixling"
 
 WINGS = ("audit", "comparison", "research", "tuning")
 # Only these call the wings; every other package of the core must not know them.
-FRONT_DOORS = ("cli", "serving")
+FRONT_DOORS = ("cli", "labeling", "serving")
 
 Imports = dict[str, frozenset[str]]
 

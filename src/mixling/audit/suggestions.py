@@ -34,13 +34,16 @@ class Suggestion:
     margin: float
 
 
-def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Suggestion]:
+def suggest(predictor: Predictor, texts: Sequence[Text], count: int, *, spread: bool = True) -> list[Suggestion]:
     """Choose texts to label next, the most useful first.
 
     Of the texts with the smallest margins (Scheffer et al., Active hidden Markov models, IDA 2001), the first is the
     most uncertain one; each of the others is the one with the largest product of its uncertainty and of the distance of
     its probabilities from the texts already chosen (k-center; Sener and Savarese, ICLR 2018). No text is
     nearly equal to an earlier one, and texts without words are left out.
+
+    Args:
+        spread: False takes the most uncertain texts, however close they are to each other.
 
     Returns:
         `count` suggestions, or fewer if there are fewer different texts.
@@ -60,7 +63,7 @@ def suggest(predictor: Predictor, texts: Sequence[Text], count: int) -> list[Sug
     order = [int(index) for index in np.argsort(sure, kind="stable") if words[int(index)]]
     chosen: list[int] = []
     while order and len(chosen) < count:  # the next candidates, where the first were nearly equal to each other
-        size = _CANDIDATES * count
+        size = (_CANDIDATES if spread else 1) * count
         part = np.array(order[:size])
         order = order[size:]
         chosen += _spread(part, sure, probabilities, words, chosen, count - len(chosen))

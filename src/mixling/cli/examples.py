@@ -15,6 +15,7 @@ EXAMPLES = {
     "explain": ('mixling explain demo "where is my parcel"',),
     "audit": ("mixling audit messages.csv --text message --label topic -o report/",),
     "drift": ("mixling drift demo messages_test.csv --text message",),
+    "label": ("mixling sample no-topic", "mixling label no_topic.csv --text message --names refund,parcel"),
     "suggest": ("mixling suggest demo no_topic.csv --text message -n 10",),
     "show": ("mixling show demo",),
     "predict": (

@@ -23,7 +23,7 @@ from mixling.limits import explained
 GROUPS = {
     "Start": ("demo", "sample", "help"),
     "Train": ("train", "tune", "distill", "config"),
-    "Understand": ("evaluate", "compare", "explain", "audit", "suggest", "drift", "show"),
+    "Understand": ("evaluate", "compare", "explain", "audit", "label", "suggest", "drift", "show"),
     "Serve": ("predict", "serve", "export", "push"),
     "Research": ("models", "pretrain", "generate", "inspect", "cost"),
 }

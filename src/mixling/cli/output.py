@@ -182,3 +182,10 @@ def format_seconds(seconds: float) -> str:
     if total < 60:
         return f"{total} s"
     return f"{total // 60} m {total % 60:02} s" if total < 3600 else f"{total // 3600} h {total % 3600 // 60:02} m"
+
+
+def has_display() -> bool:
+    """Return whether a page can be opened for whoever sits at the terminal."""
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -172,6 +172,11 @@ def _is_value(name: str, rows: Sequence[Row]) -> bool:
     return any(row.values.get(name) == name for row in rows)
 
 
+def is_label_name(name: str) -> bool:
+    """Return whether a column is called what columns of labels are called."""
+    return _rank(name, _LABEL_NAMES) is not None
+
+
 def first_rows(source: str, *, everywhere: bool = False) -> list[Row]:
     """Return the first rows of a file, up to `ROWS`, without bad ones.
 

@@ -18,11 +18,11 @@ _POLICY = (
 )
 
 
-def page_routes() -> dict[str, Handler]:
-    """Return the handlers of the page's files by their paths."""
-    folder = files("mixling.serving") / "playground"
-    found = {item.name: item.read_bytes() for item in folder.iterdir() if item.name.rpartition(".")[2] in _TYPES}
-    routes = {f"/playground/{name}": _handler(name, content) for name, content in sorted(found.items())}
+def page_routes(package: str = "mixling.serving", folder: str = "playground") -> dict[str, Handler]:
+    """Return the handlers of a page's files by their paths; its files are in a folder of a package."""
+    items = (files(package) / folder).iterdir()
+    found = {item.name: item.read_bytes() for item in items if item.name.rpartition(".")[2] in _TYPES}
+    routes = {f"/{folder}/{name}": _handler(name, content) for name, content in sorted(found.items())}
     return {"/": _handler("index.html", found["index.html"]), **routes}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mixling.cli.findings import STRENGTH, has_color, suspicious_lines
-from mixling.cli.output import announce, put
+from mixling.cli.output import announce, has_display, put
 from mixling.cli.results import SystemAnswers, majority_answers, score_lines
 from mixling.errors import command_line, printable
 
@@ -72,7 +70,7 @@ def demo_command(
         f"({engine} engine)\npage   {page}: open it in a browser, it works offline\n"
         f"next   {command_line('mixling', 'predict', file.parent, 'where is my parcel?')}\n"
     )
-    if not no_open and _has_display():
+    if not no_open and has_display():
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
@@ -199,9 +197,3 @@ def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
         sure = "not sure; perhaps " if answer.abstained else ""
         yield f"  {sure}{answer.label} ({explanation.probability:.0%})" + ("" if color else f": {words}")
         yield f"    {explanation_lines(explanation, color=color)[1]}"
-
-
-def _has_display() -> bool:
-    if not sys.stdout.isatty():
-        return False
-    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

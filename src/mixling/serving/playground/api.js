@@ -16,7 +16,7 @@ export function useKey(value) {
 }
 
 /** Return the JSON of an answer; raise `ServerGone` or `Refused`. */
-async function ask(path, options = {}) {
+export async function ask(path, options = {}) {
   const headers = options.body ? { "Content-Type": "application/json" } : {};
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;

@@ -1,0 +1,228 @@
+"""The command as a process: who may ask, what is refused, what two pages do, and that no answer is lost by a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .process import Client, labeling
+
+pytestmark = pytest.mark.slow
+TOPICS = {"refund": "money back refund", "parcel": "where is my parcel", "account": "password login account"}
+
+
+def write_texts(path: Path, count: int = 120) -> dict[str, str]:
+    """Write texts whose label their words say; return the labels."""
+    draw = random.Random(0)
+    labels = {}
+    for number in range(count):
+        label = draw.choice([*TOPICS])
+        words = [*TOPICS[label].split(), draw.choice(["please", "now", "hello"]), f"n{number}"]
+        labels[" ".join(draw.sample(words, len(words)))] = label
+    path.write_text("\n".join(labels))
+    return labels
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.with_name(f"{file.name}.labels.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str], int]]:
+    file = tmp_path_factory.mktemp("label") / "texts.txt"
+    labels = write_texts(file)
+    with labeling(file, "--names", ",".join(TOPICS), "--no-model") as (_, port, _address):
+        yield file, labels, port
+
+
+def test_pages_of_others_may_not_ask(server: tuple[Path, dict[str, str], int]) -> None:
+    client = Client(server[2])
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        status, answer = client.ask("/api/work", {}, headers)
+        assert status in (403, 421), answer
+    assert client.ask("/api/work", {}, {"Origin": f"http://127.0.0.1:{server[2]}"})[0] == 200
+    with urllib.request.urlopen(f"http://127.0.0.1:{server[2]}/") as response:
+        policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert not re.search(r"unsafe|https?:", policy)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/api/work", b"{", 422), ("/api/work", b"[]", 422), ("/api/work", {"count": 11}, 422),
+        ("/api/work", {"count": True}, 422), ("/api/work", {"lines": [1]}, 422), ("/api/work", {"text": "none"}, 422),
+        ("/api/work", {"annotator": "a\nb"}, 422), ("/api/list", {"kind": "x"}, 422), ("/api/list", {"kind": []}, 422),
+        ("/api/export", {"format": "xml"}, 422), ("/api/none", {}, 404), ("/", {}, 405),
+        ("/api/work", b"[" * 5000, 422), ("/api/work", b" " * ((1 << 20) + 1), 413),
+    ],
+)  # fmt: skip
+def test_bad_requests(server: tuple[Path, dict[str, str], int], path: str, body: object, status: int) -> None:
+    got, answer = Client(server[2]).ask(path, body)
+    assert got == status
+    assert answer["detail"]
+
+
+def test_lines_that_are_no_answers_are_refused_and_others_kept(server: tuple[Path, dict[str, str], int]) -> None:
+    client = Client(server[2], "careless")
+    text = client.work(count=1)["texts"][0]["key"]
+    lines = [
+        client.line("answer", text=text, label=""),
+        client.line("answer", text="0" * 16, label="refund"),
+        client.line("answer", text=text, label="refund"),
+        client.line("undo", of="nothing"),
+        client.line("model", labels=1, right=1, of=1, baseline=0) | {"what": "task"},
+    ]
+    saved = client.work(lines=lines)["saved"]
+    assert ["refused" in item for item in saved] == [True, True, False, True, True]
+
+
+def test_two_pages_get_different_texts_and_lose_no_answer(server: tuple[Path, dict[str, str], int]) -> None:
+    first, second = Client(server[2], "one"), Client(server[2], "one")
+    texts = [client.work(page=page, count=5)["texts"] for client, page in ((first, "p"), (second, "q"))]
+    keys = [{text["key"] for text in one} for one in texts]
+    assert not keys[0] & keys[1]
+    key = texts[0][0]["key"]
+    second.numbers = iter(range(1000, 2000))  # type: ignore[assignment]
+    first.work(page="p", lines=[first.line("answer", text=key, label="refund", seen="")])
+    answer = second.work(page="q", lines=[second.line("answer", text=key, label="parcel", seen="")])
+    assert answer["saved"][0]["between"]["label"] == "refund"  # the page says so
+    said = [line["label"] for line in lines_of(server[0]) if line.get("text") == key]
+    assert said == ["refund", "parcel"]
+
+
+def test_others_than_this_machine_need_the_token(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    write_texts(file, 5)
+    with labeling(file, "--no-model", "--host", "0.0.0.0") as (_, port, address):
+        token = address.partition("#token=")[2]
+        assert len(token) > 30
+        client = Client(port)
+        assert client.ask("/api/work", {})[0] == 401
+        assert client.ask("/api/work", {}, {"Authorization": "Bearer " + "x" * len(token)})[0] == 401
+        assert client.ask("/api/work", {}, {"Authorization": f"Bearer {token}"})[0] == 200
+
+
+def test_a_model_learns_is_tested_on_random_texts_and_chooses(tmp_path: Path) -> None:
+    from mixling.labeling import is_test
+
+    file = tmp_path / "texts.txt"
+    labels = write_texts(file)
+    with labeling(file, "--names", ",".join(TOPICS)) as (process, port, _):
+        client = Client(port)
+        answered = []
+        for _ in range(70):
+            text = client.work(count=1)["texts"][0]
+            client.work(lines=[client.line("answer", text=text["key"], label=labels[text["text"]])])
+            answered.append(text["key"])
+        end = time.monotonic() + 60
+        while not (points := client.work()["state"]["points"]) or points[-1]["labels"] < 30:
+            assert time.monotonic() < end, client.work()["state"]
+            time.sleep(0.3)
+        client.work(review=True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    models = [line for line in lines_of(file) if line["what"] == "model"]
+    tests = sum(map(is_test, answered))
+    assert 70 / 5 - 1 <= tests <= 70 / 5 + 1
+    assert models[-1]["of"] <= tests
+    assert models[-1]["labels"] <= 70 - tests  # none of the tests is learned
+    assert models[-1]["right"] / models[-1]["of"] > 0.8 > models[-1]["baseline"] / models[-1]["of"]
+    out = tmp_path / "labeled.csv"
+    done = subprocess.run(
+        [sys.executable, "-m", "mixling", "label", file, "--export", out], capture_output=True, text=True, check=True
+    )
+    assert "70 of 120 rows have labels" in done.stderr
+
+
+def test_annotators_share_what_overlaps(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    labels = write_texts(file, 60)
+    with labeling(file, "--no-model", "--overlap", 50) as (_, port, _address):
+        seen: dict[str, set[str]] = {}
+        for name in ("ann", "bob"):
+            client = Client(port, name)
+            seen[name] = set()
+            while texts := client.work(count=10)["texts"]:
+                seen[name] |= {text["key"] for text in texts}
+                client.work(lines=[
+                    client.line("answer", text=text["key"], label=labels[text["text"]] if name == "ann" else "refund")
+                    for text in texts
+                ])  # fmt: skip
+        both = seen["ann"] & seen["bob"]
+        assert len(seen["ann"]) == 60
+        assert seen["bob"] == both
+        assert 15 <= len(both) <= 45
+        state = client.work()["state"]
+        assert state["agreement"]["texts"] == len(both)
+        _, found = client.ask("/api/list", {"kind": "disagreements"})
+        wrong = {text["key"] for text in found["texts"]}
+        assert len(wrong) == sum(labels[text["text"]] != "refund" for text in found["texts"]) > 0
+
+
+def test_no_answer_is_lost_by_kills(tmp_path: Path) -> None:
+    """The client sends each answer until it is confirmed; the process is killed at random moments."""
+    file = tmp_path / "texts.txt"
+    write_texts(file, 400)
+    draw = random.Random(0)
+    sent: dict[str, str] = {}
+    waiting: list[dict[str, Any]] = []
+    client = Client(0)
+    for _ in range(4):
+        with labeling(file, "--no-model") as (process, port, _address):
+            client.port = port
+            killer = threading.Timer(draw.uniform(0.05, 0.4), process.kill)
+            killer.start()
+            try:
+                while True:
+                    answer = client.work(lines=waiting, count=3)
+                    done = {item["id"] for item in answer["saved"]}
+                    waiting = [line for line in waiting if line["id"] not in done]
+                    for text in answer["texts"]:
+                        line = client.line("answer", text=text["key"], label=draw.choice("abc"))
+                        waiting.append(line)
+                        sent[line["id"]] = text["key"]
+            except OSError:
+                pass
+            killer.join()
+    with labeling(file, "--no-model") as (_, port, _address):
+        client.port = port
+        client.work(lines=waiting)
+    kept = [line["id"] for line in lines_of(file) if line["what"] == "answer"]
+    assert sorted(kept) == sorted(sent)
+    assert len(kept) > 30
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of processes")
+def test_a_full_disk_says_so_and_the_answer_can_be_sent_again(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    write_texts(file, 20)
+    with labeling(file, "--no-model") as (process, port, _address):
+        client = Client(port)
+        texts = client.work(count=6)["texts"]
+        lines = [client.line("answer", text=text["key"], label="a") for text in texts]
+        client.work(lines=lines[:2])
+        size = file.with_name("texts.txt.labels.jsonl").stat().st_size
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size + 250, resource.RLIM_INFINITY))
+        status, answer = client.ask("/api/work", {"lines": lines[2:], "annotator": "ann"})
+        assert status == 507
+        assert "could not be written" in answer["detail"]
+        saved = {item["id"] for item in answer["saved"]}
+        assert saved == {line["id"] for line in lines_of(file)[3:]} != {line["id"] for line in lines[2:]}
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        client.work(lines=lines[2:])
+    assert [line["id"] for line in lines_of(file) if line["what"] == "answer"] == [line["id"] for line in lines]
