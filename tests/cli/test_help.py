@@ -29,6 +29,11 @@ FLAGS = {
         "--verbose", "--test", "--test-fraction", "--metric", "--costs", "--max-size",
     },
     "help": {"name"},
+    "encode": {"model", "files", "--out", "-o", "--text", "--text-pair", "--set", "--layer", "--int8"},
+    "similar": {"index", "texts", "--count", "-n", "--format"},
+    "dedup": {
+        "files", "--out", "-o", "--text", "--text-pair", "--threshold", "--on-bad-row", "--report",
+    },
     "pretrain": {
         "files", "--out", "-o", "--model", "--validation", "--dev", "--text", "--epochs", "--time-budget",
         "--seed", "--config", "--set", "--resume", "--overwrite", "--objective", "--verbose",
@@ -163,7 +168,19 @@ def test_help_begins_with_a_sentence_and_a_command_to_paste(command: str, call: 
 def test_the_quick_examples_run_on_the_sample(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("sample", "messages").code == call("sample", "no-topic").code == 0
-    for command in ("help", "sample", "predict", "explain", "show", "evaluate", "suggest", "export"):
+    for command in (
+        "help",
+        "sample",
+        "predict",
+        "explain",
+        "show",
+        "evaluate",
+        "suggest",
+        "export",
+        "encode",
+        "similar",
+        "dedup",
+    ):
         for line in EXAMPLES[command]:
             done = call(*shlex.split(line)[1:])
             assert done.code == 0, (line, done.err)

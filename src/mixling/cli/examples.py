@@ -17,6 +17,9 @@ EXAMPLES = {
     "drift": ("mixling drift demo messages_test.csv --text message",),
     "label": ("mixling sample no-topic", "mixling label no_topic.csv --text message --names refund,parcel"),
     "suggest": ("mixling suggest demo no_topic.csv --text message -n 10",),
+    "encode": ("mixling encode demo messages.csv --text message -o index",),
+    "similar": ('mixling similar index/ "where is my parcel"',),
+    "dedup": ("mixling dedup messages.csv -o kept.csv --report repeated.csv",),
     "show": ("mixling show demo",),
     "predict": (
         'mixling predict demo "where is my parcel"',

@@ -24,6 +24,7 @@ GROUPS = {
     "Start": ("demo", "sample", "help"),
     "Train": ("train", "tune", "distill", "config"),
     "Understand": ("evaluate", "compare", "explain", "audit", "label", "suggest", "drift", "show"),
+    "Vectors": ("encode", "similar", "dedup"),
     "Serve": ("predict", "serve", "export", "push"),
     "Research": ("models", "pretrain", "generate", "inspect", "cost"),
 }

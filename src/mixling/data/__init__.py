@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mixling.data.config import ColumnsConfig as ColumnsConfig
     from mixling.data.corpora import read_texts
     from mixling.data.dataset import Dataset
+    from mixling.data.duplicates import DuplicateFinder as DuplicateFinder
     from mixling.data.examples import Example, Target, read_examples
     from mixling.data.guess import guess_columns
     from mixling.data.in_memory import tagged_rows

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from mixling.data.dataset import Dataset
 from mixling.text.clean import normalize
@@ -102,14 +103,21 @@ def _sample(store: Dataset, max_texts: int, max_bytes: int, rng: np.random.Gener
 
 def word_sets(texts: Sequence[Text]) -> Iterator[frozenset[str]]:
     """Yield the words of each text that are compared."""
-    split = StringSplitter(contractions=False, max_chars=_MAX_CHARS)
     for first in range(0, len(texts), _TOGETHER):
         part = [text if isinstance(text, str) else " ".join(text) for text in texts[first : first + _TOGETHER]]
-        found = split([normalize(text, lowercase=True) for text in part])
-        compared = np.array([word.isalnum() for word in found.words], bool)[found.index]
-        ends = np.cumsum(np.append(0, compared))[np.cumsum(found.lengths)].tolist()
-        words = [found.words[number] for number in found.index[compared].tolist()]
+        distinct, index, lengths = compared_words(part)
+        ends = np.cumsum(lengths).tolist()
+        words = [distinct[number] for number in index.tolist()]
         yield from (frozenset(words[begin:end]) for begin, end in zip([0, *ends], ends, strict=False))
+
+
+def compared_words(texts: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the words of texts that are compared: distinct ones, the index of each, and how many a text has."""
+    split = StringSplitter(contractions=False, max_chars=_MAX_CHARS)
+    found = split([normalize(text, lowercase=True) for text in texts])
+    compared = np.array([word.isalnum() for word in found.words], bool)[found.index]
+    ends = np.cumsum(np.append(0, compared))[np.append(0, np.cumsum(found.lengths))]
+    return found.words, found.index[compared], np.diff(ends)
 
 
 def _rarest(words: frozenset[str], rank: dict[str, int]) -> list[int]:

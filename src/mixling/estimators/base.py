@@ -180,7 +180,7 @@ class Estimator(TableColumns, TransformerMixin, BaseEstimator, ABC):
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names (R,) of the columns of `transform`."""
         name = type(self).__name__.lower()
-        return np.array([f"{name}{place}" for place in range(self.predictor_.vector_size)], object)
+        return np.array([f"{name}{place}" for place in range(self.predictor_.encode([]).shape[1])], object)
 
     def report(self, X: Any, y: Any = None) -> Metrics:
         """Return all metrics of the model on labeled texts, as `mixling evaluate` has them.

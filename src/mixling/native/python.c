@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mixling.h"
+#include "texts/text_vectors.h"
 #include "texts/texts.h"
 
 /* Compared with that of mixling/native/__init__.py, from which setup.py has it. */
@@ -150,8 +151,11 @@ static mixling_text *read_texts(PyObject *texts, PyObject **kept) {
     return items;
 }
 
-/* The logits of texts as bytes of float32 and their flags as bytes, new references; 0, or -1 with an exception. */
-static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyObject **flags) {
+typedef int (*values_of)(mixling_worker *, const mixling_text *, size_t, float *, uint8_t *);
+
+/* Values of texts, such as their logits, as bytes of float32 and their flags as bytes, new references; 0, or -1 with an
+   exception. */
+static int run(Model *self, PyObject *given, values_of compute, size_t labels, PyObject **logits, PyObject **flags) {
     PyObject *texts = PySequence_Tuple(given), *kept = NULL;
     mixling_text *items = NULL;
     mixling_worker *worker = NULL;
@@ -159,7 +163,6 @@ static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyOb
     *logits = *flags = NULL;
     if (!texts) goto done;
     Py_ssize_t n = PyTuple_Size(texts);
-    size_t labels = mixling_num_labels(self->model);
     if ((size_t)n > (size_t)PY_SSIZE_T_MAX / sizeof(mixling_text) / (labels + 1)) {
         PyErr_NoMemory();
         goto done;
@@ -171,7 +174,7 @@ static int run(Model *self, PyObject *given, int to_end, PyObject **logits, PyOb
     float *values = (float *)(void *)PyBytes_AsString(*logits);
     uint8_t *bits = (uint8_t *)PyBytes_AsString(*flags);
     Py_BEGIN_ALLOW_THREADS;
-    status = (to_end ? mixling_predict_long : mixling_predict)(worker, items, (size_t)n, values, bits);
+    status = compute(worker, items, (size_t)n, values, bits);
     Py_END_ALLOW_THREADS;
     give_back(self, worker);
     if (status != MIXLING_OK) raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
@@ -189,8 +192,20 @@ done:
 static PyObject *predict(Model *self, PyObject *arguments) {
     PyObject *texts, *logits, *flags;
     int to_end;
-    if (!PyArg_ParseTuple(arguments, "Op", &texts, &to_end) || run(self, texts, to_end, &logits, &flags)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "Op", &texts, &to_end)) return NULL;
+    values_of compute = to_end ? mixling_predict_long : mixling_predict;
+    if (run(self, texts, compute, mixling_num_labels(self->model), &logits, &flags)) return NULL;
     return Py_BuildValue("(NN)", logits, flags);
+}
+
+/* pooled(texts) -> (vectors, size): the pooled tokens before the logits; size 0 for a model whose logits are of words */
+static PyObject *pooled(Model *self, PyObject *texts) {
+    PyObject *values, *flags;
+    size_t size = text_vector_size(self->model);
+    if (!size) return Py_BuildValue("(y#n)", "", (Py_ssize_t)0, (Py_ssize_t)0);
+    if (run(self, texts, text_vectors, size, &values, &flags)) return NULL;
+    Py_DECREF(flags);
+    return Py_BuildValue("(Nn)", values, (Py_ssize_t)size);
 }
 
 /* kept(text, kept) -> logits of the texts that keep some of the words of one, by the bytes (m, n) of a matrix and n; None
@@ -486,7 +501,8 @@ static PyObject *lines(Model *self, PyObject *arguments) {
             arguments, "OpO!O!O!", &texts, &to_end, &PyTuple_Type, &starts, &PyTuple_Type, &names, &PyTuple_Type,
             &ends))
         return NULL;
-    if (run(self, texts, to_end, &logits, &flags)) return NULL;
+    values_of compute = to_end ? mixling_predict_long : mixling_predict;
+    if (run(self, texts, compute, mixling_num_labels(self->model), &logits, &flags)) return NULL;
     Py_ssize_t n = PyBytes_Size(flags);
     const float *row = (const float *)(const void *)PyBytes_AsString(logits);
     const char *bits = PyBytes_AsString(flags);
@@ -750,6 +766,7 @@ static void free_model(Model *self) {
 
 static PyMethodDef METHODS[] = {
     {"predict", (PyCFunction)predict, METH_VARARGS, "Return the logits and the flags of texts."},
+    {"pooled", (PyCFunction)pooled, METH_O, "Return the pooled tokens of texts, and their number of values."},
     {"kept", (PyCFunction)kept, METH_VARARGS, "Return the logits of texts with some of the words of one."},
     {"decider", (PyCFunction)decider, METH_VARARGS, "Return what makes predictions of one label each of texts."},
     {"lines", (PyCFunction)lines, METH_VARARGS, "Return predictions of one label each as lines of JSON."},

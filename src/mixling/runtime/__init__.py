@@ -3,6 +3,8 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
+    from mixling.runtime.index import VectorIndex as VectorIndex
+    from mixling.runtime.index import write_index as write_index
     from mixling.runtime.native import CACHE_BYTES, VARIABLE, NativeEngine, load_native, open_native
     from mixling.runtime.quick import ONNX_FILE
 

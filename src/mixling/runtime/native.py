@@ -173,6 +173,13 @@ class NativeEngine:
 
         return np.frombuffer(self._model.vectors(texts), np.float32).reshape(len(texts), -1)
 
+    def pooled(self, texts: Sequence[Text]) -> npt.NDArray[np.float32] | None:
+        """Return the pooled tokens (B, R) of each text; None: the model has logits of words."""
+        import numpy as np
+
+        values, size = self._model.pooled(texts)
+        return np.ndarray((len(texts), size), np.float32, values) if size else None
+
 
 def open_native(data: bytes) -> tuple[NativeEngine | None, str]:
     """Open the bytes of a model file that was checked before.

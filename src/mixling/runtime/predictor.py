@@ -13,14 +13,14 @@ from mixling.runtime.inputs import BATCH_SIZE
 if TYPE_CHECKING:  # imported when a model is opened in full
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Any, Protocol, TypeVar, overload
+    from typing import Any, Literal, Protocol, TypeVar, overload
 
     import numpy as np
     import numpy.typing as npt
 
     from mixling.answers.labels import LabelSet
     from mixling.answers.predictions import Prediction
-    from mixling.arrays import Float32
+    from mixling.arrays import Float32, Int8
     from mixling.data.frames import Names
     from mixling.drift.report import Drift
     from mixling.explain.explanation import Explanation
@@ -195,11 +195,6 @@ class Predictor:
     def pairs(self) -> bool | None:
         """Whether the model was trained on pairs of texts; None: the file does not state it."""
         return self._inference.inputs.pairs
-
-    @property
-    def vector_size(self) -> int:
-        """The number of values of a vector of `encode`, R."""
-        return self._model.row_dim
 
     if TYPE_CHECKING:
 
@@ -427,9 +422,36 @@ class Predictor:
         """
         return self._inference.logits(texts)
 
-    def encode(self, texts: Iterable[Text]) -> Float32:
-        """Return a vector (B, R) for each text: the mean of its words' rows, which are the input of the network."""
-        return self._inference.vectors(list(self._texts(texts)))
+    if TYPE_CHECKING:
+
+        @overload
+        def encode(self, texts: Iterable[Text], *, layer: str = "words") -> Float32: ...
+        @overload
+        def encode(self, texts: Iterable[Text], *, layer: str = "words", dtype: Literal["float32"]) -> Float32: ...
+        @overload
+        def encode(self, texts: Iterable[Text], *, layer: str = "words", dtype: Literal["int8"]) -> Int8: ...
+
+    def encode(self, texts: Iterable[Text], *, layer: str = "words", dtype: str = "float32") -> Any:
+        """Return a vector (B, R) for each text.
+
+        Vectors know what the model learned, not the language: texts that a person finds alike may be far apart. Of
+        texts above the model's maximum the beginning is read.
+
+        Args:
+            texts: texts or pairs, or a table of them.
+            layer: "words": the mean of the words' rows, the input of the network, which any model has: texts with the
+                same words are near. "text": the pooled tokens from which the network makes its logits: texts with the
+                same answers are near, whatever their words.
+            dtype: "float32"; or "int8": of length 127 and rounded, so that the product of two is 16,129 times their
+                cosine.
+
+        Raises:
+            ConfigError: there is no such layer or type; or `layer` is "text" and the model has no vectors of texts.
+            DataError: an item is not a text.
+        """
+        from mixling.runtime.vectors import encode_texts
+
+        return encode_texts(self._inference, self._texts(texts), layer=layer, dtype=dtype)
 
     def tokenize(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""

@@ -14,6 +14,7 @@
 #include "../arrays.h"
 #include "../block.h"
 #include "sparse.h"
+#include "vectors.h"
 
 enum { AHEAD = 16 };
 
@@ -134,6 +135,9 @@ static PyMethodDef METHODS[] = {
     {"multiply_sparse", multiply_sparse, METH_VARARGS, "Multiply two sparse matrices."},
     /* transpose(starts, columns, values, starts, columns, values): write the last three */
     {"transpose", transpose, METH_VARARGS, "Sort the entries of a sparse matrix by columns."},
+    {"nearest", nearest, METH_VARARGS, "Return the most similar of vectors of integers."},
+    {"new_duplicates", new_duplicates, METH_VARARGS, "Make a finder of duplicates."},
+    {"add_texts", add_texts, METH_VARARGS, "Return which texts repeat an earlier one."},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_counts", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};

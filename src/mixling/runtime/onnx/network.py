@@ -85,7 +85,11 @@ class Network:
         """Return the mean (B, R) of the rows of each text's words."""
         with ENCODING:
             encoded = self.encoder.encode(texts)
-            return np.stack([self._rows.known()[item.words].mean(0) for item in encoded])
+            rows = self._rows.known()
+            out = np.empty((len(encoded), rows.shape[1]), np.float32)
+            for number, item in enumerate(encoded):
+                rows[item.words].mean(0, out=out[number])
+            return out
 
     def read(self, texts: Sequence[Text], batch_size: int = BATCH_SIZE) -> tuple[Sequence[Encoded], list[Float32]]:
         """Return what was read of texts, and their logits, (C,) each, or (W, C) of each text's words."""

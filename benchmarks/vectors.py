@@ -1,0 +1,249 @@
+"""Vectors of texts and duplicates: time, memory, and how much they find.
+
+    python benchmarks/vectors.py --data ../shared/data --parts encode similar duplicates similarity
+
+Processor time of one core, but for trainings. encode: texts a second of the packaged model, beside `predict`, in turns.
+similar: the nearest ten of 1,000,000 vectors of 8-bit integers. duplicates: `mixling dedup` on 1,000,000 rows: 600,000
+sentences of unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
+blanks are others. What is right is known for 20,000 rows of it: the Jaccard index with any earlier row that repeats
+nothing, by comparing all pairs with a word in common. Beside it a MinHash of 128 hashes in 32 bands of four that takes
+what shares a band for a duplicate. similarity: Spearman's correlation of cosines with people's judgement (STS-B, dev),
+and the area under the ROC curve for paraphrases (MRPC, dev): of the packaged model, which knows neither, and of one
+trained on the set. Written to benchmarks/results/vectors.json.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from side_by_side import arguments, in_turn, on_one_core
+from sklearn.metrics import roc_auc_score
+
+from mixling import Predictor
+from mixling.data import DuplicateFinder
+from mixling.native import _counts
+from mixling.provenance import provenance
+from mixling.samples.sets import demo_model
+from mixling.storage import write_json
+
+ROWS, SENTENCES, KNOWN = 1_000_000, 600_000, 20_000
+THRESHOLD = 0.7
+
+
+def sentences(data: Path) -> list[str]:
+    """Return distinct sentences of the unlabeled reviews."""
+    found: dict[str, None] = {}
+    with gzip.open(data / "imdb_unsup_lm" / "train.txt.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            found.update(
+                dict.fromkeys(part for part in re.split(r"(?<=[.!?])\s+", line.strip()) if part.count(" ") >= 3)
+            )
+            if len(found) >= SENTENCES:
+                break
+    return list(found)[:SENTENCES]
+
+
+def with_copies(texts: Sequence[str], rows: int, draw: random.Random) -> list[str]:
+    """Return texts and changed copies of them, mixed."""
+    words = " ".join(texts[:5000]).split()
+    out = list(texts)
+    while len(out) < rows:
+        text = draw.choice(texts)
+        if draw.random() < 0.3:
+            out.append(draw.choice((text, text.upper(), text.replace(" ", "  "))))
+            continue
+        copy = text.split()
+        for _ in range(max(1, len(copy) // 10)):
+            place = draw.randrange(len(copy))
+            copy[place : place + draw.choice((0, 1, 1))] = draw.choice(([], [draw.choice(words)], [draw.choice(words)]))
+            copy = copy or text.split()
+        out.append(" ".join(copy))
+    draw.shuffle(out)
+    return out
+
+
+def encode() -> dict[str, Any]:
+    """Time vectors beside predictions."""
+    predictor = Predictor(demo_model())
+    sample = Path(demo_model()).parent / "messages.csv"
+    with sample.open(encoding="utf-8", newline="") as file:
+        texts = [row["message"] for row in csv.DictReader(file)][:2000]
+    calls = {
+        "predict": lambda: predictor.predict(texts),
+        "words": lambda: predictor.encode(texts),
+        "text": lambda: predictor.encode(texts, layer="text"),
+    }
+    spent = in_turn(calls, 15)
+    return {name: round(len(texts) / float(np.median(seconds))) for name, seconds in spent.items()}
+
+
+def similar() -> dict[str, float]:
+    """Time searches."""
+    vectors = np.random.default_rng(0).integers(-127, 128, (ROWS, 192), dtype=np.int8)
+    out = {}
+    for size in (64, 128, 192):
+        some = np.ascontiguousarray(vectors[:, :size])
+        spent = in_turn({"search": lambda some=some, size=size: _counts.nearest(some, some[:1], size, 10)}, 15)
+        out[f"{size} numbers, ms"] = round(1e3 * float(np.median(spent["search"])), 1)
+    return out
+
+
+def duplicates(data: Path) -> dict[str, Any]:
+    """Time `mixling dedup`, and compare what it finds with what there is."""
+    draw = random.Random(0)
+    rows = with_copies(sentences(data), ROWS, draw)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.csv")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", "text"])
+            writer.writerows(enumerate(rows))
+        command = [sys.executable, "-m", "mixling", "dedup", str(path), "--text", "text", "-o", f"{folder}/kept.csv"]
+        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        wall, after = round(time.perf_counter() - begin, 1), resource.getrusage(resource.RUSAGE_CHILDREN)
+    some = with_copies(sentences(data)[: KNOWN * 6 // 10], KNOWN, random.Random(1))
+    right = exhaustive(some)
+    numbers, _ = DuplicateFinder(THRESHOLD).add(some)
+    baseline = plain_minhash(some)
+    return {
+        "rows": ROWS,
+        "wall, s": wall,
+        "processor, s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "memory, MB": round(after.ru_maxrss / 1024),
+        "printed": done.stdout.splitlines()[0],
+        "known rows": KNOWN,
+        "duplicates among them": int(right.sum()),
+        "mixling": quality(numbers >= 0, right),
+        "minhash, not compared": quality(baseline, right),
+    }
+
+
+def quality(found: np.ndarray, right: np.ndarray) -> dict[str, float]:
+    """Return recall and precision."""
+    both = int((found & right).sum())
+    return {"recall": round(both / int(right.sum()), 4), "precision": round(both / max(int(found.sum()), 1), 4)}
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text: an independent statement for ASCII."""
+    return frozenset(re.findall(r"[a-z0-9]+", text.lower()))
+
+
+def exhaustive(texts: Sequence[str]) -> np.ndarray:
+    """Return whether each text repeats an earlier one that repeats nothing."""
+    kept: list[frozenset[str]] = []
+    having: dict[str, list[int]] = defaultdict(list)
+    equal: set[str] = set()
+    out = np.zeros(len(texts), bool)
+    for row, text in enumerate(texts):
+        words, folded = word_set(text), " ".join(text.lower().split())
+        common: dict[int, int] = defaultdict(int)
+        if len(words) >= 4:
+            for word in words:
+                for other in having[word]:
+                    common[other] += 1
+        near = (count / (len(words) + len(kept[other]) - count) for other, count in common.items())
+        out[row] = folded in equal or any(value >= THRESHOLD for value in near)
+        if not out[row]:
+            equal.add(folded)
+            if len(words) >= 4:
+                for word in words:
+                    having[word].append(len(kept))
+                kept.append(words)
+    return out
+
+
+def plain_minhash(texts: Sequence[str], hashes: int = 128, rows: int = 4) -> np.ndarray:
+    """Return whether each text shares a band with an earlier one, as a textbook's MinHash has it."""
+    draw = np.random.default_rng(0)
+    prime = (1 << 61) - 1
+    factors, shifts = (draw.integers(1, prime, hashes, dtype=np.uint64) for _ in range(2))
+    met: set[tuple[int, bytes]] = set()
+    out = np.zeros(len(texts), bool)
+    for row, text in enumerate(texts):
+        values = np.array([hash(word) & 0xFFFFFFFF for word in word_set(text)] or [0], np.uint64)
+        lowest = (values[:, None] * factors + shifts).min(0)
+        bands = [(band, lowest[band : band + rows].tobytes()) for band in range(0, hashes, rows)]
+        out[row] = any(band in met for band in bands)
+        if not out[row]:
+            met.update(bands)
+    return out
+
+
+def similarity(data: Path) -> dict[str, Any]:
+    """Compare cosines with what people say."""
+    out: dict[str, Any] = {}
+    for name in ("stsb", "mrpc"):
+        with gzip.open(data / name / "dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        first, second = ([row[key] for row in rows] for key in ("text", "text_pair"))
+        labels = np.array([float(row["label"]) for row in rows])
+        with tempfile.TemporaryDirectory() as folder:
+            models = {"packaged": Predictor(demo_model()), "sst2": trained(data / "sst2_glue", Path(folder))}
+            for model, predictor in models.items():
+                for layer in ("words", "text"):
+                    one, two = (predictor.encode(part, layer=layer).astype(float) for part in (first, second))
+                    cosine = (one * two).sum(1) / (np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1))
+                    out[f"{name}, {model}, {layer}"] = score(name, labels, cosine)
+        share = np.array([jaccard(*pair) for pair in zip(first, second, strict=True)])
+        out[f"{name}, common words"] = score(name, labels, share)
+    return out
+
+
+def jaccard(first: str, second: str) -> float:
+    """Return the share of common words."""
+    one, two = word_set(first), word_set(second)
+    return len(one & two) / max(len(one | two), 1)
+
+
+def score(name: str, labels: np.ndarray, values: np.ndarray) -> float:
+    """Return Spearman's correlation, or the area under the ROC curve."""
+    from scipy.stats import spearmanr
+
+    return round(float(spearmanr(labels, values).statistic if name == "stsb" else roc_auc_score(labels, values)), 3)
+
+
+def trained(rows: Path, folder: Path) -> Predictor:
+    """Return a model of the first 4,000 rows of SST-2."""
+    path = folder / "rows.jsonl"
+    with gzip.open(rows / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
+        path.write_text("".join(line for _, line in zip(range(4000), lines, strict=False)), "utf-8")
+    command = [sys.executable, "-m", "mixling", "train", str(path), "-o", str(folder / "run"), "--test-fraction", "0"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return Predictor(folder / "run")
+
+
+def main() -> None:
+    """Measure the parts that are named."""
+    parser = arguments(__doc__ or "", "vectors")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parts", nargs="+", default=["encode", "similar", "duplicates", "similarity"])
+    options = parser.parse_args()
+    on_one_core()
+    found = json.loads(options.out.read_text()) if options.out.exists() else {}
+    found["provenance"] = provenance(seed=0)
+    parts = {"encode": encode, "similar": similar, "duplicates": duplicates, "similarity": similarity}
+    for name in options.parts:
+        call = parts[name]
+        found[name] = call(options.data) if name in ("duplicates", "similarity") else call()
+        print(name, json.dumps(found[name], indent=1), flush=True)
+        write_json(options.out, found)
+
+
+if __name__ == "__main__":
+    main()

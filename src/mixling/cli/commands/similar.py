@@ -1,0 +1,54 @@
+"""`mixling similar`: the texts of an index that are nearest to others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from typer import Option
+
+from mixling.cli.command import OUTPUT
+from mixling.cli.output import no_collections, put
+from mixling.errors import ConfigError, printable
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarInput:
+    """The index and the texts."""
+
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of `mixling encode MODEL FILES -o FOLDER`.")]
+    texts: Annotated[list[str], typer.Argument(metavar="TEXTS...", help="Texts to find others for.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarOutput:
+    """What is printed."""
+
+    panel: ClassVar[str] = OUTPUT
+    count: Annotated[int, Option("-n", "--count", min=1, metavar="N", help="Texts for each.")] = 10
+    format: Annotated[str, Option("--format", metavar="text|jsonl", help="Lines to read, or JSON lines.")] = "text"
+
+
+def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
+    """Find the texts of an index that are nearest to others, by the cosine of their vectors.
+
+    All vectors are compared, a million in some hundredths of a second.
+    """
+    with no_collections():
+        from mixling.runtime.index import VectorIndex
+
+    if output.format not in ("text", "jsonl"):
+        raise ConfigError(f"--format: got {output.format!r}; allowed: text, jsonl")
+    index = VectorIndex(given.index)
+    for text, found in zip(given.texts, index.nearest(given.texts, output.count), strict=True):
+        nearest = [(number, cosine, index.text(number)) for number, cosine in found]
+        if output.format == "jsonl":
+            rows = [{"row": number, "similarity": round(cosine, 4), "text": other} for number, cosine, other in nearest]
+            put(json.dumps({"text": text, "nearest": rows}, ensure_ascii=False) + "\n")
+            continue
+        put(printable(text) + "\n")
+        for _, cosine, other in nearest:
+            put(f"  {cosine:.3f}  {printable(other if isinstance(other, str) else ' | '.join(other))}\n")
