@@ -16,7 +16,7 @@
         if (!(condition)) fprintf(stderr, "not so: %s\n", #condition), abort();     \
     while (0)
 
-enum { SEAL_SIZE = 20, DIGITS = 64, KEPT = 3 }; /* words of a text, each of which is left out or kept */
+enum { SEAL_SIZE = 20, DIGITS = 64, KEPT = 3, COLUMNS = 8 }; /* words of a text, each of which is left out or kept */
 
 /* What a file ends in (docs/format.md), so that changes of the rest are read and not refused for their checksum. */
 static inline void seal(uint8_t *data, size_t size) {
@@ -64,7 +64,11 @@ static inline int ask(mixling_worker *worker, const mixling_model *model, const 
     float *logits = malloc((1 << KEPT) * labels * sizeof *logits);
     mixling_word *split = malloc(mixling_max_len(model) * sizeof *split);
     uint8_t kept[1 << KEPT][KEPT], flags;
-    mixling_text text = {data, size, NULL, 0}, pair = {data, size, other, other_size};
+    mixling_cell cells[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++) cells[i] = i % 2 ? (mixling_cell){other, other_size} : (mixling_cell){data, size};
+    const mixling_cell *beside = mixling_num_columns(model) && mixling_num_columns(model) <= COLUMNS ? cells : NULL;
+    if (beside) CHECK(mixling_bad_cell(model, beside) <= mixling_num_columns(model));
+    mixling_text text = {data, size, NULL, 0, beside}, pair = {data, size, other, other_size, beside};
     mixling_span span;
     const mixling_word *places;
     const float *rows, *chances;

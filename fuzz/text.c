@@ -69,8 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     second = realloc(second, rest ? rest : 1);
     CHECK(mixling_start(model, *data >> 4 << 10, *data, &worker) == MIXLING_OK);
     ask(worker, model, first, length, second, rest);
-    compare(worker, model, &(mixling_text){first, length, NULL, 0});
-    compare(worker, model, &(mixling_text){first, length, second, rest});
+    compare(worker, model, &(mixling_text){first, length, NULL, 0, NULL});
+    compare(worker, model, &(mixling_text){first, length, second, rest, NULL});
     uint32_t features[64], lowered[16], properties;
     size_t n;
     mixling_features(worker, first, length, features, 64, &n);

@@ -21,7 +21,7 @@ int main(int number, char **arguments) {
     puts(mixling_instructions(model));
     float *logits = malloc(mixling_num_labels(model) * sizeof *logits);
     while (fgets(line, sizeof line, stdin)) {
-        mixling_text text = {line, strcspn(line, "\n"), NULL, 0};
+        mixling_text text = {line, strcspn(line, "\n"), NULL, 0, NULL};
         uint8_t flags;
         if (mixling_predict(worker, &text, 1, logits, &flags) != MIXLING_OK) return 5;
         for (size_t i = 0; i < mixling_num_labels(model); i++) printf("%.9g ", logits[i]);

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from mixling.bulk.read import PREFIX, Window
 from mixling.data.csv_lines import cell_of, csv_line, json_of
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.features.cells import with_missing
 from mixling.tasks.presentation import DEFAULT_SHOWN, Shown
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def make_layout(
     else:
         # Which fields there are depends on the model alone.
         pair = predictor.metadata.pairs or task.windows
-        sample = predictor.predict_one(("a", "a") if pair else "a").to_dict()
+        sample = predictor.predict_one(with_missing(("a", "a") if pair else "a", predictor.feature_names)).to_dict()
         sample |= {"probability": 0} if "label" in sample else {}
         order = ("label", "probability")
         fields = (*(key for key in order if key in sample), *(key for key in sample if key not in order))

@@ -36,6 +36,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
     """
     from mixling.bulk.run import predict_files
     from mixling.runs.evaluation import columns_of
+    from mixling.runtime.predictor import Predictor
 
     for field, (name, reason) in _REFUSED.items():
         if getattr(options, field):
@@ -51,7 +52,7 @@ def predict_into_folder(model: str, options: PredictOptions) -> None:
                 model,
                 options.inputs,
                 options.out,
-                columns=columns_of(model, options.columns()),
+                columns=columns_of(model, options.columns(), Predictor(model).features),
                 engine=options.engine or "processes",
                 workers=options.workers,
                 resume=options.resume,

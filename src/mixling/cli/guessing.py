@@ -38,14 +38,17 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
         DataError: no column looks like one of the two, or the first line has no names.
     """
     named = {key for key, value in options.columns().items() if value is not None}
-    if not options.files or named - {"text", "text_pair", "label"} or options.task not in _TASKS:
+    if not options.files or named - {"text", "text_pair", "label", "features"} or options.task not in _TASKS:
         return options, []
+    from mixling.config import parse
+    from mixling.data.config import ColumnsConfig
     from mixling.data.guess import MOST_LABELS, guess_columns
 
     file = options.files[0]
     if file.startswith("hf:") or not Path(file).is_file():
         return options, []
-    guess = guess_columns(file, text=options.text, text_pair=options.text_pair, label=options.label)
+    beside = parse(ColumnsConfig, {"features": options.columns().get("features") or ()}, where="--features").beside
+    guess = guess_columns(file, text=options.text, text_pair=options.text_pair, label=options.label, beside=beside)
     if guess is None or (len(guess.label) > 1 and all(column.marks for column in guess.label)):
         return options, []  # of the latter, the reader says how columns of 0 and 1 are given
     if not guess.has_header and guess.text and guess.label:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,7 +12,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import DATA, OUTPUT
-from mixling.errors import ConfigError, shown
+from mixling.errors import ConfigError, near_miss, shown
 
 
 def local_model(model: str) -> str:
@@ -129,6 +130,65 @@ class LabeledColumns(InputColumns):
             raise ConfigError(f"--label: got {shown(self.label)}; allowed: {quoted}") from error
         label = {"labels": names} if len(names) > 1 else {"label": names[0] if names else self.label}
         return {**super().named_columns(), **label}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureColumns(LabeledColumns):
+    """The columns of a model's inputs and targets, with those beside the text."""
+
+    features: Annotated[
+        str | None,
+        Option(
+            "--features",
+            metavar="COLUMN[:KIND],...",
+            help="Columns beside the text, each a number, category or date [guessed].",
+        ),
+    ] = None
+
+    def named_columns(self) -> dict[str, Any]:
+        return {**super().named_columns(), "features": self.features}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellOptions:
+    """The values of the columns beside a text."""
+
+    panel: ClassVar[str] = DATA
+    cells: Annotated[
+        list[str] | None,
+        Option("--column", metavar="NAME=VALUE", help="Of texts: a column beside them; repeatable."),
+    ] = None
+
+    def beside(self, texts: Sequence[Any], features: Sequence[str]) -> list[Any]:
+        """Return texts of the command line with the columns beside them.
+
+        Args:
+            features: the model's columns, see `Predictor.features`.
+
+        Raises:
+            ConfigError: a column is missing, unknown or malformed.
+        """
+        given = dict(item.partition("=")[::2] for item in self.cells or () if "=" in item)
+        if len(given) < len(self.cells or ()):
+            raise ConfigError(f"--column: got {', '.join(self.cells or ())!r}; allowed: NAME=VALUE, each name once")
+        if not features and not given:
+            return list(texts)
+        from mixling.errors import DataError
+        from mixling.features.cells import cells_in, with_cells
+        from mixling.features.kinds import check_cell, parse_features
+
+        kinds = parse_features(features)
+        if unknown := [name for name in given if name not in kinds]:
+            known = near_miss(unknown[0], kinds) if kinds else "the model has none"
+            raise ConfigError(f"--column: the model has no column {unknown[0]!r}; {known}")
+        try:
+            for name, kind in kinds.items():
+                check_cell(name, kind or "category", given.get(name))
+            cells = cells_in(given, list(kinds))
+        except DataError as error:
+            options = " ".join(f"--column {name!r}" if " " in name else f"--column {name}=VALUE" for name in kinds)
+            raise ConfigError(f"--column: {error}; the model reads {options}") from None
+        return [with_cells(text, cells) for text in texts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import typer
 
 from mixling.cli.command import OUTPUT
 from mixling.cli.options import (
+    CellOptions,
     EscapeOption,
     InputColumns,
     PredictionOptions,
@@ -100,7 +101,7 @@ class BulkOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(BulkOptions, Written, PredictionOptions, Question):
+class PredictOptions(BulkOptions, Written, CellOptions, PredictionOptions, Question):
     """Options of `mixling predict`."""
 
     inputs: Annotated[

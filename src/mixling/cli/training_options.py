@@ -12,7 +12,7 @@ from typer import Option
 
 from mixling.cli.command import MODEL, OUTPUT, TRAINING
 from mixling.cli.completion import LABELING, complete_models
-from mixling.cli.options import LabeledColumns
+from mixling.cli.options import FeatureColumns
 from mixling.errors import ConfigError
 
 SetOption = Annotated[
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledDataOptions(LabeledColumns):
+class LabeledDataOptions(FeatureColumns):
     """Training and validation data."""
 
     any_key: ClassVar[bool] = True

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from mixling.answers.questions import Answers
 from mixling.data.examples import Example, ExampleBlock, Target
 from mixling.errors import DataError, StorageError
+from mixling.features.cells import Cells, cells_of, with_cells
 from mixling.text.encoder import Text
 
 RowIndices = range | npt.NDArray[np.int64]
@@ -76,6 +77,7 @@ class ExampleColumns:
         self._firsts: list[str | list[str]] = []  # the texts, or the first ones of pairs
         self._seconds: list[str] = []
         self._answers: list[Answers] = []
+        self._cells: list[Cells] = []  # of the columns beside the texts; empty where there are none
         self._pairs = pairs
         self._targets: TargetKind = "none"
         self._sizes = array("q")  # bytes of the records
@@ -106,6 +108,8 @@ class ExampleColumns:
         self.hashes.append(hash_of(record))
         if example.answers is not None:
             record = _record(example.text, example.answers)
+        if (cells := cells_of(example.text)) is not None:
+            record = utf8(_ENCODE({"cells": cells, "text": example.text}))
         self._sizes.append(len(record))
         self._bytes += len(record)
         if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
@@ -114,6 +118,7 @@ class ExampleColumns:
             self._firsts = []
             self._seconds = []
             self._answers = []
+            self._cells = []
             self._shared = {}
             self.file = file
         if self.file is not None:
@@ -191,9 +196,12 @@ class ExampleColumns:
             self._firsts.append(text[0])
             self._seconds.append(text[1] if example.answers is None else shared.setdefault(text[1], text[1]))
         else:
-            self._firsts.append(text if isinstance(text, str) else [shared.setdefault(word, word) for word in text])
+            words = None if isinstance(text, str) else [shared.setdefault(word, word) for word in text]
+            self._firsts.append(str(text) if words is None else words)
         if example.answers is not None:
             self._answers.append(example.answers)
+        if (cells := cells_of(text)) is not None:
+            self._cells.append(cells)
 
     def freeze(self) -> None:
         """Make the columns readable."""
@@ -209,9 +217,13 @@ class ExampleColumns:
     def text(self, index: int) -> Text:
         if self.file is not None:
             value = self.file.read(index)
+            if isinstance(value, dict) and "cells" in value:
+                text = value["text"]
+                return with_cells((text[0], text[1]) if self._pairs else text, tuple(value["cells"]))
             return (value["pair"][0], value["pair"][1]) if isinstance(value, dict) else value
         first = self._firsts[index]
-        return (cast(str, first), self._seconds[index]) if self._pairs else first
+        found: Text = (cast(str, first), self._seconds[index]) if self._pairs else first
+        return with_cells(found, self._cells[index]) if self._cells else found
 
     def answers(self, index: int) -> Answers:
         assert self._targets == "answers", f"examples with {_KINDS[self._targets]}"
@@ -238,6 +250,8 @@ class ExampleColumns:
         return Example(self.text(index), self.target(index), *self.where(index), answers=answers)
 
     def _record(self, index: int) -> bytes:
+        if self._cells:
+            return utf8(_ENCODE({"cells": self._cells[index], "text": self.text(index)}))
         return _record(self.text(index), self._answers[index] if self._answers else None)
 
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from mixling.config import Config
+from mixling.features.kinds import parse_features
 
 LABEL_DELIMITER = "|"
-_OPTIONS = ("text", "text_pair", "label")  # columns that have an option
+_OPTIONS = ("text", "text_pair", "label", "features")  # columns that have an option
 
 
 def column_option(key: str, value: str = "COLUMN") -> str:
@@ -25,6 +26,9 @@ class ColumnsConfig(Config):
 
     text: str = Field(default="text", description="the text")
     text_pair: str | None = Field(default=None, description="a second text")
+    features: tuple[str, ...] = Field(
+        default=(), description="columns beside the text: NAME, or NAME:KIND of number, category or date"
+    )
     label: str = Field(default="label", description="the label, labels or number")
     labels: tuple[str, ...] | None = Field(
         default=None, min_length=2, description="several labels: columns of 0 and 1, one for each label"
@@ -43,7 +47,7 @@ class ColumnsConfig(Config):
     answers: str = Field(default="answers", description="the answers and where they start")
     group: str | None = Field(default=None, description="rows of one group stay on one side of the validation split")
 
-    @field_validator("labels", mode="before")
+    @field_validator("labels", "features", mode="before")
     @classmethod
     def _list_of_names(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -58,10 +62,21 @@ class ColumnsConfig(Config):
     def _without_escapes(cls, value: str) -> str:
         return value.replace("\\t", "\t").replace("\\n", "\n")
 
+    @field_validator("features")
+    @classmethod
+    def _with_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        parse_features(value)
+        return value
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of the columns beside the text."""
+        return tuple(parse_features(self.features))
+
     def names(self) -> set[str]:
         """Return the names of all columns that may be read."""
-        values = self.model_dump(exclude={"label_delimiter", "labels", "tags"}, exclude_none=True).values()
-        return {"id", *values, *(self.labels or ())}
+        values = self.model_dump(exclude={"label_delimiter", "labels", "tags", "features"}, exclude_none=True).values()
+        return {"id", *values, *(self.labels or ()), *self.beside}
 
 
 class DataConfig(Config):

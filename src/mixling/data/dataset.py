@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mixling.answers.questions import Answers
 from mixling.data.columns import ExampleColumns, RowIndices, Schema, hash_of, utf8
 from mixling.data.examples import Example, ExampleBlock, Target
+from mixling.features.cells import Cells, cells_of
 from mixling.text.encoder import Text
 
 _T = TypeVar("_T")
@@ -118,6 +119,16 @@ class Dataset(Sequence[Example]):
         return Column(self._columns.target, self._rows)
 
     @property
+    def has_cells(self) -> bool:
+        """Whether texts have columns beside them."""
+        return bool(len(self)) and cells_of(self.texts[0]) is not None
+
+    @property
+    def cells(self) -> list[Cells]:
+        """The columns beside each text."""
+        return [cells_of(text) or () for text in self.texts]
+
+    @property
     def answers(self) -> Column[Answers]:
         """The answers of each example, in a data set of questions."""
         return Column(self._columns.answers, self._rows)
@@ -163,6 +174,8 @@ class Dataset(Sequence[Example]):
             yield np.ascontiguousarray(ids).tobytes()
         values = self.answers if self.schema.targets == "answers" else self.targets if ids is None else ()
         yield from (repr(value).encode("utf-8", "surrogatepass") for value in values)
+        if self.has_cells:
+            yield from (repr(cells).encode("utf-8", "surrogatepass") for cells in self.cells)
 
     def text_bytes(self) -> npt.NDArray[np.int64]:
         """Return the size of each text (len,), with its answers, as JSON in UTF-8."""

@@ -14,6 +14,8 @@ from mixling.data.readers import OnBadRow, Row, RowBlock, read_row_blocks
 from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.features.cells import cells_in, with_cells
+from mixling.features.kinds import check_cell, parse_features
 from mixling.text.encoder import Text, text_size
 
 Target = str | tuple[str, ...] | float | None
@@ -74,6 +76,7 @@ class RowReader(ABC):
         wanted: the keys of `ColumnsConfig` for the task's columns; the last is the target's.
         of_words: texts are lists of words, not strings.
         of_sets: targets are sets of labels, which may be in several columns.
+        has_features: texts may have columns beside them.
         further: columns that are read where a wanted one is absent.
     """
 
@@ -81,10 +84,15 @@ class RowReader(ABC):
     further: ClassVar[tuple[str, ...]] = ()
     of_words: ClassVar[bool] = False
     of_sets: ClassVar[bool] = False
+    has_features: ClassVar[bool] = False
 
     def __init__(self, columns: ColumnsConfig, *, labeled: bool = True) -> None:
         self.columns = columns
         self.labeled = labeled
+        self._features = parse_features(columns.features)
+        self._beside = tuple(self._features)
+        if self._beside and not self.has_features:
+            raise ConfigError("--features: columns beside the text are for tasks with labels, or a number, of texts")
         for key in ("labels", "label_delimiter"):
             if not self.of_sets and getattr(columns, key) != ColumnsConfig.model_fields[key].default:
                 raise ConfigError(f"data.columns.{key}: is for several labels a text, --task multi_label")
@@ -125,6 +133,8 @@ class RowReader(ABC):
         for key in self.wanted if self.labeled else self.wanted[:-1]:
             if (name := self.column(key, row)) is not None:
                 yield key, name
+        for name in self._beside:
+            yield "features", name
 
     def _known(self, key: str, name: str, row: Row) -> str:
         """Return what columns there are, for the message about one that is missing."""
@@ -149,6 +159,7 @@ class TextReader(RowReader):
     """Reads a text, a pair of texts or a list of words, and a target from the label column."""
 
     wanted = ("text", "text_pair", "label")
+    has_features = True
 
     @abstractmethod
     def target(self, row: Row, column: str, value: Any) -> Target:
@@ -168,6 +179,8 @@ class TextReader(RowReader):
             text = words_of(row, columns.text) if value else []
         else:
             text = string_of(row, columns.text)
+        if self._beside:
+            text = self._with_cells(row, text)
         value = self.label_value(row)
         target = None
         if self.labeled or not is_blank(value):
@@ -177,6 +190,18 @@ class TextReader(RowReader):
                 if self.labeled:
                     raise
         return Example(text, target, row.path, row.line)
+
+    def _with_cells(self, row: Row, text: Text) -> Text:
+        if isinstance(text, list):
+            raise row_error(row, f"columns beside the text need a text, not a list of words; join the words {SKIP}")
+        try:
+            cells = cells_in(row.values, self._beside)
+            for (name, kind), cell in zip(self._features.items(), cells, strict=True):
+                if kind is not None:
+                    check_cell(name, kind, cell)
+            return with_cells(text, cells)
+        except DataError as error:
+            raise row_error(row, f"{error} {SKIP}") from None
 
     def label_value(self, row: Row) -> Any:
         """Return what a row has in the column of the target."""
@@ -294,7 +319,7 @@ def _block(rows: RowBlock, read: RowReader | None) -> ExampleBlock | None:
     if not isinstance(read, TextReader) or type(read).example is not TextReader.example:
         return None
     columns = read.columns
-    if columns.text_pair is not None or columns.labels is not None:
+    if columns.text_pair is not None or columns.labels is not None or columns.features:
         return None
     texts: list[Any] = [row.get(columns.text) for row in rows.values]
     values = [row.get(columns.label) for row in rows.values]

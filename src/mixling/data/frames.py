@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixling.errors import ConfigError, DataError, near_miss, shown
+from mixling.features.cells import cells_in, with_cells
 
 Names = str | Sequence[str]
 """The column of the text, or two columns of a pair."""
@@ -100,21 +101,44 @@ class Frame:
         return column_values(self.table[name])
 
     def texts(
-        self, names: Names | None, where: str, *, taken: Sequence[Any] = (), pairs: bool | None = None, first: int = 0
+        self,
+        names: Names | None,
+        where: str,
+        *,
+        taken: Sequence[Any] = (),
+        pairs: bool | None = None,
+        first: int = 0,
+        beside: Sequence[str] = (),
     ) -> list[Any]:
         """Return the texts of the rows, or pairs of texts, or lists of words.
 
         Args:
             names, taken, pairs: see `text_columns`.
             first: the number of the first row, for messages.
+            beside: columns beside the text, whose values the texts carry.
 
         Raises:
             DataError: there are no such columns, or a text is missing or is none.
         """
-        chosen = self.text_columns(names, where, taken=taken, pairs=pairs)
+        chosen = self.text_columns(names, where, taken=(*taken, *beside), pairs=pairs)
         index = self.table.index if self.library == "pandas" else None
         columns = [_texts(self.column(name, where), f"column {shown(name)}", where, first, index) for name in chosen]
-        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        return self._with_cells(texts, beside, where, first) if beside else texts
+
+    def _with_cells(self, texts: list[Any], beside: Sequence[str], where: str, first: int) -> list[Any]:
+        if self.library == "rows":
+            rows: Iterable[Mapping[str, Any]] = self.table
+        else:
+            columns = [self.column(name, where) for name in beside]
+            rows = (dict(zip(beside, values, strict=True)) for values in zip(*columns, strict=True))
+        found = []
+        for row, (text, values) in enumerate(zip(texts, rows, strict=True), first):
+            try:
+                found.append(with_cells(text, cells_in(values, beside)))
+            except DataError as error:
+                raise DataError(str(error), path=where, line=row) from None
+        return found
 
     def text_columns(
         self, names: Names | None, where: str, *, taken: Sequence[Any] = (), pairs: bool | None = None
@@ -168,13 +192,21 @@ def new_table(library: str, columns: Mapping[str, Any], *, like: Any = None) -> 
     return type(like).from_dict(lists) if library == "datasets" else lists
 
 
-def texts_of(items: Any, names: Names | None = None, where: str = "<predict>", *, pairs: bool | None = None) -> Any:
+def texts_of(
+    items: Any,
+    names: Names | None = None,
+    where: str = "<predict>",
+    *,
+    pairs: bool | None = None,
+    beside: Sequence[str] = (),
+) -> Any:
     """Return texts of whatever has them: a table, a column, an array of one or two columns, an iterable.
 
     Iterables other than lists are read when the result is, row by row if their items are dictionaries.
 
     Args:
         names, pairs: see `Frame.text_columns`.
+        beside: see `Frame.texts`.
 
     Raises:
         DataError: it is a table, and not known which columns they are, or a text is missing.
@@ -185,13 +217,13 @@ def texts_of(items: Any, names: Names | None = None, where: str = "<predict>", *
     else:
         frame = Frame.of(items)
     if frame is not None:
-        return frame.texts(names, where, pairs=pairs)
+        return frame.texts(names, where, pairs=pairs, beside=beside)
     is_stream = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
     if is_stream and not _is_column(items):
         left = iter(items)
         first = list(itertools.islice(left, 1))
         rows = itertools.chain(first, left)
-        return _texts_of_rows(rows, names, where, pairs) if first and isinstance(first[0], Mapping) else rows
+        return _texts_of_rows(rows, names, where, pairs, beside) if first and isinstance(first[0], Mapping) else rows
     if names is not None:
         got = f"{shown(names)} names a column, but got one {type(items).__name__}"
         raise DataError(f"text: {got}; give a table, or leave text= out", path=where)
@@ -207,12 +239,14 @@ def _is_column(items: Any) -> bool:
     return is_any and getattr(items, "ndim", 1) == 1
 
 
-def _texts_of_rows(rows: Iterator[Any], names: Names | None, where: str, pairs: bool | None) -> Iterator[Any]:
+def _texts_of_rows(
+    rows: Iterator[Any], names: Names | None, where: str, pairs: bool | None, beside: Sequence[str]
+) -> Iterator[Any]:
     for number, row in enumerate(rows):
         if (frame := Frame.of([row])) is None:
             raise DataError(f"got a {type(row).__name__} among dictionaries", path=where, line=number)
-        names = frame.text_columns(names, where, pairs=pairs)
-        yield frame.texts(names, where, first=number)[0]
+        names = frame.text_columns(names, where, taken=beside, pairs=pairs)
+        yield frame.texts(names, where, first=number, beside=beside)[0]
 
 
 def is_missing(value: object) -> bool:

@@ -99,24 +99,33 @@ class Guess:
 
 
 def guess_columns(
-    source: str, *, text: str | None = None, text_pair: str | None = None, label: str | None = None
+    source: str,
+    *,
+    text: str | None = None,
+    text_pair: str | None = None,
+    label: str | None = None,
+    beside: Sequence[str] = (),
 ) -> Guess | None:
     """Guess the columns of a file; None: they have the default names, belong to another task, or there is no row.
 
     Args:
         text, text_pair, label: the columns that are known.
+        beside: columns that are neither, as they are beside the text.
 
     Raises:
         DataError: the file cannot be read.
     """
     rows = first_rows(source)
-    guess = _guess(rows, text, text_pair, label)
+    guess = _guess(rows, text, text_pair, label, beside)
     if guess is None or guess.label or not guess.text or len(rows) < ROWS:
         return guess
-    return _guess(first_rows(source, everywhere=True), text, text_pair, label)  # rows that are sorted by their labels
+    # Rows may be sorted by their labels.
+    return _guess(first_rows(source, everywhere=True), text, text_pair, label, beside)
 
 
-def _guess(rows: Sequence[Row], text: str | None, text_pair: str | None, label: str | None) -> Guess | None:
+def _guess(
+    rows: Sequence[Row], text: str | None, text_pair: str | None, label: str | None, beside: Sequence[str]
+) -> Guess | None:
     names = {name for row in rows for name in row.values}
     unknown = {text, text_pair, label} - {None} - names  # reported when the file is read
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
@@ -124,7 +133,8 @@ def _guess(rows: Sequence[Row], text: str | None, text_pair: str | None, label: 
         return None
     if any(_has_structure(value) for row in rows for value in row.values.values()):  # as annotation tools write
         return None
-    columns = [column for name in rows[0].values if (column := _column(name, rows)) is not None]
+    found = (_column(name, rows) for name in rows[0].values if name not in beside)
+    columns = [column for column in found if column is not None]
     candidates = [one for one in columns if one.is_text and one.name not in (text_pair, label)]
     texts = _named(columns, text) or _texts(candidates)
     pair = [] if text else _pair(candidates)

@@ -27,6 +27,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
+from mixling.features.cells import with_missing
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
@@ -63,7 +64,8 @@ def read_unlabeled(
             if columns.text_pair is not None:
                 raise DataError("has no pairs; provide a table with the columns of both texts", path=source)
             lines = read_texts([source])
-            yield from (split_words(line) for line in lines) if reader.of_words else lines
+            beside = columns.beside
+            yield from (split_words(line) if reader.of_words else with_missing(line, beside) for line in lines)
         else:
             bare = columns.model_copy(update={"label": _NO_COLUMN, "labels": None, "slots": _NO_COLUMN})
             rows = read_examples([source], reader=reader, columns=bare, on_bad_row=OnBadRow(on_bad_row), labeled=False)

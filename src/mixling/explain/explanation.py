@@ -27,6 +27,15 @@ class WordEffect:
 _SHOWN = 3  # words, by `repr`
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnEffect:
+    """A column beside the text, its value, None where it is missing, and how much it raises or lowers the score."""
+
+    name: str
+    value: str | None
+    effect: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
     """Why a model gives an answer to a text.
@@ -39,7 +48,8 @@ class Explanation:
         score: of the text: the log-odds of the label's probability, or the predicted number (regression).
         base: the score of the text without words; in tagging, of the explained word alone.
         probability: of the label; None in regression.
-        words: those that the model read, in order. Shapley effects sum to `score - base`.
+        words: those that the model read, in order. Shapley effects, with the columns', sum to `score - base`.
+        columns: those beside the text; what has no value has no effect.
         truncated: whether the model did not read the end of the text.
     """
 
@@ -52,6 +62,7 @@ class Explanation:
     probability: float | None
     words: tuple[WordEffect, ...]
     truncated: bool
+    columns: tuple[ColumnEffect, ...] = ()
 
     def top(self, count: int) -> list[WordEffect]:
         """Return the words with the largest effects, whether for or against, the largest first."""
@@ -77,4 +88,5 @@ class Explanation:
         names = ("target", "word", "method", "score", "base", "probability")
         values = {name: value for name in names if (value := getattr(self, name)) is not None}
         text = list(self.text) if isinstance(self.text, tuple) else self.text
-        return {"text": text, **values, "words": words, "truncated": self.truncated}
+        columns = {"columns": [asdict(column) for column in self.columns]} if self.columns else {}
+        return {"text": text, **values, "words": words, **columns, "truncated": self.truncated}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from mixling.errors import printable
-from mixling.explain.explanation import Explanation, WordEffect
+from mixling.explain.explanation import ColumnEffect, Explanation, WordEffect
 
 _LISTED = 8  # words with their effects, below the text
 # Red raises and blue lowers, as SHAP has it: the two can be told apart by color-blind readers.
@@ -36,6 +36,7 @@ def explanation_lines(explanation: Explanation, *, color: bool) -> list[str]:
         if color:
             source = _painted(source, words, explanation.word, strongest)
         lines.append(source)
+    lines += [f"  {column.effect:+8.3f}  {printable(_shown(column))}" for column in explanation.columns]
     top = [word for word in explanation.top(_LISTED) if word.effect]
     lines += [f"  {word.effect:+8.3f}  {printable(word.word)}" for word in top]
     return [*lines, *([f"  ({_TRUNCATED})"] if explanation.truncated else [])]
@@ -71,21 +72,31 @@ def html_section(explanation: Explanation) -> str:
             if index == explanation.word:
                 pieces.append(f'<b class="explained">{spelled}</b>')
             else:
-                rgb = ",".join(map(str, _RAISES if word.effect > 0 else _LOWERS))
-                alpha = 0.75 * abs(word.effect) / strongest
-                style = f"background:rgba({rgb},{alpha:.2f})"
-                pieces.append(f'<mark style="{style}" title="{word.effect:+.3f}">{spelled}</mark>')
+                pieces.append(_mark(spelled, word.effect, strongest))
             end = word.end
         lines.append(f"<p>{''.join(pieces)}{html.escape(source[end:])}</p>")
+    for column in explanation.columns:
+        lines.append(f"<p>{_mark(html.escape(_shown(column)), column.effect, strongest)} {column.effect:+.3f}</p>")
     if explanation.truncated:
         lines.append(f'<p class="note">{_TRUNCATED}</p>')
     return f"<section>{''.join(lines)}</section>"
+
+
+def _mark(content: str, effect: float, strongest: float) -> str:
+    rgb = ",".join(map(str, _RAISES if effect > 0 else _LOWERS))
+    style = f"background:rgba({rgb},{0.75 * abs(effect) / strongest:.2f})"
+    return f'<mark style="{style}" title="{effect:+.3f}">{content}</mark>'
+
+
+def _shown(column: ColumnEffect) -> str:
+    return f"{column.name}: {'missing' if column.value is None else column.value}"
 
 
 def _headline(explanation: Explanation) -> str:
     score = f"{explanation.score:.3f}"
     base = f"{explanation.base:.3f}"
     without = "without words" if explanation.word is None else "of the word alone"
+    without += " and columns" * bool(explanation.columns)
     method = explanation.method.replace("_", " ")
     if explanation.probability is None:
         return f"{score}; {without} {base}; {method}"
@@ -95,7 +106,8 @@ def _headline(explanation: Explanation) -> str:
 
 
 def _strongest(explanation: Explanation) -> float:
-    return max((abs(word.effect) for word in explanation.words), default=0.0) or 1.0
+    effects = [*(word.effect for word in explanation.words), *(column.effect for column in explanation.columns)]
+    return max(map(abs, effects), default=0.0) or 1.0
 
 
 def _source(explanation: Explanation, part: int) -> str:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from mixling.answers.labels import not_finite
 from mixling.arrays import Float64
 from mixling.errors import ConfigError, DataError, near_miss, shown
-from mixling.explain.explanation import Explanation, WordEffect
+from mixling.explain.explanation import ColumnEffect, Explanation, WordEffect
 from mixling.explain.shapley import EXACT_PLAYERS, exact_shapley, leave_one_out, sampled_shapley
+from mixling.features.cells import Cells, cells_of, with_cells
 from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
 from mixling.text.config import TextConfig
@@ -41,6 +42,7 @@ def explain(
     encode: Callable[[Text], Encoded],
     logits: Logits,
     logits_of_kept: LogitsOfKept,
+    columns: Sequence[str] = (),
     divide: Callable[[Text], Sequence[TextWindow]] | None,
     target: str | None,
     word: int | None,
@@ -55,6 +57,7 @@ def explain(
         logits: computes the logits of texts, (C,) each, or (W, C) where answers are for words.
         logits_of_kept: computes those (M, C) of the texts that keep some of the words of one, by a matrix (M, W); None:
             it cannot, and `logits` has to.
+        columns: the names of the columns beside the text.
         divide: returns the windows of a text above the maximum; None: it is explained up to the maximum.
     """
     _check(task, method, target)
@@ -63,6 +66,10 @@ def explain(
             raise ConfigError(f"{name}: got {shown(number)}; allowed: whole numbers from {least}")
     if task.per_word and isinstance(text, tuple):
         raise DataError("the model labels the words of one text; got a pair of texts")
+    cells = cells_of(text) or ()
+    added = np.zeros((0, len(task.labels.names)))
+    if columns:
+        text, added, logits, logits_of_kept = _without_cells(text, cells, logits, logits_of_kept)
     words, parts, truncated = _read(text, config, encode, divide, as_list=task.per_word)
     label = None if target is None else _label_id(task, target)
     if task.per_word:
@@ -87,20 +94,23 @@ def explain(
 
     def game(coalitions: npt.NDArray[np.bool_]) -> Float64:
         nonlocal label
-        kept = coalitions
+        kept = coalitions[:, : len(players)]
         if len(players) < len(words):
             kept = np.ones((len(coalitions), len(words)), bool)
             kept[:, players] = coalitions
         found = outputs(kept)
+        if len(added):
+            found = found + coalitions[:, len(players) :] @ added
         if label is None:  # the label of the text itself, which every method evaluates among the last
             whole = next(number for number in range(len(coalitions) - 1, -1, -1) if coalitions[number].all())
             label = task.best(found[whole])
         return task.target_scores(found, label)
 
-    used, values = _method(method, len(players), evaluations, seed)
-    effects, score, base = values(game, len(players))
+    used, values = _method(method, len(players) + len(added), evaluations, seed)
+    effects, score, base = values(game, len(players) + len(added))
     all_effects = np.zeros(len(words))
-    all_effects[players] = effects
+    all_effects[players] = effects[: len(players)]
+    of_columns = effects[len(players) :].tolist()
     assert label is not None
     return Explanation(
         text=text,
@@ -114,8 +124,27 @@ def explain(
             WordEffect(spelled, start, end, effect, part)
             for (spelled, start, end, part), effect in zip(words, all_effects.tolist(), strict=True)
         ),
+        columns=tuple(map(ColumnEffect, columns, cells, of_columns)),
         truncated=truncated,
     )
+
+
+def _without_cells(
+    text: Text, cells: Cells, logits: Logits, logits_of_kept: LogitsOfKept
+) -> tuple[Text, npt.NDArray[Any], Logits, LogitsOfKept]:
+    """Return a text, what each of its columns adds to the logits (W, C), and what computes logits without columns."""
+    none = (None,) * len(cells)
+    plain: Text = str(text) if isinstance(text, str) else (text[0], text[1])
+    alone = [(*none[:number], cell, *none[number + 1 :]) for number, cell in enumerate(cells)]
+    found = np.stack(list(logits([with_cells(plain, row) for row in (none, *alone)])))
+
+    def of_texts(texts: list[Text]) -> Sequence[npt.NDArray[Any]]:
+        return logits([with_cells(one, none) for one in texts])
+
+    def of_kept(one: str, kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any] | None:
+        return logits_of_kept(with_cells(one, none), kept)  # type: ignore[arg-type]  # a string
+
+    return plain, found[1:] - found[0], of_texts, of_kept
 
 
 def _check(task: Task, method: str, target: str | None) -> None:

@@ -20,8 +20,9 @@ from mixling.export.layers import Unknown, layers_of, table_of
 from mixling.export.native import native_plan
 from mixling.export.quantize import quantize, quantize_graph
 from mixling.export.write import write_graph
+from mixling.features.columns import Columns
 from mixling.networks.network import TRANSITION_SCORES, TextNetwork
-from mixling.runtime.onnx.extra_arrays import BRANCH, TRANSITIONS
+from mixling.runtime.onnx.extra_arrays import BRANCH, COLUMN_WEIGHTS, COLUMNS_ENTRY, TRANSITIONS
 from mixling.runtime.onnx.file import SEAL_KEY, read_metadata
 from mixling.runtime.onnx.session import MODEL_FORMAT, Metadata
 from mixling.text.config import TextConfig
@@ -104,6 +105,7 @@ def amend(
     content: bytes,
     *,
     branch: tuple[NgramBranch, NgramMetadata] | None = None,
+    columns: Columns | None = None,
     **values: Any,
 ) -> bytes:
     """Return a model file, the bytes of `model.onnx`, with something added that was fitted after the export.
@@ -111,6 +113,7 @@ def amend(
     Args:
         content: a file without the additions.
         branch: a linear n-gram branch.
+        columns: beside the texts, which the branch has weights of.
         values: entries of `Metadata`, such as `threshold`.
     """
     entries = read_metadata(content)
@@ -120,6 +123,9 @@ def amend(
         assert metadata["ngrams"] is None, "there is a branch already"
         metadata["ngrams"] = branch[1].to_dict()
         arrays = {f"{BRANCH}{name}": array for name, array in branch[0].to_arrays().items()}
+    if branch is not None and columns is not None and branch[0].columns is not None:
+        entries[COLUMNS_ENTRY] = columns.description
+        arrays[COLUMN_WEIGHTS] = branch[0].columns
     entries["mixling"] = _json(metadata | values)
     del entries[SEAL_KEY]
     return add_to_model(content, arrays, entries)

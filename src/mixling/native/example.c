@@ -28,7 +28,7 @@ int main(int number, char **arguments) {
     float *logits = malloc(labels * sizeof *logits);
     if (!logits || mixling_start(model, 64 << 20, 0, &worker) != MIXLING_OK) return 3;
     while (fgets(line, sizeof line, stdin)) {
-        mixling_text text = {line, strcspn(line, "\n"), NULL, 0};
+        mixling_text text = {line, strcspn(line, "\n"), NULL, 0, NULL};
         size_t best = 0;
         if (mixling_predict(worker, &text, 1, logits, &flags) != MIXLING_OK) return 3;
         for (size_t i = 1; i < labels; i++)

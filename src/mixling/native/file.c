@@ -113,6 +113,7 @@ static int read_entry(bytes data, size_t *fields, onnx_file *file) {
     if (bytes_equal(key, "vocabulary_name", 15)) file->vocabulary_name = value;
     if (bytes_equal(key, "vocabulary", 10)) file->vocabulary = value;
     if (bytes_equal(key, "native", 6)) file->plan = value;
+    if (bytes_equal(key, "columns", 7)) file->columns = value;
     return found;
 }
 

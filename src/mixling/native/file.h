@@ -28,7 +28,7 @@ typedef struct {
 } tensor;
 
 typedef struct {
-    bytes metadata, vocabulary_name, vocabulary, plan; /* entries of the metadata; NULL where there is none */
+    bytes metadata, vocabulary_name, vocabulary, plan, columns; /* entries of the metadata; NULL where there is none */
     tensor *tensors;
     size_t num_tensors;
 } onnx_file;

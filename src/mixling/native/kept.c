@@ -329,7 +329,8 @@ int mixling_predict_kept(
     size_t tokens, words;
     uint8_t flags;
     if (model->per_token || model->subwords || model->pairs > 0 || text->second) return MIXLING_ARGUMENT;
-    int status = encode(worker, text, &tokens, &words, &flags);
+    int status = ngrams_read_cells(worker, text);
+    if (status == MIXLING_OK) status = encode(worker, text, &tokens, &words, &flags);
     if (status != MIXLING_OK || words != n) return status == MIXLING_OK ? MIXLING_ARGUMENT : status;
     status = table_row(worker, EMPTY_WORD.key, EMPTY_WORD.key_size, 0, worker->rows + n);
     if (status != MIXLING_OK) return status;

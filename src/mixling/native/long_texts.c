@@ -39,7 +39,7 @@ static window window_after(const spot *spots, size_t n, window last, size_t spac
 /* A part of a text. */
 static mixling_text part_of(const mixling_text *text, const spot *spots, window of) {
     const spot *first = spots + of.first, *last = spots + of.end - 1;
-    return (mixling_text){text->first + first->begin, last->end - first->begin, NULL, 0};
+    return (mixling_text){text->first + first->begin, last->end - first->begin, NULL, 0, NULL};
 }
 
 static size_t sum_tokens(const spot *spots, size_t n) {
@@ -89,14 +89,14 @@ static int run_windows(
     const spot *spots = worker->spots + (longer ? words[0] : 0);
     size_t n = words[longer], space = space_of(model, text, tokens), labels = model->num_labels, windows = 0;
     float *sums = worker->window_logits, *own = sums + labels;
-    mixling_text divided = longer ? (mixling_text){text->second, text->second_size, NULL, 0} : *text;
+    mixling_text divided = longer ? (mixling_text){text->second, text->second_size, NULL, 0, NULL} : *text;
     memset(sums, 0, labels * sizeof *sums);
     for (window at = window_from(spots, n, 0, space);; at = window_after(spots, n, at, space, 0)) {
         mixling_text part = part_of(&divided, spots, at);
         if (longer)
-            part = (mixling_text){text->first, text->first_size, part.first, part.first_size};
+            part = (mixling_text){text->first, text->first_size, part.first, part.first_size, NULL};
         else
-            part = (mixling_text){part.first, part.first_size, text->second, text->second_size};
+            part = (mixling_text){part.first, part.first_size, text->second, text->second_size, NULL};
         uint8_t found;
         int status = text_run(worker, &part, own, &found);
         if (status != MIXLING_OK) return status;
@@ -118,7 +118,8 @@ int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size
         size_t words[2], tokens[2];
         uint8_t cut = 0;
         if (model->pairs >= 0 && model->pairs != (text->second != NULL)) return MIXLING_ARGUMENT;
-        int status = find_words(worker, text, words, tokens, &cut);
+        int status = ngrams_read_cells(worker, text);
+        if (status == MIXLING_OK) status = find_words(worker, text, words, tokens, &cut);
         if (status != MIXLING_OK) return status;
         int divided = is_divided(model, text, words, tokens);
         status = divided ? run_windows(worker, text, words, tokens, out, &cut) : text_run(worker, text, out, flags + i);

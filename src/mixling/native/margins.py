@@ -33,6 +33,7 @@ def fit_margins(
     tolerance: float = _TOLERANCE,
     passes: int = _PASSES,
     threads: int = 1,
+    columns: int = 0,
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
     """Fit a linear support vector machine with squared hinge loss for each label.
 
@@ -52,6 +53,7 @@ def fit_margins(
         kept: (K, F), the features that each label has; None: all.
         tolerance: of the largest difference between gradients in the dual problem, at which a fit ends.
         passes: over the texts at most; 0 to `MAX_PASSES`.
+        columns: number of the last features that have no log-count ratios: columns beside the texts.
         threads: number of groups of labels that are fitted at the same time; the result does not depend on it.
 
     Returns:
@@ -69,6 +71,8 @@ def fit_margins(
     found[:, -1] = np.where(has, 1, -1)
     labels = np.flatnonzero(has & lacks)
     scale = None if ratio_power == 0 else _scales(features, marks, weights, 2 * ratio_power)
+    if scale is not None and columns:
+        scale[:, -columns:] = 1
     if kept is not None:
         scale = np.where(kept, np.float32(1) if scale is None else scale, np.float32(0))
     arrays = _arrays(features)

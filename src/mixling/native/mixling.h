@@ -25,10 +25,18 @@ enum {
     MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
     MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
     MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
-    MIXLING_ARGUMENT = 4 /* a pair for a model of single texts, or the other way round; a function of another task */
+    MIXLING_ARGUMENT = 4 /* a pair for a model of single texts, or the other way round; a function of another task; no cells
+                            for a model with columns, or a cell that is no number, or date, as its column is */
 };
 
-/* A text, or the two of a pair; `second` is NULL where there is no second text.
+/* The value of a column beside a text, UTF-8 as in a file; `data` is NULL where it is missing. */
+typedef struct {
+    const char *data;
+    size_t size; /* in bytes */
+} mixling_cell;
+
+/* A text, or the two of a pair; `second` is NULL where there is no second text. A model with columns takes as many `cells`
+   as they are, in their order; of other models they are NULL.
 
    A text of the byte 0xFF before each word is split into words already, which have no NUL; characters are then counted as if
    there were a space between two words. */
@@ -37,6 +45,7 @@ typedef struct {
     size_t first_size; /* in bytes */
     const char *second;
     size_t second_size;
+    const mixling_cell *cells;
 } mixling_text;
 
 /* Bits of the flags of a text. */
@@ -64,6 +73,11 @@ void mixling_close(mixling_model *model);
 /* The number of labels, equal to the number of a text's logits, and the UTF-8 name of one. */
 size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
+/* The number of columns beside the text, 0 for most models, and the UTF-8 name of one. */
+size_t mixling_num_columns(const mixling_model *model);
+const char *mixling_column(const mixling_model *model, size_t index);
+/* The index of the first of its cells that is no number, or date, as its column is; the number of columns: there is none. */
+size_t mixling_bad_cell(const mixling_model *model, const mixling_cell *cells);
 /* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */
 int mixling_pairs(const mixling_model *model);
 /* 1 for a model whose metadata have a `threshold` below which it abstains, `conformal` sets of labels, or a `rule` by

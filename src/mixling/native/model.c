@@ -59,6 +59,7 @@ void mixling_close(mixling_model *model) {
     struct owner *owner = (struct owner *)(void *)model;
     if (!model) return;
     unicode_close(&model->unicode);
+    columns_close(&model->branch.columns);
     for (part *at = owner->parts, *before; at; at = before) {
         before = at->before;
         free(at);
@@ -70,6 +71,16 @@ size_t mixling_num_labels(const mixling_model *model) { return model->num_labels
 
 const char *mixling_label(const mixling_model *model, size_t index) {
     return index < model->num_labels ? model->labels[index] : NULL;
+}
+
+size_t mixling_num_columns(const mixling_model *model) { return model->branch.columns.number; }
+
+const char *mixling_column(const mixling_model *model, size_t index) {
+    return index < model->branch.columns.number ? model->branch.columns.items[index].name : NULL;
+}
+
+size_t mixling_bad_cell(const mixling_model *model, const mixling_cell *cells) {
+    return columns_bad(&model->branch.columns, cells);
 }
 
 const char *mixling_task(const mixling_model *model) { return model->task; }

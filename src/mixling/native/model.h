@@ -3,6 +3,7 @@
 #ifndef MIXLING_MODEL_H
 #define MIXLING_MODEL_H
 
+#include "columns.h"
 #include "file.h"
 #include "json.h"
 #include "kernels.h"
@@ -57,6 +58,8 @@ typedef struct {
     uint32_t *starts;   /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
     uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;
+    column_set columns;     /* beside the text; their number is 0 where there are none */
+    float *column_weights; /* (width of the columns, K) */
 } ngram_branch;
 
 struct mixling_model {
@@ -286,6 +289,8 @@ struct mixling_worker {
     uint32_t round;
     uint64_t multiplier;   /* of a number, for the upper bits that are its slot */
     uint32_t *branch_sums; /* (K + 1) */
+    column_value *column_values; /* of a text */
+    float *column_scores;  /* (K) of the columns beside the text */
     uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
     double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
@@ -351,6 +356,8 @@ void body_free(mixling_worker *worker);
 void ngrams_add(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* The term of a pair of words in rows of the table; the number of terms where it is none. */
 size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second);
+/* Compute worker->column_scores from the cells of a text; a status. */
+int ngrams_read_cells(mixling_worker *worker, const mixling_text *text);
 /* Weight the logits of a text, and add the linear model's, whose weights of its terms have these sums (K), modulo
    2^32; `number` of its words are different. */
 void ngrams_score(const mixling_worker *worker, const uint32_t *sums, float *logits);

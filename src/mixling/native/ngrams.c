@@ -130,15 +130,30 @@ void ngrams_score(const mixling_worker *worker, const uint32_t *sums, float *log
     size_t outputs = branch->outputs;
     double root = sqrt((int32_t)sums[outputs] > 1 ? (double)(int32_t)sums[outputs] : 1);
     if (outputs < worker->model->num_labels) { /* of two labels one score: how much rather it is the second */
-        float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root);
+        float score = branch->bias[0] + branch->scale[0] * (float)((int32_t)sums[0] / root) + worker->column_scores[0];
         logits[0] = branch->network * logits[0] - score / 2;
         logits[1] = branch->network * logits[1] + score / 2;
         return;
     }
     for (size_t k = 0; k < outputs; k++) {
-        float score = branch->bias[k] + branch->scale[k] * (float)((int32_t)sums[k] / root);
+        float score = branch->bias[k] + branch->scale[k] * (float)((int32_t)sums[k] / root) + worker->column_scores[k];
         logits[k] = branch->network * logits[k] + score;
     }
+}
+
+int ngrams_read_cells(mixling_worker *worker, const mixling_text *text) {
+    const ngram_branch *branch = &worker->model->branch;
+    size_t n, outputs = branch->outputs;
+    if (!text->cells != !branch->columns.number) return MIXLING_ARGUMENT;
+    if (!text->cells) return MIXLING_OK;
+    if (columns_encode(&branch->columns, text->cells, worker->column_values, &n) < branch->columns.number)
+        return MIXLING_ARGUMENT;
+    memset(worker->column_scores, 0, outputs * sizeof *worker->column_scores);
+    for (size_t i = 0; i < n; i++) {
+        const float *weights = branch->column_weights + worker->column_values[i].at * outputs;
+        for (size_t k = 0; k < outputs; k++) worker->column_scores[k] += worker->column_values[i].value * weights[k];
+    }
+    return MIXLING_OK;
 }
 
 size_t ngrams_pair(const mixling_worker *worker, uint32_t first, uint32_t second) {

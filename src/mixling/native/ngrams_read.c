@@ -165,13 +165,38 @@ static int read_arrays(mixling_model *model, const onnx_file *file, const char *
     return !sparse || !read_weights(branch, &from) ? MIXLING_OK : MIXLING_DAMAGED;
 }
 
+/* The columns beside the text, and their weights. */
+static int read_columns(mixling_model *model, const onnx_file *file, const char **reason) {
+    static const char NAME[] = "columns.weights";
+    ngram_branch *branch = &model->branch;
+    const tensor *weights = NULL;
+    for (size_t i = 0; i < file->num_tensors; i++)
+        if (bytes_equal(file->tensors[i].name, NAME, sizeof NAME - 1)) weights = file->tensors + i;
+    *reason = "it has columns without weights, or vice versa";
+    if (!weights != !file->columns.data) return MIXLING_DAMAGED;
+    if (!weights) return MIXLING_OK;
+    int status = columns_open(file->columns, &branch->columns, reason);
+    if (status != MIXLING_OK) return status;
+    size_t number = branch->columns.width * branch->outputs;
+    *reason = "the weights of its columns are of another type or shape, or not finite";
+    if (weights->type != TENSOR_FLOAT || weights->rank != 2 || weights->dims[0] != branch->columns.width ||
+        weights->dims[1] != branch->outputs)
+        return MIXLING_DAMAGED;
+    branch->column_weights = model_take(model, number, sizeof *branch->column_weights);
+    if (!branch->column_weights) return MIXLING_MEMORY;
+    memcpy(branch->column_weights, weights->data.data, number * sizeof *branch->column_weights);
+    return all_finite(branch->column_weights, number) ? MIXLING_OK : MIXLING_DAMAGED;
+}
+
 int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
     ngram_branch *branch = &model->branch;
     uint32_t entry = json_get(metadata, 0, "ngrams"), task = json_get(metadata, 0, "task");
     int has_entry = entry != JSON_NONE && !json_null(metadata, entry);
     *reason = "its metadata has an n-gram branch and its arrays do not, or vice versa";
     if (has_entry != (count_arrays(file) > 0)) return MIXLING_DAMAGED;
-    if (!has_entry) return MIXLING_OK;
+    if (!has_entry && !file->columns.data) return MIXLING_OK;
+    *reason = "it has columns without the linear model that reads them";
+    if (!has_entry) return MIXLING_DAMAGED;
     int one_label = json_is(metadata, task, "classification");
     *reason = "it has an n-gram branch for a task that is not built here";
     if (!one_label && !json_is(metadata, task, "multi_label") && !json_is(metadata, task, "regression"))
@@ -188,5 +213,6 @@ int model_read_ngrams(mixling_model *model, const json *metadata, const onnx_fil
     branch->outputs = one_label && model->num_labels == 2 ? 1 : model->num_labels;
     *reason = "its n-gram branch takes more than 256 MiB for the words of a text of full length";
     if (branch->outputs > MAX_SUMS / (2 * model->max_len + 2)) return MIXLING_UNSUPPORTED;
-    return read_arrays(model, file, reason);
+    int status = read_arrays(model, file, reason);
+    return status == MIXLING_OK ? read_columns(model, file, reason) : status;
 }

@@ -41,6 +41,8 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
         block_take(TOGETHER * model->parts * model->folded.stride + 1, sizeof *worker->word_products);
     worker->seen = take((size_t)1 << seen_bits(model->max_len), sizeof *worker->seen);
     worker->branch_sums = take(model->branch.outputs + 1, sizeof *worker->branch_sums);
+    worker->column_scores = take(model->branch.outputs + 1, sizeof *worker->column_scores);
+    worker->column_values = take(COLUMN_VALUES * model->branch.columns.number + 1, sizeof *worker->column_values);
     worker->best = take(padded(model->num_labels), 4 * sizeof *worker->best);
     worker->window_logits = take(model->num_labels, 2 * sizeof *worker->window_logits);
     worker->window = take(model->max_answer ? model->max_len : 1, 2 * sizeof *worker->window);
@@ -54,7 +56,7 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
         (model->subwords &&
          (!worker->subwords[0] || !worker->subwords[1] || !worker->subword_marks[0] || !worker->subword_marks[1])) ||
         !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
-        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->best || !worker->window_logits ||
+        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->column_scores || !worker->column_values || !worker->best || !worker->window_logits ||
         !worker->window || !worker->open || !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
@@ -76,6 +78,8 @@ void mixling_stop(mixling_worker *worker) {
         worker->shared[1],
         worker->seen,
         worker->branch_sums,
+        worker->column_scores,
+        worker->column_values,
         worker->sources,
         worker->best,
         worker->both[0].words,
@@ -260,8 +264,11 @@ int text_run(mixling_worker *worker, const mixling_text *text, float *logits, ui
 
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags) {
     int status = worker->model->per_token ? MIXLING_ARGUMENT : MIXLING_OK;
-    for (size_t i = 0; i < n && status == MIXLING_OK; i++)
-        status = text_run(worker, texts + i, logits + i * worker->model->num_labels, flags + i);
+    for (size_t i = 0; i < n && status == MIXLING_OK; i++) {
+        status = ngrams_read_cells(worker, texts + i);
+        if (status == MIXLING_OK)
+            status = text_run(worker, texts + i, logits + i * worker->model->num_labels, flags + i);
+    }
     return status;
 }
 

@@ -120,10 +120,28 @@ static int read_words(PyObject *list, PyObject **kept, mixling_text *out) {
     if (!failed) made = PyBytes_FromStringAndSize(text.data, (Py_ssize_t)text.size);
     if (!*kept) *kept = PyList_New(0);
     failed = !made || !*kept || PyList_Append(*kept, made);
-    if (!failed) *out = (mixling_text){PyBytes_AsString(made), text.size, NULL, 0};
+    if (!failed) *out = (mixling_text){PyBytes_AsString(made), text.size, NULL, 0, NULL};
     free(text.data);
     Py_XDECREF(made);
     Py_XDECREF(words);
+    return failed ? -1 : 0;
+}
+
+/* The cells of a text, whose attribute `cells` is a tuple of strings and None, into `out` (n); -1 with an exception. */
+static int read_cells(PyObject *item, PyObject **kept, size_t n, mixling_cell *out) {
+    PyObject *cells = PyObject_GetAttrString(item, "cells");
+    if (cells && !*kept) *kept = PyList_New(0);
+    int failed = !cells || !*kept || PyList_Append(*kept, cells);
+    if (!failed && (!PyTuple_Check(cells) || (size_t)PyTuple_Size(cells) != n)) {
+        PyErr_SetString(PyExc_TypeError, "a text has a tuple of cells, one for each column");
+        failed = 1;
+    }
+    for (size_t i = 0; i < n && !failed; i++) {
+        PyObject *cell = PyTuple_GetItem(cells, (Py_ssize_t)i);
+        out[i] = (mixling_cell){NULL, 0};
+        failed = cell != Py_None && read_string(cell, kept, &out[i].data, &out[i].size);
+    }
+    Py_XDECREF(cells);
     return failed ? -1 : 0;
 }
 
@@ -139,12 +157,22 @@ static int read_text(PyObject *item, PyObject **kept, mixling_text *out) {
            read_string(PyTuple_GetItem(item, 1), kept, &out->second, &out->second_size);
 }
 
-static mixling_text *read_texts(PyObject *texts, PyObject **kept) {
+/* Texts with their cells, which are in the same memory; the strings live as long as `texts`, whose items have
+   them. Without a model cells are not read. */
+static mixling_text *read_texts(const mixling_model *model, PyObject *texts, PyObject **kept) {
     Py_ssize_t n = PyTuple_Size(texts);
-    mixling_text *items = PyMem_Malloc(((size_t)n + 1) * sizeof *items);
+    size_t number = model ? mixling_num_columns(model) : 0, size = sizeof(mixling_text) + number * sizeof(mixling_cell);
+    mixling_text *items = (size_t)n < (size_t)PY_SSIZE_T_MAX / size - 1 ? PyMem_Malloc(((size_t)n + 1) * size) : NULL;
     if (!items) return (mixling_text *)(void *)PyErr_NoMemory();
+    mixling_cell *cells = (mixling_cell *)(void *)(items + n);
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (!read_text(PyTuple_GetItem(texts, i), kept, items + i)) continue;
+        PyObject *item = PyTuple_GetItem(texts, i);
+        int failed = read_text(item, kept, items + i);
+        if (!failed && number) {
+            items[i].cells = cells + (size_t)i * number;
+            failed = read_cells(item, kept, number, cells + (size_t)i * number);
+        }
+        if (!failed) continue;
         PyMem_Free(items);
         return NULL;
     }
@@ -167,7 +195,7 @@ static int run(Model *self, PyObject *given, values_of compute, size_t labels, P
         PyErr_NoMemory();
         goto done;
     }
-    if (!(items = read_texts(texts, &kept))) goto done;
+    if (!(items = read_texts(self->model, texts, &kept))) goto done;
     *logits = PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)(labels * sizeof(float)));
     *flags = PyBytes_FromStringAndSize(NULL, n);
     if (!*logits || !*flags || !(worker = borrow(self))) goto done;
@@ -211,31 +239,34 @@ static PyObject *pooled(Model *self, PyObject *texts) {
 /* kept(text, kept) -> logits of the texts that keep some of the words of one, by the bytes (m, n) of a matrix and n; None
    where there is no such text for this model. */
 static PyObject *kept(Model *self, PyObject *arguments) {
-    PyObject *text, *strings = NULL, *logits = NULL;
+    PyObject *text, *texts, *strings = NULL, *logits = NULL;
     Py_buffer rows;
     Py_ssize_t n;
-    mixling_text item;
+    mixling_text *item = NULL;
     mixling_worker *worker = NULL;
     int status = MIXLING_MEMORY;
     size_t labels = mixling_num_labels(self->model) * sizeof(float);
     if (!PyArg_ParseTuple(arguments, "O!y*n", &PyUnicode_Type, &text, &rows, &n)) return NULL;
     size_t m = n > 0 ? (size_t)(rows.len / n) : 0;
+    texts = PyTuple_Pack(1, text);
     if (n <= 0 || rows.len % n)
         PyErr_SetString(PyExc_ValueError, "kept takes a matrix with a column for each word");
     else if (m > (size_t)PY_SSIZE_T_MAX / labels)
         PyErr_NoMemory();
-    else if (!read_text(text, &strings, &item) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
+    else if (texts && (item = read_texts(self->model, texts, &strings)) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
         worker = borrow(self);
     if (worker) {
         float *values = (float *)(void *)PyBytes_AsString(logits);
         Py_BEGIN_ALLOW_THREADS;
-        status = mixling_predict_kept(worker, &item, rows.buf, m, (size_t)n, values);
+        status = mixling_predict_kept(worker, item, rows.buf, m, (size_t)n, values);
         Py_END_ALLOW_THREADS;
         give_back(self, worker);
         if (status == MIXLING_MEMORY) PyErr_NoMemory();
     }
     PyBuffer_Release(&rows);
+    PyMem_Free(item);
     Py_XDECREF(strings);
+    Py_XDECREF(texts);
     if (status == MIXLING_OK) return logits;
     Py_XDECREF(logits);
     if (PyErr_Occurred()) return NULL;
@@ -298,13 +329,14 @@ static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row", 
 typedef struct {
     PyObject_HEAD Model *model;
     PyTypeObject *kind, *rows;
-    PyObject *labels;
+    PyObject *labels, *columns, *text_key;
     PyObject *slots[NUM_SLOTS]; /* as the class has them */
     descrsetfunc set[NUM_SLOTS];
     int to_end;
 } Decider;
 
 static PyObject *labels(Model *self, void *unused);
+static PyObject *columns(Model *self, void *unused);
 enum { ROWS_TYPE, DECIDER_TYPE, MODEL_TYPE, NUM_TYPES };
 
 /* Of the module: its types, and what module_rules returns. */
@@ -330,7 +362,9 @@ static PyObject *decider(Model *self, PyObject *arguments) {
     out->kind = (PyTypeObject *)Py_NewRef((PyObject *)kind);
     out->rows = (PyTypeObject *)state->types[ROWS_TYPE];
     out->to_end = to_end;
-    out->labels = labels(self, NULL);
+    out->columns = columns(self, NULL);
+    out->text_key = PyUnicode_InternFromString("text");
+    out->labels = out->columns && out->text_key ? labels(self, NULL) : NULL;
     for (int i = 0; i < NUM_SLOTS && out->labels; i++) {
         out->slots[i] = PyObject_GetAttrString((PyObject *)kind, SLOT_NAMES[i]);
         if (out->slots[i]) out->set[i] = (descrsetfunc)PyType_GetSlot(Py_TYPE(out->slots[i]), Py_tp_descr_set);
@@ -345,6 +379,8 @@ static PyObject *decider(Model *self, PyObject *arguments) {
 static void free_decider(Decider *self) {
     for (int i = 0; i < NUM_SLOTS; i++) Py_XDECREF(self->slots[i]);
     Py_XDECREF(self->labels);
+    Py_XDECREF(self->columns);
+    Py_XDECREF(self->text_key);
     Py_XDECREF((PyObject *)self->kind);
     Py_XDECREF((PyObject *)self->model);
     free_object((PyObject *)self);
@@ -372,17 +408,49 @@ enum {
     SHORT = 512
 }; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
 
-/* decider(texts) -> the prediction for a string, or a list of predictions for a list of up to MOST_TEXTS strings; None for
-   anything else, and where a logit is not finite: the caller knows more about the error. */
+/* Read a text and the columns beside it from an object of both by name, or from a text with cells; 1, or 0 where it is
+   neither, and -1 with an exception. Numbers are read as Python writes them. */
+static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text *text, mixling_cell *cells) {
+    Py_ssize_t number = PyTuple_Size(self->columns);
+    text->cells = cells;
+    if (!PyDict_CheckExact(item)) {
+        if (!PyUnicode_Check(item) || !PyObject_HasAttrString(item, "cells")) return 0;
+        return read_string(item, kept, &text->first, &text->first_size) || read_cells(item, kept, (size_t)number, cells)
+                   ? -1
+                   : 1;
+    }
+    PyObject *first = PyDict_GetItemWithError(item, self->text_key);
+    if (!first || !PyUnicode_Check(first) || PyDict_Size(item) != number + 1) return PyErr_Occurred() ? -1 : 0;
+    if (!*kept && !(*kept = PyList_New(0))) return -1;
+    if (PyList_Append(*kept, first) || read_string(first, kept, &text->first, &text->first_size)) return -1;
+    for (Py_ssize_t i = 0; i < number; i++) {
+        PyObject *cell = PyDict_GetItemWithError(item, PyTuple_GetItem(self->columns, i));
+        if (!cell) return PyErr_Occurred() ? -1 : 0;
+        cells[i] = (mixling_cell){NULL, 0};
+        if (cell == Py_None) continue;
+        int written = PyFloat_CheckExact(cell) || PyLong_CheckExact(cell);
+        if (!written && !PyUnicode_Check(cell)) return 0;
+        PyObject *shown = written ? PyObject_Repr(cell) : Py_NewRef(cell);
+        int failed = !shown || PyList_Append(*kept, shown) || read_string(shown, kept, &cells[i].data, &cells[i].size);
+        Py_XDECREF(shown);
+        if (failed) return -1;
+    }
+    return 1;
+}
+
+/* decider(texts) -> the prediction for a string, or a list of predictions for a list of up to MOST_TEXTS strings, or of
+   rows, where the model has columns; None for anything else, and where a logit is not finite: the caller knows more about the error. */
 static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) {
     PyObject *given, *kept = NULL, *texts = NULL, *out = NULL;
     mixling_text only, *items = &only;
+    mixling_cell *cells = NULL;
     mixling_worker *worker;
     size_t count = mixling_num_labels(self->model->model), bytes = 0;
     int status = MIXLING_ARGUMENT, finite = 1;
     (void)keywords;
     if (!PyArg_ParseTuple(arguments, "O", &given)) return NULL;
-    int single = PyUnicode_CheckExact(given);
+    size_t columns = mixling_num_columns(self->model->model);
+    int single = columns ? !PyList_CheckExact(given) : PyUnicode_CheckExact(given);
     if (!single && (!PyList_CheckExact(given) || PyList_Size(given) > MOST_TEXTS)) Py_RETURN_NONE;
     if (!single && !(texts = PySequence_Tuple(given))) return NULL; /* other threads may change the list */
     Py_ssize_t n = single ? 1 : PyTuple_Size(texts);
@@ -392,7 +460,8 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     rows->number = n;
     rows->logits = PyMem_Malloc((size_t)n * (count * sizeof(float) + 1) + 1); /* and the flags */
     if (n > 1) items = PyMem_Malloc((size_t)n * sizeof *items);
-    if (!rows->logits || !items) {
+    if (columns) cells = PyMem_Calloc((size_t)n * columns + 1, sizeof *cells);
+    if (!rows->logits || !items || (columns && !cells)) {
         PyErr_NoMemory();
         goto done;
     }
@@ -400,7 +469,9 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = single ? given : PyTuple_GetItem(texts, i);
         memset(items + i, 0, sizeof *items);
-        if (!PyUnicode_CheckExact(item) || read_string(item, &kept, &items[i].first, &items[i].first_size)) goto done;
+        if (columns ? read_row(self, item, &kept, items + i, cells + (size_t)i * columns) <= 0
+                    : !PyUnicode_CheckExact(item) || read_string(item, &kept, &items[i].first, &items[i].first_size))
+            goto done;
         bytes += items[i].first_size;
     }
     if (!(worker = borrow(self->model))) goto done;
@@ -432,6 +503,7 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     }
 done:
     if (items != &only) PyMem_Free(items);
+    PyMem_Free(cells);
     Py_XDECREF(kept);
     Py_XDECREF(texts);
     Py_XDECREF((PyObject *)rows);
@@ -559,7 +631,7 @@ static PyObject *tag(Model *self, PyObject *arguments) {
     int to_end;
     if (!PyArg_ParseTuple(arguments, "Op", &given, &to_end)) return NULL;
     PyObject *texts = PySequence_Tuple(given), *kept = NULL;
-    mixling_text *items = texts ? read_texts(texts, &kept) : NULL;
+    mixling_text *items = texts ? read_texts(self->model, texts, &kept) : NULL;
     mixling_worker *worker = NULL;
     tagged found = {0};
     if (!items || !(flags = PyBytes_FromStringAndSize(NULL, PyTuple_Size(texts))) || !(worker = borrow(self)))
@@ -596,7 +668,7 @@ done:
 /* vectors(texts) -> bytes of float32 (texts, values) */
 static PyObject *vectors(Model *self, PyObject *given) {
     PyObject *texts = PySequence_Tuple(given), *kept = NULL, *out = NULL;
-    mixling_text *items = texts ? read_texts(texts, &kept) : NULL;
+    mixling_text *items = texts ? read_texts(NULL, texts, &kept) : NULL;
     mixling_worker *worker = items ? borrow(self) : NULL;
     if (worker) {
         size_t n = (size_t)PyTuple_Size(texts), size = mixling_vector_size(self->model);
@@ -719,6 +791,17 @@ static PyObject *task(Model *self, void *unused) {
     return PyUnicode_FromString(mixling_task(self->model));
 }
 
+static PyObject *columns(Model *self, void *unused) {
+    size_t n = mixling_num_columns(self->model);
+    PyObject *out = PyTuple_New((Py_ssize_t)n);
+    (void)unused;
+    for (size_t i = 0; out && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(mixling_column(self->model, i));
+        if (!name || PyTuple_SetItem(out, (Py_ssize_t)i, name)) Py_CLEAR(out);
+    }
+    return out;
+}
+
 static PyObject *abstains(Model *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(mixling_abstains(self->model));
@@ -781,6 +864,7 @@ static PyMethodDef METHODS[] = {
 static PyGetSetDef GETTERS[] = {
     {"labels", (getter)labels, NULL, "The names of the labels.", NULL},
     {"task", (getter)task, NULL, "The name of the task.", NULL},
+    {"columns", (getter)columns, NULL, "The names of the columns beside the text.", NULL},
     {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
     {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
@@ -825,6 +909,7 @@ static int fill(PyObject *module) {
         if (!(types[i] = PyType_FromModuleAndSpec(module, SPECS + i, NULL))) return -1;
     if (PyModule_AddObjectRef(module, "Model", types[MODEL_TYPE])) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", MIXLING_INTERFACE)) return -1;
+    if (add_type(module, &COLUMNS_SPEC, "Columns")) return -1;
     if (add_type(module, &SPLITTER_SPEC, "Splitter") || add_type(module, &HASHER_SPEC, "Hasher")) return -1;
     return add_type(module, &TAGGER_SPEC, "Tagger");
 }
@@ -851,6 +936,8 @@ static PyMethodDef FUNCTIONS[] = {
     {"misspell", misspell, METH_VARARGS, "Return words with typos."},
     {"normalize", normalize, METH_VARARGS, "Return a text in lower case, in the composed form NFC, or both."},
     {"word_spans", word_spans, METH_VARARGS, "Return where the words of a text begin and end."},
+    {"number", read_number, METH_O, "Return the number in a cell; NaN where it is missing, None where it is none."},
+    {"date", read_date, METH_VARARGS, "Return the days of the date in a cell, and how it shows its order."},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};

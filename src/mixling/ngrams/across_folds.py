@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mixling.data.splits import unseen
 from mixling.ngrams.cross_fitting import OutOfFold, branch_folds
-from mixling.ngrams.data import LinearData, encode_rows, to_the_end
+from mixling.ngrams.data import NO_TERMS, LinearData, check_without_terms, encode_rows, to_the_end
 from mixling.ngrams.features import Features, make_features
 from mixling.ngrams.fit import fit_branch, prune
 from mixling.ngrams.fitted import Fitted, Reader, report_of
@@ -43,12 +43,16 @@ def fit_across_folds(
     rows = encode_rows(encoder, texts)
     read = to_the_end(encoder, texts)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
-    reader = Reader(task, words, read)
+    beside = data.beside(texts)
+    reader = Reader(task, words, read, columns=beside)
 
     def features(chosen: npt.NDArray[np.int64]) -> Features:
-        found = make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores)
+        columns = None if beside is None else beside[known[chosen]]
+        found = make_features([rows[int(i)] for i in known[chosen]], words, outputs=task.num_scores, columns=columns)
         if not len(found.hashes):
             return found
+        if config.use == "never":
+            return found.keep(NO_TERMS)
         given = None if weights is None else weights[chosen]
         first = config.strength or _FEW_FIRST
         return prune(task, found, gold[chosen], given, strength=first, max_bytes=max_bytes, few=True)
@@ -59,10 +63,11 @@ def fit_across_folds(
             task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
         )
 
-    beside = None if config.use == "alone" else held.logits[known]
+    network = None if config.use == "alone" else held.logits[known]
     everything = np.arange(len(known))
     whole = features(everything)
     if not len(whole.hashes):
+        check_without_terms(data)
         return None
     folds = branch_folds(parts, task.num_scores, held.folds)
     rest = [np.flatnonzero(folds[known] != fold) for fold in range(int(folds.max()) + 1)]
@@ -70,26 +75,36 @@ def fit_across_folds(
 
     def attempt(strength: float) -> Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
+        of_columns = None if beside is None else np.zeros_like(logits)
         branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
         for fold, fitted in enumerate(branches):
-            logits[folds == fold] = reader.logits(fitted)[folds == fold]
-        return Attempt(strength, power, branches, logits, fit_mixture(task, beside, logits[known], gold))
+            mine = folds == fold
+            logits[mine] = reader.logits(fitted)[mine]
+            found = reader.column_logits(fitted)
+            if of_columns is not None and found is not None:
+                of_columns[mine] = found[mine]
+        columns = None if of_columns is None else of_columns[known]
+        of_texts = None if config.use == "never" else logits[known]
+        mixture = fit_mixture(task, network, of_texts, gold, columns=columns)
+        return Attempt(strength, power, branches, logits, mixture, of_columns)
 
     more = data.deadline.repeats()
     best = attempt(_FEW_FIRST if config.strength is None else config.strength)
     best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=more)
     mixture = best.mixture
-    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias)
-    loss_scaled = mixture.loss if beside is None else fit_mixture(task, beside, None, gold).loss
+    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias, mixture.columns)
+    loss_scaled = mixture.loss if network is None else fit_mixture(task, network, None, gold).loss
     report = report_of(best, chosen, loss_scaled) | {"folds": len(rest)}
     terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"
     change = f"by models that had not seen them {loss_scaled:.4f} without it, {mixture.loss:.4f} with it"
     log(Detail(f"n-gram branch: {terms}; loss on the {len(known):,} examples {change}"))
-    together = mixture.network * held.logits[known] + mixture.addition(task, best.logits[known])
+    addition = mixture.addition(task, best.logits, best.columns)
+    together = mixture.network * held.logits[known] + addition[known]
     return Fitted(
         branch=chosen,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
-        held_out=mixture.addition(task, best.logits[len(data.train) :]) if data.refit else None,
+        held_out=addition[len(data.train) :] if data.refit else None,
         report=report,
+        columns=data.columns,
         out_of_fold=(together.astype(np.float32), gold),
     )

@@ -29,8 +29,10 @@ from mixling.ngrams.across_folds import fit_across_folds
 from mixling.ngrams.affordable import Measured, Watch, affordable_texts
 from mixling.ngrams.data import (
     MAX_COPIED_VALIDATION_WORDS,
+    NO_TERMS,
     TYPOS,
     LinearData,
+    check_without_terms,
     copied_texts,
     encode_rows,
     sample,
@@ -106,6 +108,9 @@ def fit_ngrams(
         DataError: as `Task.targets`.
     """
     alone = config.use == "alone"
+    if data.task.num_scores > MANY_LABELS and data.columns is not None:
+        got = f"--features: got {data.task.num_scores:,} labels; columns beside the text are for up to {MANY_LABELS:,}"
+        raise ConfigError(got)
     if data.task.num_scores > MANY_LABELS:
         network = None if alone else data.network
         return fit_many_labels(config, data, max_bytes=max_bytes, network=network, log=log)
@@ -116,7 +121,7 @@ def fit_ngrams(
     known = np.setdiff1d(judged, unseen(data.validation, task.labels.names)) if task.has_labels else judged
     if not len(known):
         return None
-    encoder, rows, targets, weights = training_texts(data)
+    encoder, rows, targets, columns, weights = training_texts(data)
     texts = [data.validation.texts[int(i)] for i in judged]
     encoded = encode_rows(encoder, texts)
     copied = copied_texts(encoded, data.augmentation, most=MAX_COPIED_VALIDATION_WORDS)
@@ -126,6 +131,9 @@ def fit_ngrams(
     examples = np.concatenate([judged, judged[copied]])
     fitted = np.flatnonzero(np.isin(examples, known))
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in examples[fitted]]))
+    beside = data.beside(texts)  # (V, W) of validation, with its copies, and (T, W) of all that is fitted
+    if beside is not None:
+        beside = np.concatenate([beside, beside[copied]])
     network = data.network[judged]
     if copies:
         network = np.concatenate([network, np.stack(data.predict(copies))])
@@ -134,9 +142,14 @@ def fit_ngrams(
     read_others = to_the_end(encoder, [data.validation.texts[int(i)] for i in others])
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
 
+    def features_of(chosen: npt.NDArray[np.int64]) -> Features:
+        some = None if columns is None else columns[chosen]
+        found = make_features([rows[int(i)] for i in chosen], words, outputs=task.num_scores, columns=some)
+        return found.keep(NO_TERMS) if config.use == "never" and len(found.hashes) else found
+
     def try_some(chosen: npt.NDArray[np.int64]) -> Measured:
         watch = Watch()
-        features = make_features([rows[int(i)] for i in chosen], words, outputs=task.num_scores)
+        features = features_of(chosen)
         of_features = watch.lap()
         options: dict[str, Any] = {"strength": strength, "ratio_power": ratio_power}
         features = prune(task, features, targets[chosen], weights[chosen], max_bytes=max_bytes, **options)
@@ -154,8 +167,9 @@ def fit_ngrams(
     )
 
     watch = Watch()
-    features = make_features([rows[int(i)] for i in affordable], words, outputs=task.num_scores)
+    features = features_of(affordable)
     if not len(features.hashes):
+        check_without_terms(data)
         return None
     seconds = features.matrix.nnz * task.num_scores / _CELLS_PER_SECOND
     if data.deadline.left is None and seconds > _MOST_SECONDS:
@@ -164,8 +178,9 @@ def fit_ngrams(
             f"n-gram branch: fitted on {len(affordable):,} of {counted:,} texts; all would take about "
             f"{seconds / 60:,.0f} minutes (--time-budget allows more)"
         )
-        features = make_features([rows[int(i)] for i in affordable], words, outputs=task.num_scores)
+        features = features_of(affordable)
     rows, targets, weights = [rows[int(i)] for i in affordable], targets[affordable], weights[affordable]
+    columns = None if columns is None else columns[affordable]
     of_features = watch.lap()
     duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
     unbounded = None
@@ -180,7 +195,7 @@ def fit_ngrams(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, max_bytes=max_bytes, duals=duals
     )
     release()  # the features before
-    reader = Reader(task, words, read, terms=features.hashes)
+    reader = Reader(task, words, read, terms=features.hashes, columns=beside)
     if data.refit:
         data.deadline.keep(_REFIT * (of_features + watch.lap()) * (1 + len(fitted) / len(rows)))
 
@@ -193,9 +208,13 @@ def fit_ngrams(
     def attempt(strength: float, ratio_power: float, part: Features = features, duals: Float32 = duals) -> Attempt:
         branch = fit(strength, ratio_power, part, duals)
         logits = reader.logits(branch)
-        beside = None if alone else network[fitted]
-        mixture = fit_mixture(task, beside, logits[fitted], gold, examples=len(known))
-        return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture)
+        of_columns = reader.column_logits(branch)
+        mixture = fit_mixture(
+            task, None if alone else network[fitted], logits[fitted] if config.use != "never" else None, gold,
+            columns=None if of_columns is None else of_columns[fitted], examples=len(known),
+        )  # fmt: skip
+        of_judged = None if of_columns is None else of_columns[: len(judged)]
+        return Attempt(strength, ratio_power, [branch], logits[: len(judged)], mixture, of_judged)
 
     if unbounded is not None:
         bounded = attempt(strength, ratio_power).mixture.loss
@@ -221,37 +240,41 @@ def fit_ngrams(
     gain = (scaled.loss - best.mixture.loss) * len(known)
     # Without a branch nothing is shifted either; a network that overfits may need it more than the n-grams.
     gain_of_all = (scaled.alone - best.mixture.loss) * len(known) - task.num_scores
-    if config.use == "auto" and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
+    if config.use == "auto" and columns is None and len(known) >= _MIN_PROOF and max(gain, gain_of_all) < _MIN_GAIN:
         log("n-gram branch: left out, it does not pay")
         log(Detail(f"n-gram branch: {change}"))
         return None
     branch = best.branches[0]
     if data.refit:
         rows += [encoded[int(i)] for i in fitted]
+        if columns is not None and beside is not None:
+            columns = np.concatenate([columns, beside[fitted]])
         targets, weights = np.concatenate([targets, gold]), np.concatenate([weights, np.ones(len(gold), np.float32)])
-        features = make_features(rows, words, outputs=task.num_scores)  # with the terms that only validation texts have
+        features = features_of(np.arange(len(rows)))  # with the terms that only validation texts have
         duals = np.zeros((len(features.chosen), task.num_scores), np.float32)
         features = prune(
             task, features, targets, weights,
             strength=best.strength, ratio_power=best.ratio_power, max_bytes=max_bytes, duals=duals,
         )  # fmt: skip
         branch = fit(best.strength, best.ratio_power, features, duals)
-    branch = branch.scaled(best.mixture.branch, best.mixture.bias)
+    branch = branch.scaled(best.mixture.branch, best.mixture.bias, best.mixture.columns)
     report = report_of(best, branch, scaled.loss)
     if unbounded is not None:
         report |= {"loss_unbounded": unbounded}
     log(Detail(f"n-gram branch: {len(branch.terms):,} terms, {report['bytes'] / 1e6:.2f} MB; {change}"))
     held_out = None
     if data.refit:
-        logits = np.empty(data.network.shape, np.float32)
-        logits[judged] = best.logits
+        held_out = np.empty(data.network.shape, np.float32)
+        held_out[judged] = best.mixture.addition(task, best.logits, best.columns)
         if len(others):
             unrefitted = best.branches[0]
-            logits[others] = Reader(task, words, read_others, terms=unrefitted.terms).logits(unrefitted)
-        held_out = best.mixture.addition(task, logits)
+            of_others = data.beside([data.validation.texts[int(i)] for i in others])
+            unread = Reader(task, words, read_others, terms=unrefitted.terms, columns=of_others)
+            held_out[others] = best.mixture.addition(task, unread.logits(unrefitted), unread.column_logits(unrefitted))
     return Fitted(
         branch=branch,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=best.mixture.network),
         held_out=held_out,
         report=report,
+        columns=data.columns,
     )

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mixling.arrays import Int32
+from mixling.arrays import Float32, Int32
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
+from mixling.errors import DataError
+from mixling.features.cells import cells_of
+from mixling.features.columns import Columns
 from mixling.ngrams.cross_fitting import OutOfFold
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
@@ -33,6 +36,9 @@ _MAX_TEACHER_LABELS = 250_000  # the same, of a teacher
 _TEXTS_OF_LABEL = 20  # with very many labels
 _MOST_TEXTS = 2_000_000  # the same
 _TABLE_WORDS = 1 << 19  # room for words of validation texts, and misspelled ones
+
+
+NO_TERMS = np.zeros(1, np.int64)  # a file has one at least; it gets no weight in the sum
 
 
 class TeacherLabels(NamedTuple):
@@ -67,6 +73,7 @@ class LinearData:
         augmentation: what the network was trained with.
         teacher_labels: what the branch is fitted on in addition to the labeled examples.
         encoded: the training texts as the network reads them; None: they are encoded for the branch.
+        columns: of the model, beside the texts; None: there are none.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
         refit: whether the exported branch is fitted on the validation examples, too.
         deadline: when the branch must be there; without an end, `mixling.ngrams.choose` has a limit.
@@ -83,9 +90,27 @@ class LinearData:
     augmentation: AugmentationConfig = NO_AUGMENTATION
     teacher_labels: TeacherLabels | None = None
     encoded: TextSet | None = None
+    columns: Columns | None = None
     out_of_fold: OutOfFold | None = None
     refit: bool = True
     deadline: Deadline = field(default_factory=lambda: Deadline(None))
+
+    def beside(self, texts: Sequence[Text]) -> Float32 | None:
+        """Return the columns (B, W) beside texts, all missing where texts have none; None: the model has none."""
+        if self.columns is None:
+            return None
+        missing = (None,) * len(self.columns.names)
+        return self.columns.encode([cells_of(text) or missing for text in texts])
+
+
+def check_without_terms(data: LinearData) -> None:
+    """Check that texts without words have no columns beside them.
+
+    Raises:
+        DataError: they have.
+    """
+    if data.columns is not None:
+        raise DataError("no text has a word; columns are beside texts with words")
 
 
 def sample(dataset: Sized, most: int) -> npt.NDArray[np.int64]:
@@ -95,11 +120,11 @@ def sample(dataset: Sized, most: int) -> npt.NDArray[np.int64]:
 
 def training_texts(
     data: LinearData,
-) -> tuple[TextEncoder, list[Int32], npt.NDArray[Any], npt.NDArray[np.float32]]:
+) -> tuple[TextEncoder, list[Int32], npt.NDArray[Any], Float32 | None, npt.NDArray[np.float32]]:
     """Return texts to fit a branch on: examples, copies with misspelled words, and what a teacher labeled.
 
     Returns:
-        An encoder, texts as rows of its word table, their targets and weights.
+        An encoder, texts as rows of its word table, their targets, the columns beside them, and their weights.
     """
     task = data.task
     chosen = sample(data.train, max(_MAX_TEXTS, min(_TEXTS_OF_LABEL * task.num_scores, _MOST_TEXTS)))
@@ -115,12 +140,15 @@ def training_texts(
         rows = [*rows, *copies]
         chosen = np.concatenate([chosen, chosen[copied]])
     targets = np.asarray(task.targets([data.train.targets[int(i)] for i in chosen]))
+    columns = data.beside([data.train.texts[int(i)] for i in chosen]) if data.columns is not None else None
     weights = np.ones(len(chosen), np.float32) if data.weights is None else data.weights[chosen]
     if (teacher_labels := data.teacher_labels) is not None:
         rows = [*rows, *encode_rows(encoder, teacher_labels.texts)]
         targets = np.concatenate([targets, teacher_labels.labels])
         weights = np.concatenate([_LABELED_WEIGHT * weights, teacher_labels.weights])
-    return encoder, rows, targets, weights
+        if columns is not None and (beside := data.beside(teacher_labels.texts)) is not None:
+            columns = np.concatenate([columns, beside])
+    return encoder, rows, targets, columns, weights
 
 
 def copied_texts(rows: Sequence[Int32], changes: AugmentationConfig, *, most: int) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mixling.arrays import Int32, UInt32
+from mixling.arrays import Float32, Int32, UInt32
 from mixling.native.sparse import SparseRows
 from mixling.text.ngram_branch import MAX_CELLS, MAX_SQUARE
 from mixling.text.ngrams import Distinct, Words, parts_of
@@ -41,6 +41,7 @@ class Features:
         lengths: (B,) the root of the sum of the squares of a text's terms.
         chosen: (B,) the indices of the texts.
         kept: (F, K), the weights that a fit has; None: all.
+        columns: (B, W), the columns beside each text; None: there are none.
     """
 
     hashes: UInt32
@@ -51,6 +52,18 @@ class Features:
     lengths: npt.NDArray[np.float32]
     chosen: npt.NDArray[np.int64]
     kept: npt.NDArray[np.bool_] | None = None
+    columns: Float32 | None = None
+
+    @property
+    def num_columns(self) -> int:
+        """W, the values of the columns beside each text."""
+        return 0 if self.columns is None else self.columns.shape[1]
+
+    def beside(self) -> SparseRows:
+        """Return the matrix (B, F + W) with the columns behind the terms."""
+        if self.columns is None:
+            return self.matrix
+        return SparseRows.beside([self.matrix, SparseRows.of_dense(self.columns)])
 
     def keep(self, columns: npt.NDArray[np.int64]) -> Features:
         """Return some of the features, in this order; they take the memory of these, which are no longer of use."""
@@ -96,11 +109,19 @@ class Features:
         """Return the features of evenly spaced texts, about a given number that are not zero."""
         number = max(len(self.chosen) * nonzeros // max(self.matrix.nnz, 1), 1)
         rows = np.unique(np.linspace(0, len(self.chosen) - 1, min(number, len(self.chosen))).astype(np.int64))
-        return replace(self, matrix=self.matrix.rows(rows), lengths=self.lengths[rows], chosen=self.chosen[rows])
+        columns = None if self.columns is None else self.columns[rows]
+        part = replace(self, matrix=self.matrix.rows(rows), lengths=self.lengths[rows], chosen=self.chosen[rows])
+        return replace(part, columns=columns)
 
 
 def make_features(
-    texts: Sequence[Int32], words: Words, *, outputs: int = 1, counted: int | None = None, many_texts: int = _MANY_TEXTS
+    texts: Sequence[Int32],
+    words: Words,
+    *,
+    outputs: int = 1,
+    counted: int | None = None,
+    many_texts: int = _MANY_TEXTS,
+    columns: Float32 | None = None,
 ) -> Features:
     """Return the features of texts, given as rows of a word table; of very many, a sample's.
 
@@ -108,6 +129,7 @@ def make_features(
 
     Args:
         counted: number of first texts that give the terms and their frequencies; None: all do.
+        columns: (B, W), the columns beside the texts.
         many_texts: from this number on, a word or pair of words that only one text has is left out.
     """
     release()  # what encoding the texts took
@@ -122,7 +144,8 @@ def make_features(
     features = _join(blocks, sizes, chosen, number)
     del blocks, of_words, in_text
     release()
-    return _weightiest(features, MAX_CELLS // max(outputs, 1))
+    features = _weightiest(features, MAX_CELLS // max(outputs, 1))
+    return features if columns is None else replace(features, columns=columns[features.chosen])
 
 
 def _sampled(texts: Sequence[Int32], words: Words) -> tuple[npt.NDArray[np.int64], Distinct]:

@@ -38,7 +38,7 @@ def prune(
     if term_bytes(len(features.hashes)) + len(features.hashes) * task.num_scores <= _room(max_bytes, task.num_scores):
         return features
     options: dict[str, Any] = {"strength": strength, "ratio_power": ratio_power, "few": few, "duals": duals}
-    fitted, _ = _fit(task, features, targets, weights, **options)
+    fitted, *_ = _fit(task, features, targets, weights, **options)
     kept = _kept(features, np.ascontiguousarray(fitted.T, np.float32), max_bytes)
     if kept.all():
         return features
@@ -66,21 +66,26 @@ def fit_branch(
         max_bytes: None: all weights are kept.
         ratio_power, few, duals: as of `Task.fit_scores`.
     """
-    fitted, bias = _fit(
+    fitted, bias, columns = _fit(
         task, features, targets, weights, strength=strength, ratio_power=ratio_power, few=few, duals=duals
     )
-    return compress(features, fitted, bias, max_bytes=max_bytes)
+    branch = compress(features, fitted, bias, max_bytes=max_bytes)
+    return branch if features.columns is None else replace(branch, columns=np.ascontiguousarray(columns.T, np.float32))
 
 
 def _fit(
     task: Task, features: Features, targets: npt.NDArray[Any], weights: npt.NDArray[np.float32] | None, **options: Any
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """Return the weights (K, F) of the terms' frequencies and the biases (K,)."""
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """Return the weights (K, F) of the terms' frequencies, the biases (K,) and the weights (K, W) of the columns."""
     chosen = features.chosen
     given = None if weights is None else weights[chosen]
     kept = None if features.kept is None or features.kept.all() else features.kept.T
-    fitted, bias = task.fit_scores(features.matrix, targets[chosen], given, kept=kept, **options)
-    return fitted * features.factors, bias
+    number = features.num_columns
+    if kept is not None and number:
+        kept = np.concatenate([kept, np.ones((len(kept), number), bool)], axis=1)
+    fitted, bias = task.fit_scores(features.beside(), targets[chosen], given, kept=kept, columns=number, **options)
+    terms = len(features.hashes)
+    return fitted[:, :terms] * features.factors, bias, fitted[:, terms:]
 
 
 def compress(

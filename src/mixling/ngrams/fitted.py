@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32, Int32, UInt32
+from mixling.features.columns import Columns
 from mixling.ngrams.search import Attempt
 from mixling.tasks.base import Task
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
@@ -26,6 +27,7 @@ class Fitted:
         held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
             None: this one was not.
         report: the entry of metrics.json.
+        columns: beside the texts, which the branch has weights of; None: there are none.
         out_of_fold: logits (R, C) of both together for the examples that chose the branch by cross-fitting, each of
             models that had not seen it, and the targets; None: there was none.
     """
@@ -34,6 +36,7 @@ class Fitted:
     metadata: NgramMetadata
     held_out: npt.NDArray[np.float32] | None
     report: dict[str, Any]
+    columns: Columns | None = None
     out_of_fold: tuple[npt.NDArray[np.float32], npt.NDArray[Any]] | None = None
 
     def combine(self, network: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.float32]] | None:
@@ -50,9 +53,18 @@ class Reader:
         words: of all rows of the table.
         texts: the windows of each, as rows of the table.
         terms: all that the branches have; None: any.
+        columns: (B, W), the columns beside the texts.
     """
 
-    def __init__(self, task: Task, words: Words, texts: Sequence[Sequence[Int32]], terms: UInt32 | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        words: Words,
+        texts: Sequence[Sequence[Int32]],
+        terms: UInt32 | None = None,
+        columns: Float32 | None = None,
+    ) -> None:
+        self._columns = columns
         found = Distinct.of_texts([window for windows in texts for window in windows], words.hashes)
         used, rows = np.unique(found.rows, return_inverse=True)
         self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
@@ -60,8 +72,14 @@ class Reader:
             self._words, self._found = self._words.only(terms), self._found.only(terms)
         self._ends = np.cumsum([len(windows) for windows in texts])
 
+    def column_logits(self, branch: NgramBranch) -> Float32 | None:
+        """Return the logits (B, C) that a branch has for the columns beside the texts; None: there are none."""
+        if self._columns is None or branch.columns is None:
+            return None
+        return self._task.logits_of_scores(self._columns @ branch.columns)
+
     def logits(self, branch: NgramBranch) -> Float32:
-        """Return the logits (B, C) of a branch."""
+        """Return the logits (B, C) of a branch for the texts without the columns beside them."""
         if isinstance(branch.weights, SparseWeights):
             scores = branch.logits_of_words(self._found, self._words)
         else:
@@ -75,6 +93,8 @@ class Reader:
 def report_of(best: Attempt, branch: NgramBranch, loss_scaled: float) -> dict[str, Any]:
     """Return the entry of metrics.json; `loss_scaled`: of the network alone, with its logits scaled and shifted."""
     num_bytes = sum(array.nbytes for array in branch.to_arrays().values())
+    num_bytes += 0 if branch.columns is None else branch.columns.nbytes
     out = {"strength": best.strength, "ratio_power": best.ratio_power, "terms": len(branch.terms), "bytes": num_bytes}
     parts = {f"mixture_{key}": getattr(best.mixture, key) for key in ("network", "branch", "loss", "alone")}
+    parts |= {} if branch.columns is None else {"mixture_columns": best.mixture.columns}
     return out | {"loss_scaled": loss_scaled} | parts

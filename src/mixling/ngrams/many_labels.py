@@ -69,11 +69,11 @@ def fit_many_labels(
     if not len(known):
         return None
     judged = known[sample(known, max(_MAX_JUDGED_SCORES // task.num_scores, _LEAST_JUDGED))]
-    encoder, rows, targets, weights = training_texts(data)
+    encoder, rows, targets, _, weights = training_texts(data)
     gold = np.asarray(task.targets([data.validation.targets[int(i)] for i in judged]))
     read = to_the_end(encoder, [data.validation.texts[int(i)] for i in judged])
     words = limit_grams(rows, Words.of_table(encoder, 0, config.min_n, config.max_n))
-    rare = {"many_texts": _RARE_TEXTS * task.num_scores}
+    rare: dict[str, Any] = {"many_texts": _RARE_TEXTS * task.num_scores}
     mine = None if network is None else network[judged]
 
     def try_some(chosen: npt.NDArray[np.int64]) -> Measured:

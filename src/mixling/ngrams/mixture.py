@@ -28,10 +28,15 @@ class Mixture:
     bias: npt.NDArray[np.float32]
     loss: float
     alone: float
+    columns: float = 0.0
 
-    def addition(self, task: Task, branch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Return the term added to the network's weighted logits, given the branch's logits (B, C)."""
-        return (self.branch * branch + task.logits_of_scores(self.bias[None])).astype(np.float32)
+    def addition(
+        self, task: Task, branch: npt.NDArray[Any], columns: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the term added to the network's weighted logits, given the branch's logits (B, C) of texts and of the
+        columns beside them."""
+        added = 0 if columns is None else self.columns * columns
+        return (self.branch * branch + added + task.logits_of_scores(self.bias[None])).astype(np.float32)
 
 
 def fit_mixture(
@@ -40,6 +45,7 @@ def fit_mixture(
     branch: npt.NDArray[Any] | None,
     targets: npt.NDArray[Any],
     *,
+    columns: npt.NDArray[Any] | None = None,
     usual: float = 3.0,
     examples: int | None = None,
 ) -> Mixture:
@@ -52,10 +58,11 @@ def fit_mixture(
 
     Args:
         network, branch: logits (B, C) of at least one; without the other its weight is 0.
+        columns: logits (B, C) of the branch for the columns beside the texts.
         usual: what the weight is for many sets of texts, since margins are smaller than log-odds.
         examples: number of different examples among the texts, which have copies of some; by default all.
     """
-    found = {"network": (network, 1.0), "branch": (branch, usual)}
+    found = {"network": (network, 1.0), "branch": (branch, usual), "columns": (columns, usual)}
     given = {name: item for name, item in found.items() if item[0] is not None}
     parts = np.stack([np.asarray(part, np.float64) for part, _ in given.values()])
     middle = np.array([weight for _, weight in given.values()])
@@ -95,6 +102,7 @@ def fit_mixture(
     return Mixture(
         network=weights.get("network", 0.0),
         branch=weights.get("branch", 0.0),
+        columns=weights.get("columns", 0.0),
         bias=bias,
         loss=task.score_loss(logits(best), targets)[0],
         alone=task.score_loss(parts[0], targets)[0],

@@ -19,13 +19,17 @@ FIRST_STRENGTH = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use."""
+    """The logits (V, C) of a branch, or of one for each fold, for examples that it was not fitted on, and their use.
+
+    `columns` (V, C) are the logits that it has for the columns beside the texts, None where there are none.
+    """
 
     strength: float
     ratio_power: float
     branches: Sequence[NgramBranch]
     logits: npt.NDArray[np.float32]
     mixture: Mixture
+    columns: npt.NDArray[np.float32] | None = None
 
 
 def search(

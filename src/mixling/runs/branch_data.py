@@ -93,6 +93,7 @@ def branch_data(
         encoded=data.train if data.train.dataset is examples.train else None,
         out_of_fold=out_of_fold,
         refit=config.fits_validation,
+        columns=examples.columns,
         deadline=deadline,
     )
 

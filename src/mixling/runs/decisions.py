@@ -20,6 +20,7 @@ from mixling.data.dataset import Dataset
 from mixling.drift.profile import Profile
 from mixling.errors import DataError
 from mixling.export.onnx import amend
+from mixling.features.columns import Columns
 from mixling.metrics.abstention import Abstention
 from mixling.metrics.base import Metrics
 from mixling.metrics.label_thresholds import LabelThreshold
@@ -174,7 +175,7 @@ def _entry(value: Any) -> dict[str, Any] | None:
 
 def _with_branch(content: bytes, branch: Fitted | None, values: Mapping[str, Any]) -> bytes:
     if branch is not None:
-        return amend(content, branch=(branch.branch, branch.metadata), **values)
+        return amend(content, branch=(branch.branch, branch.metadata), columns=branch.columns, **values)
     return amend(content, **values) if values else content
 
 
@@ -190,6 +191,7 @@ def decide(
     outside: Sequence[Text],
     held_out: Dataset | None,
     profile: Callable[[Outputs], Profile],
+    columns: Columns | None = None,
     log: Log,
 ) -> Decided:
     """Calibrate a trained model, export it, and make all decisions on the validation examples.
@@ -199,6 +201,7 @@ def decide(
         linear: makes what an n-gram branch is fitted on.
         counts: (C,) training examples of each label.
         outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
+        columns: beside the texts, which a branch reads in any case; None: there are none.
         held_out: examples that choose nothing, for conformal sets; None: there are none.
         profile: of the data, given the outputs for the validation examples.
     """
@@ -210,7 +213,9 @@ def decide(
     else:
         calibration, calibration_report, float_outputs = _calibrate(model, validation, log)
         network = export_network(model, validation, export, config.precision, log, float_outputs=float_outputs)
-    branch, outputs = _fit_branch(ngrams, network, validation, lambda: linear(network, calibration), log)
+    branch, outputs = _fit_branch(
+        ngrams, network, validation, lambda: linear(network, calibration), log, columns=columns
+    )
     logits = outputs
     targets = validation.targets
     if branch is not None and branch.out_of_fold is not None:  # more examples than validation's
@@ -280,7 +285,13 @@ def _calibrate(
 
 
 def _fit_branch(
-    config: NgramConfig, network: ExportedNetwork, validation: Validation, data: Callable[[], LinearData], log: Log
+    config: NgramConfig,
+    network: ExportedNetwork,
+    validation: Validation,
+    data: Callable[[], LinearData],
+    log: Log,
+    *,
+    columns: Columns | None,
 ) -> tuple[Fitted | None, Outputs]:
     """Fit an n-gram branch if the configuration has one and it pays.
 
@@ -289,7 +300,7 @@ def _fit_branch(
         fitted: these are of one that was not.
     """
     task = validation.task
-    if config.use == "never" or not task.has_scores:
+    if (config.use == "never" and columns is None) or not task.has_scores:
         return None, network.outputs
     max_bytes = budget(config, len(network.content), task.num_scores)
     branch = fit_ngrams(config, data(), max_bytes=max_bytes, log=log)
@@ -305,5 +316,7 @@ def _fit_branch(
         return branch, combined
     alone, whole = (validation.metrics(part).value(task.metric) for part in (network.outputs, combined))
     metric = task.metric.replace("_", " ")
-    log(f"network {alone:.4f} + n-grams = {whole:.4f} {metric} on validation")
+    parts = [] if config.use == "never" else ["n-grams"]
+    added = " + ".join(parts if columns is None else [*parts, "columns"])
+    log(f"network {alone:.4f} + {added} = {whole:.4f} {metric} on validation")
     return branch, combined

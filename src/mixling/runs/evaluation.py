@@ -19,6 +19,7 @@ from mixling.data.inputs import in_windows
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
+from mixling.features.cells import cells_of, with_cells
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
@@ -31,12 +32,13 @@ from mixling.tasks.base import Task
 from mixling.text.noise import NoiseLevel, noisy_texts
 
 
-def columns_of(model: str | Path, given: Mapping[str, Any]) -> ColumnsConfig:
+def columns_of(model: str | Path, given: Mapping[str, Any], features: Sequence[str] = ()) -> ColumnsConfig:
     """Return the columns to read: as given, else those that the model was trained on, else the defaults.
 
     Args:
         model: a run folder, or a model.onnx, which does not record columns.
         given: values of `ColumnsConfig`; None: not given.
+        features: the model's columns beside the text, see `Predictor.features`.
 
     Raises:
         ModelFileError: the folder's run.json is damaged.
@@ -51,7 +53,7 @@ def columns_of(model: str | Path, given: Mapping[str, Any]) -> ColumnsConfig:
         raise ModelFileError(f"{path}: is damaged: {error}") from None
     known = {key: value for key, value in known.items() if key != "group"}  # which splits the training data only
     given = {key: value for key, value in given.items() if value is not None}
-    return parse(ColumnsConfig, {**known, **given}, where=str(path))
+    return parse(ColumnsConfig, {**known, **given, "features": tuple(features)}, where=str(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,10 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
                 f"the text {problem}; use --too-long windows", path=example.path, line=example.line
             ) from None
         for level, found in noisy.items():
-            found += predictor.text_logits(noisy_texts(texts, level, first=len(targets)))
+            changed = noisy_texts(texts, level, first=len(targets))
+            found += predictor.text_logits(
+                [with_cells(*item) for item in zip(changed, map(cells_of, texts), strict=True)]
+            )
         targets += [example.target for example in window]
         path = window[0].path
     if task.windows:

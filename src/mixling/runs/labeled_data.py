@@ -15,6 +15,8 @@ from mixling.artifacts.replacement import link_folder
 from mixling.data.batches import TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import unseen
+from mixling.features.columns import Columns, describe_columns, remarks
+from mixling.features.kinds import parse_features
 from mixling.metrics.base import Metrics
 from mixling.ngrams.cross_fitting import choose_folds
 from mixling.runs.data import check_abstention_data, hold_out, log_truncated, read_costs
@@ -53,6 +55,7 @@ class LabeledExamples:
     held_out: Dataset | None
     folds: npt.NDArray[np.int64] | None
     distilled: bool
+    columns: Columns | None
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -130,7 +133,9 @@ def prepare_examples(
         targets = distillation.targets
         if weights is not None:
             weights = np.where(distillation.rows < 0, 1, weights[distillation.rows]).astype(np.float32)
+    columns = _columns(config, train, run.log)
     return LabeledExamples(
+        columns=columns,
         task=task,
         train=train,
         validation=validation,
@@ -142,6 +147,23 @@ def prepare_examples(
         folds=folds,
         distilled=config.distill is not None,
     )
+
+
+def _columns(config: RunConfig, train: Dataset, log: Log) -> Columns | None:
+    """Return the columns beside the texts, described by the training rows; None: there are none.
+
+    Raises:
+        DataError: a value is not of its column's kind.
+    """
+    kinds = parse_features(config.data.columns.features)
+    if not kinds or not len(train):
+        return None
+    rows = train.cells
+    columns = describe_columns(kinds, rows, lambda row: "{}:{}".format(*train.where(row)))
+    log(columns.summary())
+    for line in remarks(columns, rows, list(train.targets)):
+        log(line)
+    return columns
 
 
 def resolve_training(config: RunConfig, examples: LabeledExamples) -> TrainConfig:

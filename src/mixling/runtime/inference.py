@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mixling.features.cells import cells_of
 from mixling.lazy import TYPE_CHECKING
 from mixling.runtime.inputs import BATCH_SIZE, PART_TEXTS, TextInputs
 from mixling.runtime.quick import open_quickly
@@ -66,7 +67,7 @@ class Inference:
         engine = self._quick.engine
         self.native: NativeEngine | None = engine
         self.decoder: Task | LabelDecoder = self._quick.decoder
-        self.inputs = TextInputs(pairs=engine.pairs, questions=False, part_chars=_PART_CHARS)
+        self.inputs = TextInputs(pairs=engine.pairs, questions=False, part_chars=_PART_CHARS, columns=engine.columns)
         if too_long != "error":
             self.decide = engine.decider(to_end=self.to_end)
 
@@ -95,7 +96,10 @@ class Inference:
         metadata = model.metadata
         questions = metadata.reading is not None
         pairs = False if model.task.per_word else metadata.pairs
-        self.inputs = TextInputs(pairs=pairs, questions=questions, part_chars=network.part_chars)
+        self.inputs = TextInputs(
+            pairs=pairs, questions=questions, part_chars=network.part_chars,
+            columns=() if model.columns is None else model.columns.names,
+        )  # fmt: skip
         self.decoder = model.task
         # An encoder of the caller's may read fewer words.
         self.native = model.native if network.encoder.config.max_len == metadata.text.max_len else None
@@ -119,8 +123,8 @@ class Inference:
             TooLong: a text is, and `too_long` is "error".
         """
         if self.too_long != "error" and self.native is not None:
-            values, found = self.native.logits(texts, to_end=self.to_end)
-            return found, values  # type: ignore[return-value]  # all that decoding asks for, and rows
+            values, found = self._native_logits(texts, to_end=self.to_end)
+            return found, values
         read, logits = self._read_up_to_maximum(texts, batch_size)
         if self.too_long == "truncate" or not any(item.truncated for item in read):
             return read, logits
@@ -136,11 +140,25 @@ class Inference:
             run=lambda windows: self._read_up_to_maximum(windows, batch_size),
         )  # fmt: skip
 
+    def _native_logits(self, texts: list[Text], *, to_end: bool) -> tuple[Any, Sequence[Any]]:
+        """Return the result of `NativeEngine.logits`.
+
+        Raises:
+            DataError: a value of a column is not of its kind.
+        """
+        assert self.native is not None
+        try:
+            return self.native.logits(texts, to_end=to_end)
+        except ValueError:
+            if (columns := self.network.model.columns) is not None:
+                columns.encode([cells_of(text) for text in texts])
+            raise
+
     def _read_up_to_maximum(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:
         """Return what was read of the texts up to the model's maximum, and their logits."""
         if self.native is not None:
-            logits, read = self.native.logits(texts)
-            return read, logits  # type: ignore[return-value]  # all that decoding asks for, and rows
+            logits, read = self._native_logits(texts, to_end=False)
+            return read, logits
         return self.network.read(texts, batch_size)
 
     def logits(self, texts: Iterable[Text]) -> list[Float32]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-from mixling.errors import DataError
+from mixling.errors import DataError, near_miss, shown
+from mixling.features.cells import cells_in, cells_of, with_cells
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
     from mixling.text.encoder import Text
 
@@ -26,9 +28,11 @@ class TextInputs:
         pairs: whether the model was trained on pairs of texts; None: unknown.
         questions: it answers questions: an item is a pair (question, context).
         part_chars: the characters from which a part is complete.
+        columns: the names of the columns beside each text.
     """
 
-    def __init__(self, *, pairs: bool | None, questions: bool, part_chars: int) -> None:
+    def __init__(self, *, pairs: bool | None, questions: bool, part_chars: int, columns: tuple[str, ...] = ()) -> None:
+        self.columns = columns
         self.questions = questions
         self.pairs = True if questions else pairs
         self._part_chars = part_chars
@@ -47,6 +51,8 @@ class TextInputs:
         num_chars = number = 0
         left = iter(texts)
         while chunk := list(itertools.islice(left, min(CHECKED, PART_TEXTS - len(part)))):
+            if self.columns:
+                chunk = [self.row(item, index) for index, item in enumerate(chunk, number)]
             num_chars += self.check(chunk, number)
             number += len(chunk)
             part += chunk
@@ -56,6 +62,38 @@ class TextInputs:
                 num_chars = 0
         if part:
             yield part
+
+    def row(self, item: Any, number: int = 0) -> Text:
+        """Return a text with the columns beside it.
+
+        Args:
+            item: such a text, or an object of a text and its columns by name.
+
+        Raises:
+            DataError: it lacks a column, or the text.
+        """
+        if not self.columns or cells_of(item) is not None:
+            text: Text = item
+            return text
+        names = ("text", "text_pair") if self.pairs else ("text",)
+        allowed = (*names, *self.columns)
+        if not hasattr(item, "keys"):
+            example = ", ".join(f"{name!r}: ..." for name in allowed)
+            raise DataError(
+                f"item {number} has no columns; this model reads {', '.join(self.columns)} beside the text: pass an "
+                f"object {{{example}}}, or on the command line a file with these columns, or --column NAME=VALUE"
+            )
+        try:
+            for name in item:
+                if name not in allowed:
+                    raise DataError(f"the model has no column {name!r}; {near_miss(str(name), allowed)}")
+            for name in names:
+                if not isinstance(item.get(name), str):
+                    raise DataError(f"{name!r} is not a text: {shown(item.get(name))}")
+            texts: Any = item["text"] if len(names) == 1 else (item["text"], item["text_pair"])
+            return with_cells(texts, cells_in(item, self.columns))
+        except DataError as error:
+            raise DataError(f"item {number}: {error}") from None
 
     def check(self, texts: Sequence[Text], first: int = 0) -> int:
         """Return the number of characters of texts; the first text has this number.

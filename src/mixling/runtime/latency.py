@@ -7,6 +7,7 @@ import time
 from statistics import median
 from typing import Any
 
+from mixling.features.cells import with_missing
 from mixling.runtime.predictor import Predictor
 
 _WORDS = 10
@@ -25,7 +26,7 @@ def time_for_a_text(predictor: Predictor) -> dict[str, Any]:
     seconds = []
     for text in 2 * several:
         begin = time.perf_counter()
-        predictor.predict_one((text, text) if pairs else text)
+        predictor.predict_one(with_missing((text, text) if pairs else text, predictor.feature_names))
         seconds.append(time.perf_counter() - begin)
     kind = f"{'a pair of texts' if pairs else 'a text'} of {_WORDS} words"
     return {"milliseconds": round(1e3 * median(seconds[_TEXTS:]), 4), "of": kind, "engine": predictor.engine}

@@ -73,6 +73,7 @@ class NativeEngine:
         labels: the names of the labels.
         task: the name of the task.
         pairs: whether the model was trained on pairs of texts; None: unknown.
+        columns: the names of the columns beside each text.
         abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
     """
 
@@ -81,6 +82,7 @@ class NativeEngine:
         self.labels = model.labels
         self.task = model.task
         self.pairs = model.pairs
+        self.columns = model.columns
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains = model.abstains
 

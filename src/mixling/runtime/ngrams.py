@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from mixling.arrays import Float32, Int32
+from mixling.features.cells import Cells
+from mixling.features.columns import Columns
 from mixling.tasks.base import Task
 from mixling.text.encoder import TextEncoder
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
@@ -51,6 +53,11 @@ class BranchScorer:
         """Return the network's logits of texts, (C,) each, with the branch's (B, C) added."""
         factor = np.float32(self.metadata.network)
         return [factor * row + mine for row, mine in zip(network, own, strict=True)]
+
+    def of_columns(self, rows: Sequence[Cells | None], columns: Columns) -> Float32:
+        """Return the logits (B, C) of the columns beside texts; raises as `Columns.encode`."""
+        assert self.branch.columns is not None
+        return self._task.logits_of_scores(columns.encode(rows) @ self.branch.columns)
 
     def _forget(self) -> None:
         self._generation = self._encoder.generation

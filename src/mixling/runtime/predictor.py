@@ -179,6 +179,18 @@ class Predictor:
         return self._model.engine.data
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns beside each text; most models have none."""
+        return self._inference.inputs.columns
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns beside each text with their kinds, such as "price:number"."""
+        if not self.feature_names or (columns := self._model.columns) is None:
+            return ()
+        return tuple(f"{item['name']}:{item['kind']}" for item in columns.items)
+
+    @property
     def task(self) -> Task:
         """The task with its labels; `task.name` is its name."""
         return self._model.task
@@ -226,7 +238,8 @@ class Predictor:
         """
         if top_k is None and text is None and (decided := self._inference.decide(texts)) is not None:
             return decided
-        if isinstance(texts, str | tuple) and text is None:
+        is_row = isinstance(texts, dict) and bool(self.feature_names) and isinstance(texts.get("text"), str)
+        if (isinstance(texts, str | tuple) and text is None) or is_row:
             return self.predict_one(texts, top_k=top_k)
         from mixling.data.frames import Frame
 
@@ -258,6 +271,7 @@ class Predictor:
         decided: Prediction | None = self._inference.decide(text) if isinstance(text, str) else None
         if decided is not None:
             return decided
+        text = self._inference.inputs.row(text)
         self._inference.inputs.check((text,))
         if self._inference.inputs.questions:
             return self._answers([text], BATCH_SIZE)[0]
@@ -288,7 +302,7 @@ class Predictor:
             return texts
         from mixling.data.frames import texts_of
 
-        return texts_of(texts, names, pairs=self.pairs)
+        return texts_of(texts, names, pairs=self.pairs, beside=self.feature_names)
 
     def _check_top_k(self, top_k: int) -> None:
         if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
@@ -392,10 +406,12 @@ class Predictor:
             return text_windows(text, self.encoder.config, self.encoder.vocabulary, per_word=self.task.per_word)[0]
 
         inference = self._inference
+        text = inference.inputs.row(text)
         inference.inputs.check((text,))
         return explain(
             text, task=self.task, config=self.encoder.config, encode=encode, logits=inference.logits_of_shortened,
-            logits_of_kept=inference.logits_of_kept, divide=None if inference.too_long == "truncate" else divide,
+            logits_of_kept=inference.logits_of_kept, columns=inference.inputs.columns,
+            divide=None if inference.too_long == "truncate" else divide,
             target=target, word=word, method=method, evaluations=evaluations, seed=seed,
         )  # fmt: skip
 

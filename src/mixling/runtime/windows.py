@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, DataError, near_miss
+from mixling.features.cells import cells_of, with_cells
 
 if TYPE_CHECKING:
     from mixling.answers.predictions import Read
@@ -88,9 +89,9 @@ def read_in_windows(
     def finish() -> None:
         found_read: list[Any] = []
         found_logits: list[Float32] = []
-        texts = [window.text for _, (windows, _) in waiting for window in windows]
-        for first in range(0, len(texts), _TOGETHER):
-            found = run(texts[first : first + _TOGETHER])
+        parts_of = [with_cells(window.text, cells_of(texts[index])) for index, (part, _) in waiting for window in part]
+        for first in range(0, len(parts_of), _TOGETHER):
+            found = run(parts_of[first : first + _TOGETHER])
             found_read.extend(found[0])
             found_logits.extend(found[1])  # `+=` would add the numbers of an array
         end = 0

@@ -19,6 +19,8 @@ from urllib.parse import quote, urlsplit
 from mixling.answers.labels import LabelSet
 from mixling.answers.predictions import Prediction
 from mixling.errors import ConfigError, DataError, UserError, near_miss, shown
+from mixling.features.cells import Cells, cells_of, with_cells
+from mixling.features.kinds import parse_features
 from mixling.serving.answers import WrongAnswer, parse_answer, read_models, read_predictions
 from mixling.serving.settings import GENERATION
 from mixling.tasks import task_type
@@ -97,6 +99,8 @@ class RemotePredictor:
         self._name = name
         self._path = f"/v1/models/{quote(name)}/predict"
         self._inputs: list[str] = models[name]["inputs"]
+        self.features: tuple[str, ...] = tuple(models[name].get("columns", ()))
+        self.feature_names = tuple(parse_features(self.features))
         names = models[name].get("labels")
         self.labels = LabelSet(tuple(names), self.task.kind) if names else None
 
@@ -152,6 +156,9 @@ class RemotePredictor:
         key = "tokens" if isinstance(first, list) else "texts" if isinstance(first, str) else "pairs"
         if key == "pairs" and "questions" in self._inputs:
             return {"questions": [{"question": text[0], "context": text[1]} for text in texts]}
+        if self.feature_names:
+            rows = [dict(zip(self.feature_names, cells_of(text) or (), strict=True)) for text in texts]
+            return {key: texts, "columns": rows}
         return {key: texts}
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -258,9 +265,14 @@ def _cut(connection: socket.socket, late: threading.Event) -> None:
 
 def _sent(text: Text) -> Text:
     if isinstance(text, str):
-        return _SURROGATE.sub("\ufffd", text)
+        return with_cells(_SURROGATE.sub("\ufffd", text), _sent_cells(text))
     words = [_SURROGATE.sub("\ufffd", word) for word in text]
-    return words if isinstance(text, list) else (words[0], words[1])
+    return words if isinstance(text, list) else with_cells((words[0], words[1]), _sent_cells(text))
+
+
+def _sent_cells(text: Text) -> Cells | None:
+    cells = cells_of(text)
+    return cells and tuple(cell and _SURROGATE.sub("\ufffd", cell) for cell in cells)
 
 
 def _address(url: str) -> tuple[str, str, int | None, str]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from mixling.artifacts.artifact import kind_of_model
 from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import DataError, UserError
+from mixling.features.cells import with_missing
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
@@ -65,6 +66,8 @@ class Loaded:
         out: dict[str, Any] = {"options": list(option_names(predictor))}
         if predictor.task.has_labels:
             out["labels"] = list(predictor.labels.names)
+        if predictor.features:
+            out["columns"] = list(predictor.features)
         sizes = {"parameters": metadata.parameters, "precision": metadata.precision}
         return out | sizes | {"max_tokens": predictor.text_config.max_len}
 
@@ -236,6 +239,6 @@ def _try_out(predictor: Predictor) -> None:
     """Predict for a text, or a pair, so that a model that cannot is found before it is used."""
     tried = ("a", "b") if predictor.task.windows or predictor.metadata.pairs else "a"
     try:
-        predictor.predict_one(tried)
+        predictor.predict_one(with_missing(tried, predictor.feature_names))
     except DataError:  # a task of another package may take neither
         return

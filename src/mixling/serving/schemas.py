@@ -20,7 +20,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, from_json
 
-from mixling.errors import near_miss, shown
+from mixling.errors import DataError, near_miss, shown
+from mixling.features.cells import cells_in, with_cells
 from mixling.runtime.predictor import Predictor
 from mixling.serving.problems import Problem
 from mixling.tasks.base import Task
@@ -75,11 +76,13 @@ class RequestType:
         inputs: keys that hold texts; a request has one of them.
         model: the pydantic model of a request.
         default: the options of a request that names none.
+        columns: the names of the columns beside each text.
     """
 
     inputs: tuple[str, ...]
     model: type[BaseModel]
     default: Any = NO_OPTIONS
+    columns: tuple[str, ...] = ()
 
     def parse(self, body: bytes) -> tuple[list[Text], Any]:
         """Return the texts and options of a request.
@@ -95,9 +98,26 @@ class RequestType:
             values = [tuple(pair) for pair in values]
         elif key == "questions":
             values = [(item.question, item.context) for item in values]
-        if len(given) == 1:
+        if self.columns:
+            values = self._beside(values, request.columns)
+        if len(given) == 1 + bool(self.columns):
             return values, self.default
-        return values, type(self.default)(**{name: getattr(request, name) for name in given if name != key})
+        options = given - {key, "columns"}
+        return values, type(self.default)(**{name: getattr(request, name) for name in options})
+
+    def _beside(self, texts: list[Text], rows: list[dict[str, Any]]) -> list[Text]:
+        if len(rows) != len(texts):
+            raise Problem(422, f"/columns: has {len(rows):,} items; there are {len(texts):,} texts, each with one")
+        out = []
+        for number, (text, row) in enumerate(zip(texts, rows, strict=True)):
+            if unknown := row.keys() - set(self.columns):
+                name = min(unknown)[:100]
+                raise Problem(422, f"/columns/{number}: no column {name!r}; {near_miss(name, self.columns)}")
+            try:
+                out.append(with_cells(text, cells_in(row, self.columns)))
+            except DataError as error:
+                raise Problem(422, f"/columns/{number}: {error}") from None
+        return out
 
 
 def input_keys(task: Task, pairs: bool | None) -> tuple[str, ...]:
@@ -118,7 +138,13 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
         by_label = name == "threshold" and task.has_label_thresholds
         kind, meaning = _label_thresholds(task) if by_label else _OPTIONS[name]
         fields[name] = (kind, Field(default=None, description=meaning, json_schema_extra=without_default))
-    return RequestType(keys, request_model(keys, fields))
+    if columns := predictor.feature_names:
+        values = {"type": "object", "additionalProperties": False, "required": list(columns)}
+        values["properties"] = {name: {"type": ["string", "number", "boolean", "null"]} for name in columns}
+        row = Annotated[dict[str, str | int | float | bool | None], WithJsonSchema(values)]
+        limits = Field(min_length=1, max_length=max_texts, description="The columns beside each text, by name.")
+        fields["columns"] = (Annotated[list[row], limits], ...)
+    return RequestType(keys, request_model(keys, fields), columns=columns)
 
 
 def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None) -> dict[str, Any]:

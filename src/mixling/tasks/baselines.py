@@ -95,6 +95,7 @@ class Baselines(ABC):
         few: bool = False,
         duals: Float32 | None = None,
         kept: npt.NDArray[np.bool_] | None = None,
+        columns: int = 0,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit a linear model by a convex loss: its weights (K, F) and biases (K,).
 
@@ -108,6 +109,7 @@ class Baselines(ABC):
             duals: (B, K), of a fit before, with another strength or of some of the texts; zeros of the first. A task
                 that has such begins with them, and leaves its own in their place.
             kept: (K, F), the weights to fit, all others being 0; None: all. It is not heeded where texts are `few`.
+            columns: number of the last features that are no terms, and are as they are with every `ratio_power`.
         """
         raise NotImplementedError(f"{self.name} has no scores")
 

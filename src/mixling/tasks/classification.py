@@ -235,6 +235,7 @@ class Classification(Task):
         few: bool = False,
         duals: Float32 | None = None,
         kept: npt.NDArray[np.bool_] | None = None,
+        columns: int = 0,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label against the others, as `fit_margins`; a label that no text has scores low.
 
@@ -259,6 +260,7 @@ class Classification(Task):
             ratio_power=ratio_power,
             duals=duals,
             kept=kept,
+            columns=columns,
             threads=threads,
         )
 

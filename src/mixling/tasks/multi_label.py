@@ -286,6 +286,7 @@ class MultiLabel(Task):
         few: bool = False,
         duals: Float32 | None = None,
         kept: npt.NDArray[np.bool_] | None = None,
+        columns: int = 0,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit one model for each label, as `fit_margins`; a label that all texts have or none needs no features."""
         fractions = np.ones(len(targets), np.float32) if weights is None else weights
@@ -300,6 +301,7 @@ class MultiLabel(Task):
             ratio_power=ratio_power,
             duals=duals,
             kept=kept,
+            columns=columns,
             threads=num_threads(),
         )
 

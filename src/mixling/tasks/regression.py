@@ -264,6 +264,7 @@ class Regression(Task):
         few: bool = False,
         duals: Float32 | None = None,
         kept: npt.NDArray[np.bool_] | None = None,
+        columns: int = 0,
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Fit ridge regression of the standardized numbers."""
         slopes, bias = fit_ridge(features, (targets - self.mean) / self.deviation, strength, weights)

@@ -53,6 +53,7 @@ class NgramBranch:
         squares: (T,) from 1 to 127.
         weights: (T, K); of very many scores those that are not 0.
         scale, bias: (K,).
+        columns: (W, K), the weights of the columns beside the texts; None: there are none.
     """
 
     terms: UInt32
@@ -60,6 +61,7 @@ class NgramBranch:
     weights: Int8 | SparseWeights
     scale: Float32
     bias: Float32
+    columns: Float32 | None = None
 
     @property
     def outputs(self) -> int:
@@ -116,11 +118,12 @@ class NgramBranch:
         locations[~found] = len(self.terms)
         return locations
 
-    def scaled(self, factor: float, bias: Float32) -> NgramBranch:
-        """Return the branch whose scores are `factor` times these, plus `bias` (K,)."""
+    def scaled(self, factor: float, bias: Float32, columns: float = 0.0) -> NgramBranch:
+        """Return the branch whose scores are `factor` times these, of columns `columns` times, plus `bias` (K,)."""
+        beside = None if self.columns is None else (self.columns * columns).astype(np.float32)
         scale = self.scale * factor
         shifted = self.bias * factor + bias
-        return replace(self, scale=scale.astype(np.float32), bias=shifted.astype(np.float32))
+        return replace(self, scale=scale.astype(np.float32), bias=shifted.astype(np.float32), columns=beside)
 
     def to_arrays(self) -> Arrays:
         """Return the arrays of a model file, which `from_arrays` reads."""

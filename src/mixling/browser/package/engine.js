@@ -6,7 +6,8 @@ const UNSUPPORTED = 2;
 const MEMORY = 3;
 const ARGUMENT = 4;
 const ERROR_SIZE = 200; // bytes
-const TEXT_SIZE = 16; // bytes of the struct mixling_text
+const TEXT_SIZE = 20; // bytes of the struct mixling_text
+const CELL_SIZE = 8; // of mixling_cell
 const WORD_SIZE = 12; // of mixling_word
 const SPAN_SIZE = 40; // of mixling_span
 const TRUNCATED = 1;
@@ -20,12 +21,15 @@ export class Engine {
   #bytes = new Uint8Array(0);
   #view = new DataView(new ArrayBuffer(0));
   #worker;
+  #model;
   #out; // flags, a count, an answer and its flags
   #text; // a mixling_text
   #buffers = [
     { at: 0, size: 0 },
     { at: 0, size: 0 },
-  ]; // of both texts
+    { at: 0, size: 0 },
+  ]; // of both texts, and of the cells beside them
+  #cells = 0; // an array of mixling_cell
   #logits = 0;
   #words = 0;
 
@@ -54,6 +58,7 @@ export class Engine {
   #open(data, name, cacheBytes) {
     const { mixling_open, mixling_metadata, mixling_start, mixling_num_labels, mixling_label, mixling_task } =
       this.#functions;
+    const { mixling_num_columns, mixling_column } = this.#functions;
     const at = this.#take(data.length);
     const out = (this.#out = this.#take(SPAN_SIZE + 1));
     const error = this.#take(ERROR_SIZE);
@@ -78,6 +83,10 @@ export class Engine {
     if (!this.labels.every((label) => label.trim()) || new Set(this.labels).size < this.labels.length) {
       throw new ModelFileError(`${name}: a label is empty, or there twice`);
     }
+    const number = mixling_num_columns(model);
+    this.columns = Array.from({ length: number }, (_, i) => this.#string(mixling_column(model, i)));
+    this.#cells = this.#take(number * CELL_SIZE);
+    this.#model = model;
     this.pairs = [false, true][this.#functions.mixling_pairs(model)] ?? null;
     this.maxLen = this.#functions.mixling_max_len(model);
     this.#text = this.#take(TEXT_SIZE);
@@ -85,9 +94,9 @@ export class Engine {
     this.#words = this.#take(this.maxLen * WORD_SIZE);
   }
 
-  /** Return the logits of a text or a pair, read to its end or up to the maximum, valid until the next call, and its flags. */
-  predict(first, second, toEnd = true) {
-    this.#write(first, second);
+  /** Return the logits of a text or a pair with the cells of its columns, strings or null, read to its end or up to the maximum, valid until the next call, and its flags. */
+  predict({ first, second, cells }, toEnd = true) {
+    this.#write(first, second, cells);
     const { mixling_predict, mixling_predict_long } = this.#functions;
     const out = this.#out;
     this.#check((toEnd ? mixling_predict_long : mixling_predict)(this.#worker, this.#text, 1, this.#logits, out));
@@ -149,9 +158,10 @@ export class Engine {
   }
 
   /** Write a text or a pair where the library reads it. */
-  #write(first, second) {
-    const sizes = [0, 0];
-    for (const [i, text] of [first, second].entries()) {
+  #write(first, second, cells) {
+    const sizes = [0, 0, 0];
+    const known = (cells ?? []).map((cell) => cell ?? "");
+    for (const [i, text] of [first, second, known.length ? known.join("") : undefined].entries()) {
       if (text === undefined) continue;
       const buffer = this.#buffers[i];
       if (buffer.size < 3 * text.length + 1) {
@@ -168,6 +178,19 @@ export class Engine {
     view.setUint32(this.#text + 4, sizes[0], true);
     view.setUint32(this.#text + 8, second === undefined ? 0 : this.#buffers[1].at, true);
     view.setUint32(this.#text + 12, sizes[1], true);
+    view.setUint32(this.#text + 16, cells === undefined ? 0 : this.#cells, true);
+    if (cells === undefined) return;
+    let at = this.#buffers[2].at;
+    for (const [i, cell] of cells.entries()) {
+      const size = cell === null ? 0 : encoder.encode(cell).length;
+      view.setUint32(this.#cells + i * CELL_SIZE, cell === null ? 0 : at, true);
+      view.setUint32(this.#cells + i * CELL_SIZE + 4, size, true);
+      at += size;
+    }
+    const bad = this.#functions.mixling_bad_cell(this.#model, this.#cells);
+    if (bad === cells.length) return;
+    const shown = JSON.stringify(cells[bad]);
+    throw new DataError(`column ${JSON.stringify(this.columns[bad])} is of another kind than ${shown}; null: it is missing`);
   }
 
   #take(size) {

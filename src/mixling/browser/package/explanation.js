@@ -39,13 +39,16 @@ export function explain(engine, input, metadata, target) {
   const words = readWords(engine, input);
   const logitsWithout = (left) => {
     const joined = (part) => words.filter((word, i) => word.part === part && left(i)).map(({ word }) => word).join(" ");
-    return engine.predict(joined(0), input.second === undefined ? undefined : joined(1), false).logits;
+    const second = input.second === undefined ? undefined : joined(1);
+    const cells = input.cells?.map((cell, i) => (left(words.length + i) ? cell : null));
+    return engine.predict({ first: joined(0), second, cells }, false).logits;
   };
   const all = logitsWithout(() => true);
   const label = target === undefined ? answerOf(all, metadata.rule) : labels.indexOf(target);
   const score = scoreOf(task, all, label, metadata);
   const without = (left) => scoreOf(task, logitsWithout(left), label, metadata);
-  const effects = words.map((_, i) => score - without((j) => j !== i));
+  const players = [...words, ...(input.cells ?? [])];
+  const effects = players.map((_, i) => score - without((j) => j !== i));
   const base = without(() => false);
   return {
     ...(named && { target: labels[label] }),
@@ -57,6 +60,9 @@ export function explain(engine, input, metadata, target) {
       const item = { word, start, end, effect: effects[i] };
       return input.second === undefined ? item : { ...item, part };
     }),
-    truncated: engine.predict(input.first, input.second, false).truncated,
+    ...(input.cells && {
+      columns: engine.columns.map((name, i) => ({ name, value: input.cells[i], effect: effects[words.length + i] })),
+    }),
+    truncated: engine.predict(input, false).truncated,
   };
 }

@@ -1,7 +1,14 @@
 // Types of mixling. Offsets count characters (code points, as in Python), end exclusive: use `Array.from(text)`.
 
 /** A text; of a model of pairs, two; of a model that answers questions, a question with the text to answer it from. */
-export type Input = string | { first: string; second: string } | { question: string; context: string };
+export type Input =
+  | string
+  | { first: string; second: string; columns?: Columns }
+  | { text: string; columns: Columns }
+  | { question: string; context: string };
+
+/** The columns beside the text of a model that has such, by name; null where one is missing. */
+export type Columns = Record<string, string | number | boolean | Date | null>;
 
 /** The address of a file or its content; in node also a path. */
 export type Source = string | URL | ArrayBuffer | ArrayBufferView;
@@ -54,6 +61,13 @@ export interface WordEffect {
   part?: number;
 }
 
+export interface ColumnEffect {
+  name: string;
+  value: string | null;
+  /** How much the score falls without the value. */
+  effect: number;
+}
+
 export interface Explanation {
   /** The label that is explained; absent in regression. */
   target?: string;
@@ -64,6 +78,8 @@ export interface Explanation {
   base: number;
   probability?: number;
   words: WordEffect[];
+  /** Of a model with columns beside the text. */
+  columns?: ColumnEffect[];
   /** The text is longer than the model reads at a time, and its end is not explained. */
   truncated: boolean;
 }
@@ -78,6 +94,8 @@ export interface Options {
 interface About {
   readonly task: "classification" | "multi_label" | "regression" | "tagging" | "question_answering";
   readonly labels: string[];
+  /** The names of the columns beside each text; most models have none. */
+  readonly columns: string[];
   /** Whether inputs are pairs; null where the file does not state it. */
   readonly pairs: boolean | null;
   /** Free the model. */
@@ -93,6 +111,7 @@ export class Mixling implements About {
   static loadInWorker(source: Source, options?: Options): Promise<WorkerModel>;
   readonly task: About["task"];
   readonly labels: string[];
+  readonly columns: string[];
   readonly pairs: boolean | null;
   predict(input: Input): Prediction;
   predict(inputs: Input[]): Prediction[];

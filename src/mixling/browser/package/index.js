@@ -60,6 +60,11 @@ export class Mixling {
     return this.#opened.pairs;
   }
 
+  /** The names of the columns beside each text; most models have none. */
+  get columns() {
+    return [...this.#opened.columns];
+  }
+
   predict(input) {
     if (Array.isArray(input)) return input.map((item, number) => this.#predict(item, number));
     return this.#predict(input, 0);
@@ -67,8 +72,7 @@ export class Mixling {
 
   logits(input) {
     this.#refuse(["tagging", "question_answering"], "logits");
-    const { first, second } = this.#checked(input, 0);
-    return Array.from(this.#engine.predict(first, second).logits);
+    return Array.from(this.#opened.predict(this.#checked(input, 0)).logits);
   }
 
   words(text) {
@@ -98,8 +102,26 @@ export class Mixling {
     if (tasks.includes(this.task)) throw new ConfigError(`${what}: a model for ${this.task} has none in JavaScript`);
   }
 
-  /** Return the one or two texts of an input. */
+  /** Return the one or two texts of an input, with the cells of its columns. */
   #checked(input, number) {
+    const names = this.#opened.columns;
+    if (!names.length) return this.#texts(input, number);
+    const { text, columns, ...pair } = typeof input === "object" && input !== null ? input : {};
+    const example = names.map((name) => `${JSON.stringify(name)}: ...`).join(", ");
+    if (columns === undefined || columns === null || typeof columns !== "object") {
+      const texts = this.pairs ? "first: ..., second: ..." : "text: ...";
+      throw new DataError(`item ${number} has no columns; this model needs {${texts}, columns: {${example}}}`);
+    }
+    for (const name of [...names, ...Object.keys(columns)]) {
+      if (names.includes(name) && Object.hasOwn(columns, name)) continue;
+      const problem = names.includes(name) ? "has no column" : "has the column";
+      throw new DataError(`item ${number} ${problem} ${JSON.stringify(name)}; the model reads ${names.join(", ")}`);
+    }
+    return { ...this.#texts(text ?? pair, number), cells: names.map((name) => cellOf(columns[name], name, number)) };
+  }
+
+  /** Return the one or two texts of an input. */
+  #texts(input, number) {
     const asked = this.task === "question_answering";
     const keys = asked ? ["question", "context"] : ["first", "second"];
     const wanted = { true: `pass {${keys[0]}: "...", ${keys[1]}: "..."}`, false: "pass a string" };
@@ -209,6 +231,14 @@ function checked(engine, name) {
   } catch {
     throw wrong; // also of other types than those that are read here
   }
+}
+
+/** A value as a cell of a table; null where it is missing. */
+function cellOf(value, name, number) {
+  if (value === null || value === undefined || Number.isNaN(value)) return null;
+  if (["string", "number", "boolean"].includes(typeof value)) return String(value);
+  if (value instanceof Date) return value.toISOString();
+  throw new DataError(`item ${number}: column ${JSON.stringify(name)} is ${typeof value}; give text, a number, or null`);
 }
 
 function compile(wasm) {

@@ -6,8 +6,8 @@ const THRESHOLD = 0.5; // of the probability of each of several labels
 
 /** The decoders by task: of a model, what was typed, and its metadata, to the fields of a prediction. */
 export const DECODERS = {
-  classification(engine, { first, second }, { threshold, conformal, rule }) {
-    const { logits, ...flags } = engine.predict(first, second);
+  classification(engine, input, { threshold, conformal, rule }) {
+    const { logits, ...flags } = engine.predict(input);
     const probabilities = softmax(logits);
     const best = answerOf(logits, rule);
     const fields = { label: engine.labels[best] };
@@ -17,8 +17,8 @@ export const DECODERS = {
     return finish(fields, flags);
   },
 
-  multi_label(engine, { first, second }, { threshold, labelThresholds }) {
-    const { logits, ...flags } = engine.predict(first, second);
+  multi_label(engine, input, { threshold, labelThresholds }) {
+    const { logits, ...flags } = engine.predict(input);
     const probabilities = Array.from(finite(logits), sigmoid);
     const labels = engine.labels.filter(
       (name, i) => probabilities[i] >= (labelThresholds.get(name) ?? threshold ?? THRESHOLD),
@@ -26,8 +26,8 @@ export const DECODERS = {
     return finish({ labels, probabilities: byName(engine.labels, probabilities) }, flags);
   },
 
-  regression(engine, { first, second }, metadata) {
-    const { logits, ...flags } = engine.predict(first, second);
+  regression(engine, input, metadata) {
+    const { logits, ...flags } = engine.predict(input);
     return finish({ value: numberOf(logits, metadata) }, flags);
   },
 

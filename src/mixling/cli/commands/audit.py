@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT, TRAINING
-from mixling.cli.options import LabeledColumns, OnBadRowOption
+from mixling.cli.options import FeatureColumns, OnBadRowOption
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audited(LabeledColumns):
+class Audited(FeatureColumns):
     """The data to audit."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]

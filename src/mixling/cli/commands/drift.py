@@ -58,7 +58,7 @@ def drift_command(model: ModelArgument, new: NewTexts, output: DriftOutput) -> N
         keep_inputs(new.files, output.out)
     refuse_unfinished(model)
     predictor = Predictor(model)
-    columns = columns_of(model, new.columns())
+    columns = columns_of(model, new.columns(), predictor.features)
     items = file_items(new.files, reader=predictor.task.reader, columns=columns, skip=False)
     texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
     found = predictor.drift(texts)

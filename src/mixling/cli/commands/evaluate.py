@@ -83,7 +83,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     if report.confusion is not None and len(predictor.task.labels) > MAX_TABLE_LABELS:
         got = f"the model has {len(predictor.task.labels):,} labels"
         raise ConfigError(f"--confusion: {got}; a picture of the confusion matrix has up to {MAX_TABLE_LABELS:,}")
-    columns = columns_of(model, options.columns())
+    columns = columns_of(model, options.columns(), predictor.features)
     examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
     seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)
     examples = examples if seen is None else seen.watch(examples)

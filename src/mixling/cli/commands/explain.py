@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputColumns, ModelArgument
+from mixling.cli.options import CellOptions, InputColumns, ModelArgument
 from mixling.cli.output import no_collections, put
 from mixling.errors import ConfigError, near_miss
 
@@ -47,7 +47,7 @@ class Explained(InputColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainOutput:
+class ExplainOutput(CellOptions):
     """Where explanations are written."""
 
     panel: ClassVar[str] = OUTPUT
@@ -90,14 +90,14 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
     predictor = Predictor(model)
     windows: Iterator[list[Item]]
     reader = predictor.task.reader
-    columns = columns_of(model, options.columns())
+    columns = columns_of(model, options.columns(), predictor.features)
     if has_rows(options, kind):
         windows = file_items(output.inputs if kind == "files" else [STDIN], reader=reader, columns=columns, skip=False)
     elif kind == "stdin":
         lines = stream_items(sys.stdin.buffer, STDIN, skip=False)
         windows = typed_lines(options, lines, getattr(columns, reader.wanted[0]))
     else:
-        windows = iter([[Item(text) for text in output.inputs]])
+        windows = iter([[Item(text) for text in output.beside(output.inputs, predictor.features)]])
 
     def explanations() -> Iterator[Explanation]:
         for item in itertools.chain.from_iterable(windows):

@@ -110,5 +110,5 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
     if opened.branch is not None and metadata.ngrams is not None:
         branch = opened.branch, metadata.ngrams
     conformal = None if metadata.conformal is None else metadata.conformal.to_dict()
-    thresholds = {"threshold": metadata.threshold, "label_thresholds": metadata.label_thresholds}
-    return amend(content, branch=branch, conformal=conformal, **thresholds)
+    thresholds: dict[str, Any] = {"threshold": metadata.threshold, "label_thresholds": metadata.label_thresholds}
+    return amend(content, branch=branch, columns=opened.columns, conformal=conformal, **thresholds)

@@ -85,7 +85,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
         from mixling.runs.evaluation import columns_of
 
         reader = predictor.task.reader
-        columns = columns_of(model, options.columns())
+        columns = columns_of(model, options.columns(), predictor.features)
         rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
         rows_alone = rows_alone and not kept and shown == DEFAULT_SHOWN
@@ -102,7 +102,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
             threads = options.threads if request.kind == "files" else 0  # which would wait for more rows
             windows = finish_plain(itertools.chain.from_iterable(parts), json_lines, threads)
     else:
-        windows = iter([question or [Item(text) for text in inputs]])
+        windows = iter([question or [Item(text) for text in options.beside(inputs, predictor.features)]])
 
     done = 0
 

@@ -67,7 +67,7 @@ def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> 
         keep_inputs(pool.files, output.out)
     refuse_unfinished(model)
     predictor = Predictor(model)
-    columns = columns_of(model, pool.columns())
+    columns = columns_of(model, pool.columns(), predictor.features)
     items = file_items(pool.files, reader=predictor.task.reader, columns=columns, skip=False)
     texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
     found = suggest(predictor, texts, output.count)

@@ -3,7 +3,7 @@
 #ifndef MIXLING_TEXTS_H
 #define MIXLING_TEXTS_H
 
-extern PyType_Spec SPLITTER_SPEC, HASHER_SPEC, TAGGER_SPEC;
+extern PyType_Spec SPLITTER_SPEC, HASHER_SPEC, TAGGER_SPEC, COLUMNS_SPEC;
 
 #include "../model.h"
 
@@ -21,6 +21,11 @@ PyObject *normalize(PyObject *module, PyObject *arguments);
 
 /* misspell(words, numbers, kinds, neighbors, lookalikes) -> words; see typos.c. */
 PyObject *misspell(PyObject *module, PyObject *arguments);
+
+/* number(cell) -> float, NaN where the cell is missing, or None; date(cell, day_first) -> (days, order), () or None; see
+   cells.c. */
+PyObject *read_number(PyObject *module, PyObject *cell);
+PyObject *read_date(PyObject *module, PyObject *arguments);
 
 /* Raise the exception of a status of mixling.h; returns NULL. */
 PyObject *raise_status(int status, const char *reason);

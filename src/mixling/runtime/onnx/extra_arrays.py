@@ -1,18 +1,23 @@
-"""Arrays of a model file that its graph does not read: the n-gram branch's, and the transitions between tags.
+"""Arrays of a model file that its graph does not read: of the n-gram branch, of columns, and transitions of tags.
 
 They are removed from the graph's weights, so that a node that reads one is refused like any unknown name.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mixling.arrays import Float32
 from mixling.errors import ModelFileError
+from mixling.features.columns import Columns
 from mixling.runtime.onnx.graph import Graph
 from mixling.tasks.base import Task
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 
+COLUMN_WEIGHTS = "columns.weights"  # (W, K)
+COLUMNS_ENTRY = "columns"  # of the metadata
 BRANCH = "ngrams."  # prefix of the names of the branch's arrays
 TRANSITIONS = "tags.transitions"
 
@@ -34,6 +39,33 @@ def take_branch(graph: Graph, metadata: NgramMetadata | None, task: Task) -> Ngr
     if metadata.min_n > metadata.max_n:
         raise ModelFileError(f"its n-grams have {metadata.min_n} to {metadata.max_n} characters")
     return NgramBranch.from_arrays(arrays, task.num_scores)
+
+
+def take_columns(
+    graph: Graph, description: str | None, branch: NgramBranch | None
+) -> tuple[NgramBranch | None, Columns | None]:
+    """Remove the weights of the columns beside the text, and return the branch with them; None: the file has none.
+
+    Raises:
+        ModelFileError: they do not fit their description or the branch.
+    """
+    weights = graph.weights.pop(COLUMN_WEIGHTS).array() if COLUMN_WEIGHTS in graph.weights else None
+    if (weights is None) != (description is None):
+        raise ModelFileError("it has columns without weights, or vice versa")
+    if weights is None or description is None:
+        return branch, None
+    if branch is None:
+        raise ModelFileError("it has columns without the linear model that reads them")
+    try:
+        columns = Columns.parse(description)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from None
+    expected = (columns.width, branch.outputs)
+    if weights.dtype != np.float32 or weights.shape != expected or not np.isfinite(weights).all():
+        raise ModelFileError(
+            f"the weights of its columns are {weights.dtype} {weights.shape}; needed are finite float32 {expected}"
+        )
+    return replace(branch, columns=weights), columns
 
 
 def take_transitions(graph: Graph, task: Task) -> Float32 | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixling.errors import ConfigError, DataError
+from mixling.features.cells import cells_of
 from mixling.runtime.inputs import BATCH_SIZE
 
 if TYPE_CHECKING:  # imported when a model is opened in full
@@ -96,7 +97,15 @@ class Network:
         with ENCODING:
             encoded = self.encode(texts)
             rows, scores = self._look_up(encoded)
-        return encoded, self._complete(encoded, self._run(rows, batch_size), scores)
+        logits = self._complete(encoded, self._run(rows, batch_size), scores)
+        return encoded, logits if self.model.columns is None else self._add_columns(texts, logits)
+
+    def _add_columns(self, texts: Sequence[Text], logits: list[Float32]) -> list[Float32]:
+        """Return the logits of texts with what the columns beside them add."""
+        assert self.branch is not None
+        assert self.model.columns is not None
+        own = self.branch.of_columns([cells_of(text) for text in texts], self.model.columns)
+        return [row + mine for row, mine in zip(logits, own, strict=True)]
 
     def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
         """Return the logits of encoded texts.

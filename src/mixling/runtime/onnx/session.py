@@ -22,12 +22,13 @@ from mixling.arrays import Float32, Int32
 from mixling.config import Config, parse
 from mixling.drift.profile import Profile
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss, shown
+from mixling.features.columns import Columns
 from mixling.hub import on_hub
 from mixling.opening import read_regular
 from mixling.runtime.hub_model import fetch_model
 from mixling.runtime.native import NativeEngine, open_native
 from mixling.runtime.onnx.engine import Engine, Feed, first_line, require_onnxruntime
-from mixling.runtime.onnx.extra_arrays import take_branch, take_transitions
+from mixling.runtime.onnx.extra_arrays import COLUMNS_ENTRY, take_branch, take_columns, take_transitions
 from mixling.runtime.onnx.file import MAX_MODEL_BYTES, read_model_file
 from mixling.runtime.onnx.graph import FLOAT, INT32, Graph
 from mixling.runtime.onnx.limits import GraphLimits
@@ -88,6 +89,7 @@ class OpenModel:
         has_weights: whether the words' bags have weights.
         native: computes the logits of whole texts if it can; otherwise `no_native` is the reason.
         branch: the linear model of n-grams, whose logits are added to the graph's.
+        columns: beside the texts, which the branch has weights of; None: there are none.
     """
 
     name: str
@@ -101,6 +103,7 @@ class OpenModel:
     native: NativeEngine | None
     no_native: str
     branch: NgramBranch | None = None
+    columns: Columns | None = None
 
     def rows(self, positions: Int32, weights: Float32 | None) -> Float32:
         """Return the summed rows (U, R) of words with bags (U, P); raise a ModelFileError as `logits` does."""
@@ -207,7 +210,7 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
             raise ModelFileError(f"its rule of decisions is for {rule.num_labels} labels; it has {len(task.labels)}")
     task.rule = metadata.rule
     vocabulary = _vocabulary(entries)
-    branch = take_branch(graph, metadata.ngrams, task)
+    branch, columns = take_columns(graph, entries.get(COLUMNS_ENTRY), take_branch(graph, metadata.ngrams, task))
     if (transitions := take_transitions(graph, task)) is not None:
         task.transitions = transitions
     has_weights = metadata.text.projection.weighted
@@ -220,7 +223,8 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     if not later:
         require_onnxruntime(f"{name}: a model that the C core cannot compute ({no_native})")
     engine = Engine(data, name, num_nodes=len(graph.nodes), num_threads=num_threads, later=later)
-    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, engine, limits, native, no_native, branch)
+    parts = (engine, limits, native, no_native, branch, columns)
+    return OpenModel(name, metadata, task, vocabulary, row_dim, has_weights, *parts)
 
 
 def _metadata(entries: dict[str, str]) -> Metadata:
