@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError
-from mixling.data.duplicates import DuplicateFinder
+from mixling.data import DuplicateFinder
 
 WORDS = [f"word{number}" for number in range(400)]
 

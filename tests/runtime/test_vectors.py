@@ -16,7 +16,7 @@ import pytest
 
 from mixling import ConfigError, DataError, ModelFileError, Predictor
 from mixling.native import _counts
-from mixling.runtime.index import VectorIndex, write_index
+from mixling.runtime import VectorIndex, write_index
 from mixling.samples.sets import demo_model
 
 TEXTS = [
