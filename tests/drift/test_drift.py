@@ -11,8 +11,17 @@ from scipy.stats import chi2_contingency
 
 from mixling import DataError
 from mixling.answers.predictions import Prediction
-from mixling.drift.profile import CONFIDENCES, LENGTHS, SHARES, KnownWords, Profile, bins, profile_of, words
-from mixling.drift.report import _chance, measure_drift
+from mixling.drift.profile import (
+    CONFIDENCE_BINS,
+    LENGTH_BINS,
+    UNKNOWN_BINS,
+    KnownWords,
+    Profile,
+    bins,
+    profile_of,
+    profile_words,
+)
+from mixling.drift.report import _chance, find_drift
 
 VOCABULARY = [f"word{i}" for i in range(60)]
 
@@ -39,12 +48,12 @@ def profile() -> Profile:
 
 
 def test_words_are_those_of_both_texts_and_signs_of_han_by_themselves() -> None:
-    assert words(("It's RED_ish, 3x!", "é")) == ["it", "s", "red", "ish", "3x", "é"]
-    assert words("我爱nlp") == ["我", "爱", "nlp"]
-    assert words(["given", "as words"]) == ["given", "as", "words"]
+    assert profile_words(("It's RED_ish, 3x!", "é")) == ["it", "s", "red", "ish", "3x", "é"]
+    assert profile_words("我爱nlp") == ["我", "爱", "nlp"]
+    assert profile_words(["given", "as words"]) == ["given", "as", "words"]
 
 
-@pytest.mark.parametrize("ends", [LENGTHS, SHARES, CONFIDENCES])
+@pytest.mark.parametrize("ends", [LENGTH_BINS, UNKNOWN_BINS, CONFIDENCE_BINS])
 def test_a_value_is_in_the_first_bin_whose_end_is_not_below_it(ends: tuple[float, ...]) -> None:
     values = [*ends, *(end + 1e-6 for end in ends)]
     expected = [next((i for i, end in enumerate(ends) if value <= end), len(ends)) for value in values]
@@ -75,7 +84,7 @@ def test_a_profile_counts_held_out_texts_and_is_small(profile: Profile) -> None:
 
 def test_texts_of_the_same_kind_do_not_move(profile: Profile) -> None:
     for seed in range(2, 22):
-        found = measure_drift(profile, texts(200, seed=seed), answered(200))
+        found = find_drift(profile, texts(200, seed=seed), answered(200))
         assert not found.moved, found
         assert found.reliable
         assert found.accuracy == 0.75
@@ -84,7 +93,7 @@ def test_texts_of_the_same_kind_do_not_move(profile: Profile) -> None:
 
 
 def moved(profile: Profile, new: list[str], predictions: list[Prediction]) -> set[str]:
-    return {one.name for one in measure_drift(profile, new, predictions).moved}
+    return {one.name for one in find_drift(profile, new, predictions).moved}
 
 
 def test_each_statistic_moves_by_itself(profile: Profile) -> None:
@@ -97,15 +106,15 @@ def test_each_statistic_moves_by_itself(profile: Profile) -> None:
 
 
 def test_confidence_alone_keeps_the_estimate_and_others_do_not(profile: Profile) -> None:
-    sure = measure_drift(profile, texts(200, seed=5), answered(200, sure=0.5))
+    sure = find_drift(profile, texts(200, seed=5), answered(200, sure=0.5))
     assert sure.reliable
-    other = measure_drift(profile, texts(200, length=40), answered(200))
+    other = find_drift(profile, texts(200, length=40), answered(200))
     assert not other.reliable
 
 
 def test_examples_are_those_that_moved(profile: Profile) -> None:
     new = [*texts(150, seed=5), *texts(60, seed=6, vocabulary=["strange", "words"])]
-    found = measure_drift(profile, new, answered(210))
+    found = find_drift(profile, new, answered(210))
     assert {one.name for one in found.moved} == {"unknown words"}
     assert set(found.examples) <= set(new[150:])
     assert len(found.examples) == 20
@@ -116,12 +125,12 @@ def test_other_labels_and_several_of_a_text_are_counted() -> None:
     several = [("a", "b") if index % 2 else ("a",) for index in range(100)]
     profile = profile_of(texts(200), texts(100, seed=1), answers=several)
     same = [Prediction(truncated=False, labels=labels) for labels in several]
-    assert not measure_drift(profile, texts(100, seed=2), same).moved
+    assert not find_drift(profile, texts(100, seed=2), same).moved
     other = [Prediction(truncated=False, labels=("c",)) for _ in range(100)]
-    (movement,) = measure_drift(profile, texts(100, seed=2), other).moved
+    (movement,) = find_drift(profile, texts(100, seed=2), other).moved
     assert movement.name == "answers"
     nothing = profile_of(texts(200), texts(100, seed=1))
-    assert {one.name for one in measure_drift(nothing, texts(100, seed=2), [])
+    assert {one.name for one in find_drift(nothing, texts(100, seed=2), [])
             .movements} == {"length", "unknown words"}  # fmt: skip
 
 
@@ -136,4 +145,4 @@ def test_the_chance_is_that_of_the_chi_squared_test(shift: float) -> None:
 
 def test_no_text_is_an_error(profile: Profile) -> None:
     with pytest.raises(DataError, match="no texts"):
-        measure_drift(profile, [], [])
+        find_drift(profile, [], [])

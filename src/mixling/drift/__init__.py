@@ -4,6 +4,6 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.drift.profile import Profile, profile_of
-    from mixling.drift.report import Drift, Movement, measure_drift
+    from mixling.drift.report import Drift, Movement, find_drift
 
 __getattr__, __dir__ = lazy_imports(__name__)

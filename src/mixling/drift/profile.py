@@ -22,9 +22,9 @@ from mixling.config import Config
 from mixling.text.encoder import Text
 
 # Upper ends of the bins, each included; the last bin is open.
-LENGTHS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
-SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)
-CONFIDENCES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+LENGTH_BINS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
+UNKNOWN_BINS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)
+CONFIDENCE_BINS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 KNOWN_WORDS = 1000
 _FILTER_BITS = 8192
 _PROBES = 4  # with 1,000 words, 2% of all others are taken for known ones
@@ -41,7 +41,7 @@ class Profile(Config):
     texts: int = Field(ge=1, description="held-out texts that the counts are of")
     known_words: str = Field(max_length=1400, description="Bloom filter of the most frequent words, base64")
     lengths: tuple[Count, ...] = Field(description="texts by their number of words")
-    unknown: tuple[Count, ...] = Field(description="texts by their share of unknown words")
+    unknown: tuple[Count, ...] = Field(description="texts by their fraction of unknown words")
     answers: dict[str, Count] | None = Field(
         default=None, description="texts by answer, the most frequent ones; None: no labels"
     )
@@ -50,11 +50,11 @@ class Profile(Config):
     )
     right: tuple[Count, ...] | None = Field(default=None, description="those of `confidence` whose answer was right")
     median_length: float = Field(ge=0, description="words")
-    mean_unknown: float = Field(ge=0, le=1, description="share of unknown words")
+    mean_unknown: float = Field(ge=0, le=1, description="fraction of unknown words")
     mean_confidence: float | None = Field(default=None, ge=0, le=1)
 
 
-def words(text: Text) -> list[str]:
+def profile_words(text: Text) -> list[str]:
     """Return the words of a text as profiles count them, of both texts of a pair."""
     joined = text if isinstance(text, str) else " ".join(text)
     return _WORD.findall(joined.lower())
@@ -106,8 +106,8 @@ def _places(word: str) -> list[int]:
     ]
 
 
-def unknown_share(split: Sequence[str], known: KnownWords) -> float:
-    """Return which share of a text's words are unknown, 0 of a text without words."""
+def unknown_fraction(split: Sequence[str], known: KnownWords) -> float:
+    """Return what fraction of a text's words are unknown, 0 of a text without words."""
     return sum(word not in known for word in split) / max(1, len(split))
 
 
@@ -128,24 +128,24 @@ def profile_of(
         confidence: (B,) its top probabilities; None: texts do not have one label each.
         right: (B,) whether each answer is right.
     """
-    frequent = Counter(word for text in training for word in words(text))
+    frequent = Counter(word for text in training for word in profile_words(text))
     known = KnownWords()
     for word, _ in frequent.most_common(KNOWN_WORDS):
         known.add(word)
-    split = [words(text) for text in held_out]
+    split = [profile_words(text) for text in held_out]
     lengths = [len(text) for text in split]
-    shares = [unknown_share(text, known) for text in split]
+    fractions = [unknown_fraction(text, known) for text in split]
     return Profile(
         texts=len(split),
         known_words=known.content(),
-        lengths=counts(lengths, LENGTHS),
-        unknown=counts(shares, SHARES),
+        lengths=counts(lengths, LENGTH_BINS),
+        unknown=counts(fractions, UNKNOWN_BINS),
         median_length=float(np.median(lengths)),
-        mean_unknown=round(float(np.mean(shares)), 4),
+        mean_unknown=round(float(np.mean(fractions)), 4),
         mean_confidence=None if confidence is None else round(float(confidence.mean()), 4),
         answers=None if answers is None else _most_frequent(answers),
-        confidence=None if confidence is None else counts(confidence, CONFIDENCES),
-        right=None if confidence is None or right is None else counts(confidence[right], CONFIDENCES),
+        confidence=None if confidence is None else counts(confidence, CONFIDENCE_BINS),
+        right=None if confidence is None or right is None else counts(confidence[right], CONFIDENCE_BINS),
     )
 
 

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.answers.predictions import Prediction
-from mixling.drift.profile import CONFIDENCES, LENGTHS, SHARES, KnownWords, Profile, bins, unknown_share, words
+from mixling.drift.profile import (
+    CONFIDENCE_BINS,
+    LENGTH_BINS,
+    UNKNOWN_BINS,
+    KnownWords,
+    Profile,
+    bins,
+    profile_words,
+    unknown_fraction,
+)
 from mixling.errors import DataError
 from mixling.text.encoder import Text
 
@@ -29,7 +38,7 @@ class Movement:
     Attributes:
         name: "length", "unknown words", "answers" or "confidence".
         before, after: the statistic in words.
-        distance: the share of texts that are in other bins (total variation).
+        distance: the fraction of texts that are in other bins (total variation).
         chance: the probability of such a difference between texts of the same kind (chi-squared test).
         moved: whether both are beyond the limits of this file.
     """
@@ -75,7 +84,7 @@ class Drift:
         return {**asdict(self), "moved": [one.name for one in self.moved], "reliable": self.reliable}
 
 
-def measure_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable[Prediction]) -> Drift:
+def find_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable[Prediction]) -> Drift:
     """Compare new texts and their predictions with a profile.
 
     Raises:
@@ -84,14 +93,14 @@ def measure_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable
     if not texts:
         raise DataError("has no texts to compare with those of the model")
     known = KnownWords(profile.known_words)
-    split = [words(text) for text in texts]
+    split = [profile_words(text) for text in texts]
     lengths = np.array([len(one) for one in split])
-    shares = np.array([unknown_share(one, known) for one in split])
+    fractions = np.array([unknown_fraction(one, known) for one in split])
     movements: list[Movement] = []
     surprise = np.zeros(len(texts))
     for name, reference, places, before, after in (
-        ("length", profile.lengths, bins(lengths, LENGTHS), profile.median_length, np.median(lengths)),
-        ("unknown words", profile.unknown, bins(shares, SHARES), profile.mean_unknown, shares.mean()),
+        ("length", profile.lengths, bins(lengths, LENGTH_BINS), profile.median_length, np.median(lengths)),
+        ("unknown words", profile.unknown, bins(fractions, UNKNOWN_BINS), profile.mean_unknown, fractions.mean()),
     ):
         shown = "median {:g} words" if name == "length" else "{:.0%} of words"
         movements.append(_movement(name, reference, places, shown.format(before), shown.format(after)))
@@ -105,7 +114,7 @@ def measure_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable
     estimate = None
     if profile.confidence is not None and profile.right is not None:
         confidence = np.array([max((item.probabilities or {"": 0.0}).values()) for item in found])
-        places = bins(confidence, CONFIDENCES)
+        places = bins(confidence, CONFIDENCE_BINS)
         means = [f"mean {mean:.2f}" for mean in (profile.mean_confidence or 0.0, confidence.mean())]
         movements.append(_movement("confidence", profile.confidence, places, *means))
         accuracy = sum(profile.right) / max(1, sum(profile.confidence))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mixling.native import _core
 
-_KNOTS = 12  # of a number; more were no better where a number's effect is no line
+_KNOTS = 12  # of a number
 _TAIL = 0.005  # of the values on each side, which count as the nearest of the others
 
 

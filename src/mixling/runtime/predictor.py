@@ -422,13 +422,13 @@ class Predictor:
             ConfigError: the model file has no profile of its data.
             DataError: there is no text, or an item is not one.
         """
-        from mixling.drift.report import measure_drift
+        from mixling.drift.report import find_drift
 
         if self.metadata.profile is None:
             raise ConfigError(
                 f"{self._model.name}: keeps no profile of its data; train it again to compare texts with it"
             )
-        return measure_drift(self.metadata.profile, texts, self.predict_stream(texts))
+        return find_drift(self.metadata.profile, texts, self.predict_stream(texts))
 
     def text_logits(self, texts: Iterable[Text]) -> list[Float32]:
         """Return the logits that predictions for texts are made of: (C,) each, or (W, C) of a tagger.
