@@ -17,10 +17,21 @@ import pytest
 import mixling.teachers.encoder
 from mixling import ConfigError, Dataset, Example, Prediction, RunConfig
 from mixling.answers import LabelSet
-from mixling.comparison import Baseline, BaselineKind, Comparison, benchmark, candidates, compare, fast_text, outcome
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, train_all
+from mixling.comparison import (
+    Baseline,
+    BaselineKind,
+    Comparison,
+    Failures,
+    LabeledRows,
+    TrainedSystem,
+    benchmark,
+    compare,
+    fast_text,
+    outcome,
+    train_all,
+)
+from mixling.comparison.candidates import candidates
 from mixling.comparison.evaluation import evaluate_systems
-from mixling.comparison.failures import Failures
 from mixling.comparison.report import as_markdown, as_text, to_dict
 from mixling.comparison.speed import time_predictions
 from mixling.config import merge

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mixling import ConfigError, Dataset, Example, RunConfig, build_model, model_config
-from mixling.comparison.candidates import MATCHED, OWN, candidates, matched_transformer
+from mixling.comparison import matched_transformer
+from mixling.comparison.candidates import MATCHED, OWN, candidates
 from mixling.models import count_parameters
 from mixling.runs.resolve import LABELS, resolve
 from mixling.runs.resolve.config import InitConfig

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from mixling.answers import LabelSet
-from mixling.comparison import Comparison
-from mixling.comparison.benchmark import LabeledRows, TrainedSystem, chosen_systems
+from mixling.comparison import Comparison, Failure, Failures, LabeledRows, TrainedSystem, chosen_systems
 from mixling.comparison.conclusion import conclusion_of
 from mixling.comparison.evaluation import evaluate_systems
-from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.report import as_text
 from mixling.comparison.speed import Speed
 from mixling.data import Target

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = {"tuple_assignments": 0.6, "comprehensions": 39.4, "short_functions": 131}  # the first two per 1,000 lines
+LIMITS = {"tuple_assignments": 0.6, "comprehensions": 39.6, "short_functions": 131}  # the first two per 1,000 lines
 ADVICE = {
     "tuple_assignments": "assign unrelated values one by one",
     "comprehensions": "a loop, or a function with a name, says more than a comprehension in another",

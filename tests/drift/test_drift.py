@@ -11,17 +11,18 @@ from scipy.stats import chi2_contingency
 
 from mixling import DataError
 from mixling.answers.predictions import Prediction
-from mixling.drift.profile import (
+from mixling.drift import (
     CONFIDENCE_BINS,
     LENGTH_BINS,
     UNKNOWN_BINS,
     KnownWords,
     Profile,
     bins,
+    find_drift,
     profile_of,
     profile_words,
 )
-from mixling.drift.report import _chance, find_drift
+from mixling.drift.report import _chance
 
 VOCABULARY = [f"word{i}" for i in range(60)]
 

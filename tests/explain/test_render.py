@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html.parser
 
-from mixling.explain.explanation import Explanation, WordEffect
-from mixling.explain.render import explanation_lines, explanation_page
+from mixling.explain import Explanation, WordEffect, explanation_lines, explanation_page
 
 TEXT = "It's <b>great</b>\x1b[2J & fun"
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mixling.explain.shapley import Game, exact_shapley, leave_one_out, sampled_shapley
+from mixling.explain import Game, exact_shapley, leave_one_out, sampled_shapley
 
 
 def random_game(players: int, seed: int) -> Game:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mixling.errors import DataError
-from mixling.features.cells import as_cell, cells_in, cells_of, with_cells
+from mixling.features import as_cell, cells_in, cells_of, with_cells
 from mixling.features.kind import has_no_value
 from mixling.native import _core
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mixling.errors import ConfigError, DataError
-from mixling.features.columns import Columns, describe_columns, remarks
+from mixling.features import Columns, describe_columns, remarks
 from mixling.features.kinds import parse_features
 
 DAYS = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in (1, 9, 17, 25)]

@@ -58,7 +58,7 @@ def mistake_lines(predictor: Predictor, examples: Sequence[Example], answers: Se
         answers: the predictions for the examples.
     """
     from mixling.audit.mistakes import find_mistakes
-    from mixling.explain.render import explanation_lines
+    from mixling.explain.explanation import explanation_lines
 
     found = find_mistakes(predictor, examples, answers, most=_SHOWN)
     if not found:

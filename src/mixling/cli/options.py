@@ -175,7 +175,8 @@ class CellOptions:
             return list(texts)
         from mixling.errors import DataError
         from mixling.features.cells import cells_in, with_cells
-        from mixling.features.kinds import check_cell, parse_features
+        from mixling.features.columns import check_cell
+        from mixling.features.kinds import parse_features
 
         kinds = parse_features(features)
         if unknown := [name for name in given if name not in kinds]:

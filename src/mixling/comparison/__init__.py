@@ -14,7 +14,9 @@ if TYPE_CHECKING:
         fit_tfidf,
         tfidf,
     )
-    from mixling.comparison.benchmark import BASELINES
+    from mixling.comparison.benchmark import BASELINES, LabeledRows, TrainedSystem, chosen_systems, train_all
+    from mixling.comparison.candidates import matched_transformer
+    from mixling.comparison.failures import Failure, Failures
     from mixling.comparison.fast_text import as_line, fasttext
     from mixling.comparison.outcome import Comparison, compare
     from mixling.comparison.tfidf import TfidfFeatures

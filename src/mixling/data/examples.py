@@ -15,7 +15,8 @@ from mixling.data.readers.rows import SKIP
 from mixling.data.values import has_no_words, is_blank, mark_of, row_error, shown_value, string_of, words_of
 from mixling.errors import ConfigError, DataError, near_miss
 from mixling.features.cells import cells_in, with_cells
-from mixling.features.kinds import check_cell, parse_features
+from mixling.features.columns import check_cell
+from mixling.features.kinds import parse_features
 from mixling.text.encoder import Text, text_size
 
 Target = str | tuple[str, ...] | float | None

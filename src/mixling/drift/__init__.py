@@ -3,7 +3,16 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.drift.profile import Profile, profile_of
+    from mixling.drift.profile import (
+        CONFIDENCE_BINS,
+        LENGTH_BINS,
+        UNKNOWN_BINS,
+        KnownWords,
+        Profile,
+        bins,
+        profile_of,
+        profile_words,
+    )
     from mixling.drift.report import Drift, Movement, find_drift
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -1,11 +1,28 @@
-"""The explanation of one answer: each word of a text with its effect."""
+"""The explanation of one answer, each word of a text with its effect: as lines for a terminal, and as HTML."""
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
+from mixling.errors import printable
 from mixling.text.encoder import Text
+
+_LISTED = 8  # words with their effects, below the text
+# Red raises and blue lowers, as SHAP has it: the two can be told apart by color-blind readers.
+_RAISES = (214, 60, 50)
+_LOWERS = (40, 105, 210)
+_STYLE = """
+body { font: 16px/1.7 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+section { border-top: 1px solid #ccc; padding: .5rem 0 1rem }
+p { margin: .4rem 0; overflow-wrap: anywhere; white-space: pre-wrap }
+.note { color: #666; font-size: 85% }
+mark { color: inherit; border-radius: 3px; padding: .1em 0 }
+b.explained { outline: 2px solid #222; border-radius: 3px }
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +92,6 @@ class Explanation:
         return f"Explanation({answer}score={self.score:.3f}, {self.method}: {words})"
 
     def _repr_html_(self) -> str:
-        from mixling.explain.render import html_section
-
         return html_section(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,3 +105,122 @@ class Explanation:
         text = list(self.text) if isinstance(self.text, tuple) else self.text
         columns = {"columns": [asdict(column) for column in self.columns]} if self.columns else {}
         return {"text": text, **values, "words": words, **columns, "truncated": self.truncated}
+
+
+def explanation_lines(explanation: Explanation, *, color: bool) -> list[str]:
+    """Return an explanation as lines for a terminal: the answer, the text, and the words with the largest effects.
+
+    Args:
+        color: mark the words with the background colors of ANSI escape sequences.
+    """
+    strongest = _strongest(explanation)
+    lines = [_headline(explanation)]
+    for part, words in _by_part(explanation):
+        source = printable(_source(explanation, part).replace("\n", " "))
+        if color:
+            source = _painted(source, words, explanation.word, strongest)
+        lines.append(source)
+    lines += [f"  {column.effect:+8.3f}  {printable(_shown(column))}" for column in explanation.columns]
+    top = [word for word in explanation.top(_LISTED) if word.effect]
+    lines += [f"  {word.effect:+8.3f}  {printable(word.word)}" for word in top]
+    return [*lines, *([f"  ({_TRUNCATED})"] if explanation.truncated else [])]
+
+
+_TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
+
+
+def explanation_page(explanations: Sequence[Explanation], *, title: str) -> str:
+    """Return a complete page that loads nothing; the effect of a word is shown when the pointer is on it."""
+    sections = "\n".join(html_section(item) for item in explanations)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
+<h1>{html.escape(title)}</h1>
+<p class="note">Red words raise the score of the answer, blue words lower it.</p>
+{sections}
+</body></html>
+"""
+
+
+def html_section(explanation: Explanation) -> str:
+    """Return one explanation as a section of a page."""
+    lines = [f"<p><b>{html.escape(_headline(explanation))}</b></p>"]
+    strongest = _strongest(explanation)
+    for part, words in _by_part(explanation):
+        source = _source(explanation, part)
+        pieces = []
+        end = 0
+        for index, word in words:
+            pieces.append(html.escape(source[end : word.start]))
+            spelled = html.escape(source[word.start : word.end])
+            if index == explanation.word:
+                pieces.append(f'<b class="explained">{spelled}</b>')
+            else:
+                pieces.append(_mark(spelled, word.effect, strongest))
+            end = word.end
+        lines.append(f"<p>{''.join(pieces)}{html.escape(source[end:])}</p>")
+    for column in explanation.columns:
+        lines.append(f"<p>{_mark(html.escape(_shown(column)), column.effect, strongest)} {column.effect:+.3f}</p>")
+    if explanation.truncated:
+        lines.append(f'<p class="note">{_TRUNCATED}</p>')
+    return f"<section>{''.join(lines)}</section>"
+
+
+def _mark(content: str, effect: float, strongest: float) -> str:
+    rgb = ",".join(map(str, _RAISES if effect > 0 else _LOWERS))
+    style = f"background:rgba({rgb},{0.75 * abs(effect) / strongest:.2f})"
+    return f'<mark style="{style}" title="{effect:+.3f}">{content}</mark>'
+
+
+def _shown(column: ColumnEffect) -> str:
+    return f"{column.name}: {'missing' if column.value is None else column.value}"
+
+
+def _headline(explanation: Explanation) -> str:
+    score = f"{explanation.score:.3f}"
+    base = f"{explanation.base:.3f}"
+    without = "without words" if explanation.word is None else "of the word alone"
+    without += " and columns" * bool(explanation.columns)
+    method = explanation.method.replace("_", " ")
+    if explanation.probability is None:
+        return f"{score}; {without} {base}; {method}"
+    word = "" if explanation.word is None else f"{printable(explanation.words[explanation.word].word)}: "
+    answer = f"{word}{printable(str(explanation.target))}  {explanation.probability:.1%}"
+    return f"{answer}  (log-odds {score}; {without} {base}; {method})"
+
+
+def _strongest(explanation: Explanation) -> float:
+    effects = [*(word.effect for word in explanation.words), *(column.effect for column in explanation.columns)]
+    return max(map(abs, effects), default=0.0) or 1.0
+
+
+def _source(explanation: Explanation, part: int) -> str:
+    """Return the text that the offsets of a part refer to."""
+    text = explanation.text
+    if isinstance(text, tuple):
+        return text[part]
+    return text if isinstance(text, str) else " ".join(text)
+
+
+def _by_part(explanation: Explanation) -> Iterator[tuple[int, list[tuple[int, WordEffect]]]]:
+    """Yield each text of the input with its words and their indices, also if it has no words."""
+    found = {part: list(items) for part, items in groupby(enumerate(explanation.words), key=lambda item: item[1].part)}
+    for part in range(2 if isinstance(explanation.text, tuple) else 1):
+        yield part, found.get(part, [])
+
+
+def _painted(source: str, words: list[tuple[int, WordEffect]], explained: int | None, strongest: float) -> str:
+    pieces = []
+    end = 0
+    for index, word in words:
+        spelled = source[word.start : word.end]
+        if index == explained:
+            spelled = f"\x1b[1;4m{spelled}\x1b[0m"
+        elif (fraction := abs(word.effect) / strongest) >= 0.05:
+            color = _RAISES if word.effect > 0 else _LOWERS
+            # Mixed with white under black letters, so that it is readable on dark and light terminals.
+            red, green, blue = (round(255 - fraction * 0.75 * (255 - part)) for part in color)
+            spelled = f"\x1b[30;48;2;{red};{green};{blue}m{spelled}\x1b[0m"
+        pieces += [source[end : word.start], spelled]
+        end = word.end
+    return "".join([*pieces, source[end:]])

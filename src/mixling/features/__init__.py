@@ -7,7 +7,7 @@ The C core (`native/columns.c`) makes vectors by the description, for training a
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.features.cells import Cells, cells_of, with_cells
-    from mixling.features.columns import COLUMN_KINDS, Columns
+    from mixling.features.cells import Cells, as_cell, cells_in, cells_of, with_cells
+    from mixling.features.columns import COLUMN_KINDS, Columns, describe_columns, remarks
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -15,13 +15,24 @@ from mixling.features.category import Category
 from mixling.features.cells import Cells
 from mixling.features.date import Date
 from mixling.features.kind import ColumnKind, has_no_value
-from mixling.features.kinds import KIND_NAMES, check_cell
+from mixling.features.kinds import KIND_NAMES
 from mixling.features.number import Number
 from mixling.native import _core
 
 COLUMN_KINDS: dict[str, type[ColumnKind]] = dict(zip(KIND_NAMES, (Date, Number, Category), strict=True))
 _LEAK = 0.995  # of the rows, whose label a column tells by itself
 _MOST_FREQUENT = 0.9  # of the rows have the same label: then a column tells it easily
+
+
+def check_cell(name: str, kind: str, cell: str | None) -> None:
+    """Check that a cell is of its column's kind, or missing.
+
+    Raises:
+        DataError: it is neither.
+    """
+    if cell is not None and not has_no_value(cell) and not COLUMN_KINDS[kind].reads(cell):
+        got = f"column {name!r} is not {COLUMN_KINDS[kind].what}: {shown(cell)}"
+        raise DataError(f"{got}; empty it where it is missing")
 
 
 class Columns:

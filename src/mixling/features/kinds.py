@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mixling.errors import ConfigError, DataError, shown
+from mixling.errors import ConfigError
 
 KIND_NAMES = ("date", "number", "category")  # each is a file of this package; guessed in this order
-
-
-def check_cell(name: str, kind: str, cell: str | None) -> None:
-    """Check that a cell is of its column's kind, or missing.
-
-    Raises:
-        DataError: it is neither.
-    """
-    from mixling.features.columns import COLUMN_KINDS
-    from mixling.features.kind import has_no_value
-
-    if cell is not None and not has_no_value(cell) and not COLUMN_KINDS[kind].reads(cell):
-        got = f"column {name!r} is not {COLUMN_KINDS[kind].what}: {shown(cell)}"
-        raise DataError(f"{got}; empty it where it is missing")
 
 
 def parse_features(items: Sequence[str]) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from mixling.config import parse
 from mixling.errors import ConfigError, shown
 from mixling.layers.masks import as_mask, check_tokens
 from mixling.layers.positions import RelativeBias, Size
-from mixling.networks.mixer import BUILDING, config_of_class
+from mixling.networks.building import config_of
 
 # What a mixer remembers between steps; the first axis of every tensor is the batch, so that a beam search can pick
 # some of its texts.
@@ -40,7 +40,7 @@ class MixerType(ABCMeta):
             return arguments.replace(parameters=list(arguments.parameters.values())[1:])
 
         def __call__(cls, *args: Any, **options: Any) -> Any:
-            config = None if BUILDING.get() or args else config_of_class(cls)
+            config = None if args else config_of(cls)
             if config is None:
                 return super().__call__(*args, **options)
             sizes = {name: options.pop(name) for name in ("dim", "max_len", "causal") if name in options}

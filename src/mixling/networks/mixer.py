@@ -6,19 +6,17 @@ import importlib
 import inspect
 import pkgutil
 from abc import ABC, abstractmethod
-from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mixling.config import Config, parse
 from mixling.errors import ConfigError
+from mixling.networks.building import BUILDING, FINDERS
 from mixling.registry import Registry
 
 if TYPE_CHECKING:
     from mixling.layers.mixer import Mixer
 
-# While a configuration makes its mixer, whose values it has checked.
-BUILDING: ContextVar[bool] = ContextVar("BUILDING", default=False)
 MIXER_ENTRY_POINTS = "mixling.mixers"
 _C = TypeVar("_C", bound="type[MixerConfig]")
 _PACKAGE = "mixling.mixers"  # a file for each mixer, which needs PyTorch
@@ -145,7 +143,7 @@ def class_in_file(name: str, file: str) -> Any:
     return vars(importlib.import_module(f"{_PACKAGE}.{file}")).get(name) if known is None else known
 
 
-def config_of_class(mixer: type) -> type[MixerConfig] | None:
+def _config_of_class(mixer: type) -> type[MixerConfig] | None:
     """Return the configuration that makes mixers of this class; None: no mixer is known by it."""
     file = mixer.__module__.rpartition(".")[2]
     if file in mixer_files() and class_in_file(mixer.__name__, file) is mixer:
@@ -154,6 +152,9 @@ def config_of_class(mixer: type) -> type[MixerConfig] | None:
     return next(
         (config for config in MIXERS.registered.values() if (config.__module__, config.__name__) == named), None
     )
+
+
+FINDERS.append(_config_of_class)
 
 
 def _load(file: str) -> type[MixerConfig]:

@@ -187,7 +187,7 @@ def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Ex
 
 def _answers(predictor: Predictor, *, color: bool) -> Iterator[str]:
     """Yield the answers to new texts, with the words that matter."""
-    from mixling.explain.render import explanation_lines
+    from mixling.explain.explanation import explanation_lines
 
     yield f"five more messages, and the words that speak for the topic{' (red) or against it (blue)' if color else ''}"
     for text in TEXTS:

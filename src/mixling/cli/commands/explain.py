@@ -77,7 +77,7 @@ def explain_command(model: ModelArgument, options: Explained, output: ExplainOut
         from mixling.cli.predictions import open_output
         from mixling.data.inputs import Item, file_items, stream_items
         from mixling.data.readers import STDIN
-        from mixling.explain.render import explanation_lines, explanation_page
+        from mixling.explain.explanation import explanation_lines, explanation_page
         from mixling.runs.evaluation import columns_of
         from mixling.runtime.predictor import Predictor
 

@@ -161,8 +161,7 @@ def _task_and_columns(data: Labeled) -> tuple[str, dict[str, Any]]:
     if is_plain(str(data.file)):
         return data.task or DEFAULT_TASK, named
     if not named.keys() - {"text", "text_pair", "label"} and data.task != "tagging":
-        known = {key: named.get(key) for key in ("text", "text_pair", "label")}
-        guess = guess_columns(str(data.file), **{**known, "label": None})
+        guess = guess_columns(str(data.file), text=named.get("text"), text_pair=named.get("text_pair"))
         if guess is not None and not data.text:
             if len(guess.text) != 1:
                 columns = ", ".join(map(shown, guess.columns))
