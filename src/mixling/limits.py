@@ -15,7 +15,9 @@ OF_NUMPY = 96 << 20  # bytes of addresses that its import takes with one thread;
 # Of PyTorch for CPUs, SciPy and a small training; libraries end the process without them, or wait.
 _OF_TORCH = 1000 << 20
 
-_MEMORY = re.compile("allocate memory|bad_alloc|not enough memory|failed to map segment|Unable to allocate")
+_MEMORY = re.compile(
+    "allocate memory|bad_alloc|not enough memory|failed to map segment|Unable to allocate|PyObject pointer is null"
+)
 _THREADS = re.compile("can't start new thread|ThreadPoolBuildError|pthread_create")
 
 

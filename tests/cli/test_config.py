@@ -62,7 +62,10 @@ def test_descriptions_types_limits_and_defaults_are_stated() -> None:
     parts = "# parts into which the batch of a step is divided to save memory (integer >= 1, default 1)\n"
     assert f"{parts}gradient_accumulation_steps = 1\n" in text
     assert '# the optimizer ("adamw" | ' in text
-    assert "# seconds for training; reduces the epochs if needed (number > 0, default none)\n# time_budget =\n" in text
+    assert (
+        "# seconds for all; if needed, fewer epochs or n-grams alone (number > 0, default none)\n# time_budget =\n"
+        in text
+    )
 
 
 def test_what_is_in_comments_can_be_taken_out_of_them(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ from mixling.comparison import (
     LabeledRows,
     TrainedSystem,
     benchmark,
+    candidates,
     compare,
     fast_text,
     outcome,
     train_all,
 )
-from mixling.comparison.candidates import candidates
 from mixling.comparison.evaluation import evaluate_systems
 from mixling.comparison.report import as_markdown, as_text, to_dict
 from mixling.comparison.speed import time_predictions

@@ -86,9 +86,7 @@ class Duration:
     """The duration of the training."""
 
     panel: ClassVar[str] = TRAINING
-    epochs: Annotated[int | None, Option("--epochs", help="Passes over the data; by default chosen from its size.")] = (
-        None
-    )
+    epochs: Annotated[int | None, Option("--epochs", help="Passes over the data [by its size].")] = None
     time_budget: Annotated[
         str | None,
         Option("--time-budget", metavar="90s|3m|1h", help="End within this time: fewer epochs, or n-grams alone."),

@@ -33,9 +33,9 @@ class SimilarOutput:
 
 
 def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
-    """Find the texts of an index that are nearest to others, by the cosine of their vectors.
+    """Find the texts of an index that are nearest to others.
 
-    All vectors are compared, a million in some hundredths of a second.
+    Texts are near whose vectors have a high cosine; all vectors are compared.
     """
     with no_collections():
         from mixling.runtime.index import VectorIndex
