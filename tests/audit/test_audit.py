@@ -15,10 +15,11 @@ import pytest
 pytest.importorskip("torch")
 
 from mixling import ConfigError, DataError, Dataset, Example, use_workers
-from mixling.audit import Audit, LabelsAudit, audit_page, conflicting, leaked, rows_csv, summarize, write_report
+from mixling.audit import Audit, LabelsAudit, audit_page, leaked, rows_csv, summarize, write_report
 from mixling.audit import audit as audit_module
 from mixling.audit.audit import audit
 from mixling.data import assign_folds
+from mixling.data.label_remarks import conflicting
 from mixling.text import Text
 
 

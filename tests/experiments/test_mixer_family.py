@@ -116,7 +116,7 @@ def test_a_question_of_qnli_is_in_one_part_only(
             seen["test"] = {question for question, _ in texts}
             return [SimpleNamespace(label="a") for _ in texts]
 
-        def encode(self, texts: list[tuple[str, str]]) -> list[Any]:
+        def tokenize(self, texts: list[tuple[str, str]]) -> list[Any]:
             return [SimpleNamespace(words=["w"]) for _ in texts]
 
     def train(model: Any, epochs: int, data: tuple[Any, Any], rate: float, folder: Path) -> float:

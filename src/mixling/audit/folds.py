@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.comparison.baselines import LinearBaseline
-from mixling.comparison.tfidf import FEATURES, TfidfFeatures
+from mixling.comparison.tfidf_features import FEATURES, TfidfFeatures
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.data.splits import assign_folds, split_validation

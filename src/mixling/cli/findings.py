@@ -103,7 +103,7 @@ def suspicious_lines(rows: Sequence[Example]) -> Iterator[str]:
     import numpy as np
 
     from mixling.audit.label_errors import likely_errors, self_confidence
-    from mixling.comparison.tfidf import TfidfFeatures
+    from mixling.comparison.tfidf_features import TfidfFeatures
     from mixling.errors import DataError
 
     counts = Counter(str(row.target) for row in rows)

@@ -19,6 +19,6 @@ if TYPE_CHECKING:
     from mixling.comparison.failures import Failure, Failures
     from mixling.comparison.fast_text import as_line, fasttext
     from mixling.comparison.outcome import Comparison, compare
-    from mixling.comparison.tfidf import TfidfFeatures
+    from mixling.comparison.tfidf_features import TfidfFeatures
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32
-from mixling.comparison.tfidf import FEATURES, TfidfFeatures
+from mixling.comparison.tfidf_features import FEATURES, TfidfFeatures
 from mixling.data.examples import Target
 from mixling.errors import DataError
 from mixling.native.sparse import SparseRows

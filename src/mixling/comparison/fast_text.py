@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixling.comparison.baselines import Baseline, BaselineKind
-from mixling.comparison.tfidf import sides_of
+from mixling.comparison.tfidf_features import sides_of
 from mixling.data.examples import Target, names_of
 from mixling.installation import is_installed
 from mixling.tasks.base import Task

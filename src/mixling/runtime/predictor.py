@@ -263,8 +263,11 @@ class Predictor:
 
         return prediction_columns(self.task, list(self.predict_stream(texts, text=text)))
 
-    def predict_one(self, text: Text, *, top_k: int | None = None) -> Prediction:
-        """Return the prediction for one text; a list is the words of a sentence. For `top_k`, see `predict`."""
+    def predict_one(self, text: Text | Mapping[str, Any], *, top_k: int | None = None) -> Prediction:
+        """Return the prediction for one text; a list is the words of a sentence. For `top_k`, see `predict`.
+
+        With columns beside the text, it is a row: "text" and the columns by name.
+        """
         if top_k is not None:
             self._check_top_k(top_k)
             return self.predict_one(text).top(top_k)
@@ -366,7 +369,7 @@ class Predictor:
 
     def explain(
         self,
-        text: Text,
+        text: Text | Mapping[str, Any],
         target: str | None = None,
         method: str = "auto",
         *,

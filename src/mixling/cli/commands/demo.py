@@ -165,7 +165,7 @@ def _rows(path: Path) -> list[Example]:
 def _accuracies(predictor: Predictor, rows: Sequence[Example], test: Sequence[Example]) -> Iterator[str]:
     """Yield lines with the accuracies on the test rows, of TF-IDF too."""
     from mixling.comparison.baselines import LinearBaseline
-    from mixling.comparison.tfidf import TfidfFeatures
+    from mixling.comparison.tfidf_features import TfidfFeatures
     from mixling.tasks.classification import Classification
 
     topics = [row.target for row in rows]
