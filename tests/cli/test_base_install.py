@@ -120,7 +120,7 @@ def test_what_trains_names_the_package_and_the_command_that_installs_it(
     args: list[str], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.parent)
-    Path("rows.csv").write_text(ROWS)
+    Path("rows.csv").write_text("text,label\n" + "".join(f"fine {i},good\ndull {i},bad\n" for i in range(40)))
     Path("lines.txt").write_text("a text\n" * 50)
     done = call(*args)
     assert done.code == 2
