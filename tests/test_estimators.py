@@ -252,7 +252,7 @@ def test_what_is_no_list_is_not_taken_apart(fitted: TextClassifier, wrong: Any) 
     for made in (classifier(), TokenClassifier(config=TINY)):
         with pytest.raises(DataError, match="not a list of texts"):
             made.fit(wrong, ["yes", "no"] * 4)
-        with pytest.raises(DataError, match="not a list of targets|there are no targets"):
+        with pytest.raises(DataError, match=r"not a list of targets|there are no targets"):
             made.fit(["a text"] * 8, wrong)
 
 
