@@ -151,13 +151,14 @@ def test_patience_counts_over_an_interruption(trainer: MakeTrainer, tmp_path: Pa
     assert finish(trainer(config, folder=tmp_path / "cut"), resume=True) == expected
 
 
-def test_the_plan_of_a_time_budget_is_kept(trainer: MakeTrainer, run_folder: Path) -> None:
+def test_the_plan_of_a_time_budget_is_kept_or_shortened(trainer: MakeTrainer, run_folder: Path) -> None:
     config = CONFIG.model_copy(update={"epochs": 1000, "time_budget": 0.5, "patience": None})
     with pytest.raises(Cut):
         trainer(config, folder=run_folder, callback=CutAt(2)).fit()
     planned = load_checkpoint(run_folder / CHECKPOINT)[1]["total_steps"]
     trainer(config, folder=run_folder).fit(resume=True)
-    assert load_checkpoint(run_folder / CHECKPOINT)[1]["step"] == planned
+    ended = load_checkpoint(run_folder / CHECKPOINT)[1]
+    assert ended["step"] == ended["total_steps"] <= planned  # fewer where the steps are slower than they were measured
 
 
 def test_a_checkpoint_of_other_data_or_configuration_is_refused(trainer: MakeTrainer, run_folder: Path) -> None:
