@@ -52,8 +52,9 @@ static int read_values(const json *from, uint32_t array, column *out, bytes *val
     return 0;
 }
 
-static int read_column(const json *from, uint32_t object, column_set *all, column *out, double *knots, bytes *values,
-                       uint8_t **texts, char **names) {
+static int read_column(
+    const json *from, uint32_t object, column_set *all, column *out, double *knots, bytes *values, uint8_t **texts,
+    char **names) {
     uint32_t name = json_get(from, object, "name"), kind = json_get(from, object, "kind");
     if (name == JSON_NONE || kind == JSON_NONE || from->values[name].kind != '"') return -1;
     out->name = *names;

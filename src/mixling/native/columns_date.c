@@ -33,9 +33,9 @@ static size_t number(bytes *text, int64_t *out) {
 
 /* Read the name of a month (1 to 12) or of a day of the week (0), of at least three letters; -1: another word. */
 static int name(bytes *text) {
-    static const char NAMES[][10] = {"monday", "tuesday", "wednesday", "thursday", "friday",    "saturday", "sunday",
-                                     "january", "february", "march",   "april",    "may",       "june",     "july",
-                                     "august",  "september", "october", "november", "december"};
+    static const char NAMES[][10] = {"monday",  "tuesday",   "wednesday", "thursday", "friday",  "saturday", "sunday",
+                                     "january", "february",  "march",     "april",    "may",     "june",     "july",
+                                     "august",  "september", "october",   "november", "december"};
     size_t size = 0;
     while (size < text->size && is_letter(text->data[size])) size++;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && size >= 3; i++) {
@@ -86,7 +86,8 @@ static int with_name(bytes *text, int64_t parts[3]) {
     } else {
         skip(text, " ");
         if (!number(text, &day)) return -1;
-        if (text->size > 2 && is_letter(text->data[0]) && is_letter(text->data[1])) *text = (bytes){text->data + 2, text->size - 2};
+        if (text->size > 2 && is_letter(text->data[0]) && is_letter(text->data[1]))
+            *text = (bytes){text->data + 2, text->size - 2};
         skip(text, " ,");
     }
     size = number(text, &year);

@@ -70,7 +70,9 @@ static int strip(bytes *text, int *negative) {
             break;
         }
     while (text->size && (text->data[text->size - 1] == ' ' || text->data[text->size - 1] == 0xA0))
-        text->size -= text->data[text->size - 1] == ' ' ? 1 : text->size > 1 && text->data[text->size - 2] == 0xC2 ? 2 : 1;
+        text->size -= text->data[text->size - 1] == ' '                      ? 1
+                      : text->size > 1 && text->data[text->size - 2] == 0xC2 ? 2
+                                                                             : 1;
     return 0;
 }
 

@@ -25,7 +25,8 @@ enum {
     MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
     MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
     MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
-    MIXLING_ARGUMENT = 4 /* a pair for a model of single texts, or the other way round; a function of another task; no cells
+    MIXLING_ARGUMENT =
+        4 /* a pair for a model of single texts, or the other way round; a function of another task; no cells
                             for a model with columns, or a cell that is no number, or date, as its column is */
 };
 

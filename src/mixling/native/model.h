@@ -58,7 +58,7 @@ typedef struct {
     uint32_t *starts;   /* (T + 1) of the terms' weights, where these are stored one by one; else NULL */
     uint32_t *score_of; /* of each such weight, below K */
     float *scale, *bias;
-    column_set columns;     /* beside the text; their number is 0 where there are none */
+    column_set columns;    /* beside the text; their number is 0 where there are none */
     float *column_weights; /* (width of the columns, K) */
 } ngram_branch;
 
@@ -287,12 +287,12 @@ struct mixling_worker {
     float *pools, *scores, *logits;
     seen_slot *seen; /* the distinct words, or pairs of words, of a text */
     uint32_t round;
-    uint64_t multiplier;   /* of a number, for the upper bits that are its slot */
-    uint32_t *branch_sums; /* (K + 1) */
+    uint64_t multiplier;         /* of a number, for the upper bits that are its slot */
+    uint32_t *branch_sums;       /* (K + 1) */
     column_value *column_values; /* of a text */
-    float *column_scores;  /* (K) of the columns beside the text */
-    uint32_t *sources;     /* (N, C) of the best sequence of tags; grown as needed */
-    double *forward;       /* (N, C) sums of the probabilities of sequences; as many */
+    float *column_scores;        /* (K) of the columns beside the text */
+    uint32_t *sources;           /* (N, C) of the best sequence of tags; grown as needed */
+    double *forward;             /* (N, C) sums of the probabilities of sequences; as many */
     size_t num_sources;
     double *best;      /* 3 (C) */
     word_list both[2]; /* of a question and its context */

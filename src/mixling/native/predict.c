@@ -56,8 +56,9 @@ int mixling_start(const mixling_model *model, size_t cache_bytes, uint64_t seed,
         (model->subwords &&
          (!worker->subwords[0] || !worker->subwords[1] || !worker->subword_marks[0] || !worker->subword_marks[1])) ||
         !worker->starts || !worker->pools || !worker->logits || !worker->word_sums || !worker->word_rows ||
-        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->column_scores || !worker->column_values || !worker->best || !worker->window_logits ||
-        !worker->window || !worker->open || !table->slots) {
+        !worker->word_products || !worker->seen || !worker->branch_sums || !worker->column_scores ||
+        !worker->column_values || !worker->best || !worker->window_logits || !worker->window || !worker->open ||
+        !table->slots) {
         mixling_stop(worker);
         return MIXLING_MEMORY;
     }

@@ -253,7 +253,9 @@ static PyObject *kept(Model *self, PyObject *arguments) {
         PyErr_SetString(PyExc_ValueError, "kept takes a matrix with a column for each word");
     else if (m > (size_t)PY_SSIZE_T_MAX / labels)
         PyErr_NoMemory();
-    else if (texts && (item = read_texts(self->model, texts, &strings)) && (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
+    else if (
+        texts && (item = read_texts(self->model, texts, &strings)) &&
+        (logits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(m * labels))))
         worker = borrow(self);
     if (worker) {
         float *values = (float *)(void *)PyBytes_AsString(logits);
