@@ -8,7 +8,7 @@ random one, the others as a strategy chooses after each training. The models are
 are trained after every tenth more answers instead of every twentieth. At some numbers of answers, a model is trained on
 all of them, as on what is exported, and tested on the test set; `needed` is where its accuracy first reaches the one of
 1,000 random answers, between two of these numbers by interpolation. clinc20 has 20 intents of CLINC150, drawn by the
-seed.
+seed. `means` has the same for the mean accuracies of all seeds of a set.
 
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
@@ -116,6 +116,27 @@ def needed(curve: dict[str, float], wanted: float) -> float | None:
     return None
 
 
+def means(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean accuracies of each set's seeds, and how many answers these need."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(line["set"] for line in lines):
+        done = [line for line in lines if line["set"] == name and "suggest" in line["accuracy"]]
+        curves = {
+            strategy: {
+                number: round(float(np.mean([line["accuracy"][strategy][number] for line in done])), 4)
+                for number in map(str, MEASURED)
+            }
+            for strategy in ("random", "suggest")
+            if done
+        }
+        found[name] = {
+            "seeds": [line["seed"] for line in done],
+            "accuracy": curves,
+            "needed": {strategy: needed(curve, curves["random"][str(MOST)]) for strategy, curve in curves.items()},
+        }
+    return found
+
+
 def kills(number: int, seed: int) -> dict[str, Any]:
     """Return how many answers were given and lost while a process was killed so often."""
     draw = random.Random(seed)
@@ -181,7 +202,7 @@ def main() -> None:
                 wanted = line["accuracy"]["random"][str(MOST)]
                 line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
                 print(name, seed, line["needed"], flush=True)
-                write_json(options.out, results)
+                write_json(options.out, {**results, "means": means(results["simulated"])})
 
 
 if __name__ == "__main__":
