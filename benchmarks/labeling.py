@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from mixling.data import ColumnsConfig
 from mixling.labeling import Lesson, Queue, Record, is_test, learn, read_file_texts, trained
+from mixling.labeling.queue import _rank as rank
 from mixling.provenance import provenance
 from mixling.storage import write_json
 
@@ -69,7 +71,9 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
     """Return the accuracy after some numbers of answers."""
     rows, test = rows_of(name, data, seed)
     found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    # The order of the texts is by their fingerprints; another seed is another order.
+    seeded = unittest.mock.patch("mixling.labeling.queue._rank", lambda key, purpose: rank(key, f"{seed} {purpose}"))
+    with tempfile.TemporaryDirectory() as folder, seeded:
         file = Path(folder) / "texts.jsonl"
         file.write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in rows))
         texts = read_file_texts(file, task="classification", columns=ColumnsConfig())
@@ -97,11 +101,14 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
                     print(name, seed, strategy, len(said), found[str(len(said))], flush=True)
                 if strategy != "random" and len(said) >= due:
                     due = len(said) * GROWTH
-                    known = {numbers[key]: value for key, value in said.items() if not is_test(key)}
+                    known, tests = (
+                        {numbers[key]: value for key, value in said.items() if is_test(key) == tested}
+                        for tested in (False, True)
+                    )
                     pool = [numbers[key] for key in queue.others if key not in said]
                     if len(set(known.values())) > 1:
                         lessons = learn(
-                            contents, texts.task, Lesson(said=known, tests={}, pool=pool, strategy=strategy), []
+                            contents, texts.task, Lesson(said=known, tests=tests, pool=pool, strategy=strategy), []
                         )
                         queue.chosen = [keys[number] for number in lessons.chosen]
     return found

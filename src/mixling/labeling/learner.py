@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import os
 import tempfile
@@ -10,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -173,8 +175,11 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
     most = Counter(map(same_form, lesson.said.values())).most_common(1)[0][0]
     truth = [*map(same_form, lesson.tests.values())]
     right = sum(map(operator.eq, map(same_form, answers([*lesson.tests])), truth))
+    baseline = truth.count(most)
     pool = lesson.pool[:_POOL]
-    chosen = _chosen(predictor, texts, pool, task, lesson.strategy)
+    # What a model is unsure of teaches as much as the model is better than the baseline; one success more, and one failure.
+    skill = max(0.0, (right - baseline + 1) / (len(truth) - baseline + 2))
+    chosen = _mixed(_chosen(predictor, texts, pool, task, lesson.strategy), pool, skill)
     stop_set = range(0, len(texts), max(1, len(texts) // _STOP_SET))
     now = [same_form(value) for value in answers(stop_set)]
     older = next((item for item in reversed(earlier) if item[0] <= _OLDER * len(lesson.said)), None)
@@ -185,7 +190,7 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
         labels=len(lesson.said),
         right=right,
         of=len(lesson.tests),
-        baseline=truth.count(most),
+        baseline=baseline,
         chosen=chosen,
         contradicted=_contradicted(texts, {**lesson.said, **lesson.tests}, task) if lesson.review else None,
         guesses=dict(zip(wanted, answers(wanted), strict=True)),
@@ -225,6 +230,14 @@ def _chosen(predictor: Any, texts: Sequence[Text], pool: Sequence[int], task: st
 
     found = suggest(predictor, contents, _CHOSEN, spread=strategy == "suggest")
     return [pool[item.index] for item in found]
+
+
+def _mixed(best: Sequence[int], pool: Sequence[int], share: float) -> list[int]:
+    """Return as many texts as the best: this share of them, and others at random between them."""
+    counts = [math.ceil(number * share) for number in range(len(best) + 1)]
+    chosen = set(best[: counts[-1]])
+    others = (index for index in pool if index not in chosen)
+    return [best[before] if after > before else next(others) for before, after in pairwise(counts)]
 
 
 def _contradicted(texts: Sequence[Text], said: Mapping[int, LabelValue], task: str) -> list[int]:
