@@ -177,7 +177,7 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
     right = sum(map(operator.eq, map(same_form, answers([*lesson.tests])), truth))
     baseline = truth.count(most)
     pool = lesson.pool[:_POOL]
-    # What a model is unsure of teaches as much as the model is better than the baseline; one success more, and one failure.
+    # Doubts of a model teach as far as it is better than the baseline; with one right and one wrong answer more.
     skill = max(0.0, (right - baseline + 1) / (len(truth) - baseline + 2))
     chosen = _mixed(_chosen(predictor, texts, pool, task, lesson.strategy), pool, skill)
     stop_set = range(0, len(texts), max(1, len(texts) // _STOP_SET))
