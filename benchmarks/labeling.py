@@ -8,7 +8,7 @@ random one, the others as a strategy chooses after each training. The models are
 are trained after every tenth more answers instead of every twentieth. At some numbers of answers, a model is trained on
 all of them, as on what is exported, and tested on the test set; `needed` is where its accuracy first reaches the one of
 1,000 random answers, between two of these numbers by interpolation. clinc20 has 20 intents of CLINC150, drawn by the
-seed.
+seed. `means` has the same for the mean accuracies of all seeds of a set.
 
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from mixling.data import ColumnsConfig
 from mixling.labeling import Lesson, Queue, Record, is_test, learn, read_file_texts, trained
+from mixling.labeling.queue import _rank as rank
 from mixling.provenance import provenance
 from mixling.storage import write_json
 
@@ -69,7 +71,9 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
     """Return the accuracy after some numbers of answers."""
     rows, test = rows_of(name, data, seed)
     found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    # The order of the texts is by their fingerprints; another seed is another order.
+    seeded = unittest.mock.patch("mixling.labeling.queue._rank", lambda key, purpose: rank(key, f"{seed} {purpose}"))
+    with tempfile.TemporaryDirectory() as folder, seeded:
         file = Path(folder) / "texts.jsonl"
         file.write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in rows))
         texts = read_file_texts(file, task="classification", columns=ColumnsConfig())
@@ -97,11 +101,14 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
                     print(name, seed, strategy, len(said), found[str(len(said))], flush=True)
                 if strategy != "random" and len(said) >= due:
                     due = len(said) * GROWTH
-                    known = {numbers[key]: value for key, value in said.items() if not is_test(key)}
+                    known, tests = (
+                        {numbers[key]: value for key, value in said.items() if is_test(key) == tested}
+                        for tested in (False, True)
+                    )
                     pool = [numbers[key] for key in queue.others if key not in said]
                     if len(set(known.values())) > 1:
                         lessons = learn(
-                            contents, texts.task, Lesson(said=known, tests={}, pool=pool, strategy=strategy), []
+                            contents, texts.task, Lesson(said=known, tests=tests, pool=pool, strategy=strategy), []
                         )
                         queue.chosen = [keys[number] for number in lessons.chosen]
     return found
@@ -114,6 +121,27 @@ def needed(curve: dict[str, float], wanted: float) -> float | None:
         if high >= wanted:
             return round(before + (after - before) * (wanted - low) / (high - low))
     return None
+
+
+def means(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean accuracies of each set's seeds, and how many answers these need."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(line["set"] for line in lines):
+        done = [line for line in lines if line["set"] == name and "suggest" in line["accuracy"]]
+        curves = {
+            strategy: {
+                number: round(float(np.mean([line["accuracy"][strategy][number] for line in done])), 4)
+                for number in map(str, MEASURED)
+            }
+            for strategy in ("random", "suggest")
+            if done
+        }
+        found[name] = {
+            "seeds": [line["seed"] for line in done],
+            "accuracy": curves,
+            "needed": {strategy: needed(curve, curves["random"][str(MOST)]) for strategy, curve in curves.items()},
+        }
+    return found
 
 
 def kills(number: int, seed: int) -> dict[str, Any]:
@@ -181,7 +209,7 @@ def main() -> None:
                 wanted = line["accuracy"]["random"][str(MOST)]
                 line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
                 print(name, seed, line["needed"], flush=True)
-                write_json(options.out, results)
+                write_json(options.out, {**results, "means": means(results["simulated"])})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """The recording of the README: commands on the sample data, run in a pseudo-terminal, as a picture that plays.
 
-    python benchmarks/recording.py    # writes docs/pictures/recording.svg
+    python benchmarks/recording.py    # writes docs/pictures/recording.svg, and the figures of README.md's console block
 
 All that is shown was printed by the commands, in their colors. Lines appear in the order in which they were printed;
-long waits are shortened, and the line below them states the processor time that the commands took, and on what.
+long waits are shortened, and the line below them states the processor time that the commands took, and on what. The
+block of README.md gets its figures from the same model.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +33,7 @@ COMMANDS = (
     "mixling messages.csv",
     'mixling explain messages-model "the parcel was left with a neighbour I do not know"',
 )
+README = Path(__file__).resolve().parents[1] / "README.md"
 COLUMNS = 100
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
 CHARACTER, LINE, TOP, LEFT = 7.25, 17, 30, 16
@@ -52,6 +56,19 @@ def record(folder: Path) -> list[tuple[float, Screen]]:
         shown.append((begin, screen))
         begin = _times(begin, screen)[-1] + BETWEEN
     return shown
+
+
+def with_figures(readme: str, printed: list[str]) -> str:
+    """Return the README whose console block has the figures that were printed."""
+    found = {_masked(line): line for line in reversed(printed)}
+    block = re.search(r"(?<=```console\n).*?(?=```)", readme, re.DOTALL)
+    assert block is not None
+    lines = [line if line.startswith("$") else found.get(_masked(line), line) for line in block[0].splitlines()]
+    return readme[: block.start()] + "\n".join([*lines, ""]) + readme[block.end() :]
+
+
+def _masked(line: str) -> str:
+    return " ".join(re.sub(r"[+-]?\d[\d.,]*", "#", line).split())
 
 
 def _times(begin: float, screen: Screen) -> list[float]:
@@ -118,11 +135,16 @@ def main() -> None:
     """Record, and write the picture."""
     with tempfile.TemporaryDirectory() as folder:
         shown = record(Path(folder))
+        printed = [line for _, screen in shown for line in screen.texts()]
+        for command in ("mixling evaluate messages-model messages_test.csv", COMMANDS[-1]):
+            found = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, check=True)
+            printed = [*found.stdout.splitlines(), *printed]
     made = provenance(seed=0)
     used = sum(getrusage(RUSAGE_CHILDREN)[:2])
     machine = f"{made['hardware']['cpu']}, commit {made['commit'][:7]}"
     about = f"{format_seconds(used)} of processor time in all, waits cut; {machine}"
     (PICTURES / "recording.svg").write_text(picture(shown, about), "utf-8")
+    README.write_text(with_figures(README.read_text("utf-8"), printed), "utf-8")
     print(about)
 
 

@@ -309,3 +309,18 @@ def test_rows_that_were_trained_on_are_told(call: Call, tmp_path: Path) -> None:
     said = "40 of them have texts that were trained or chosen on"
     assert f"accuracy on 40 test rows; {said}" in done.out
     assert f"On 40 rows; {said}" in (tmp_path / "x" / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_texts_that_nearly_equal_training_texts_are_told(call: Call, folder: Path, tmp_path: Path) -> None:
+    with (folder / "messages.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if len(row["message"].split()) > 12][:150]
+    with (tmp_path / "twice.jsonl").open("w", encoding="utf-8") as out:
+        for row in rows:
+            for end in ("", " Thanks"):
+                out.write(json.dumps({"text": row["message"] + end, "label": row["topic"]}) + "\n")
+    done = call("train", tmp_path / "twice.jsonl", "-o", tmp_path / "model", *EPOCHS)
+    assert done.code == 0, done.err
+    told = r"(\d+) of (\d+) test texts nearly equal a training text, so new texts will be harder: `mixling dedup`"
+    near, looked_at = map(int, re.search(told, " ".join(done.out.split())).groups())  # type: ignore[union-attr]
+    assert 0 < near <= looked_at

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
-from .process import labeling
+from .process import Client, labeling
 from .test_server import TOPICS, lines_of, write_texts
 
 pytestmark = NEEDS_CHROMIUM
@@ -90,7 +90,7 @@ def test_a_hundred_answers_undo_rename_export_and_training(browser: Any, tmp_pat
         page.wait_for_selector("#curve:visible", timeout=60_000)
         assert "random texts right (95% interval" in page.text_content("#model")
         with page.expect_download() as download:
-            page.click("#csv")
+            page.click("#save")
         out = tmp_path / "out.csv"
         download.value.save_as(out)
         page.select_option("#list", "notes")
@@ -106,6 +106,38 @@ def test_a_hundred_answers_undo_rename_export_and_training(browser: Any, tmp_pat
     assert rows == {text: labels[text].replace("refund", "money") for text in rows}
     assert [line["what"] for line in lines_of(file)].count("answer") == 102
     assert any(line["what"] == "model" for line in lines_of(file))
+
+
+def test_a_third_person_decides(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("one text\nother text")
+    with labeling(file, "--no-model", "--names", "a,b,c", "--overlap", "100") as (_, port, address):
+        for name, label in (("ann", "a"), ("bob", "b")):
+            client = Client(port, name)
+            while texts := client.work(count=2)["texts"]:
+                client.work(lines=[client.line("answer", text=text["key"], label=label) for text in texts])
+        with opened(browser, address) as (page, _asked):
+            page.goto(f"{address}?annotator=judge")
+            page.click("#agreement a:text-is('Decide them')")
+            page.wait_for_selector("#said button")
+            assert page.locator("#said button").all_text_contents() == ["ann: a", "bob: b"]
+            first = text_of(page)
+            page.keyboard.press("-")  # later
+            page.click("#said button:has-text('bob')")
+            page.keyboard.press("Backspace")
+            assert text_of(page) != first
+            page.keyboard.press("3")
+            page.wait_for_selector("#text:has-text('1 texts were skipped')")
+            page.wait_for_selector("#progress:has-text('1 of 2 differences decided')")
+            page.reload()
+            page.wait_for_selector("#said button")
+            assert text_of(page) == first
+    lines = lines_of(file)
+    assert [(line["what"], line.get("label")) for line in lines[5:]] == [
+        ("decide", "b"),
+        ("undo", None),
+        ("decide", "c"),
+    ]
 
 
 def test_answers_wait_in_the_page_while_the_server_is_away(browser: Any, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_model_learns_is_tested_on_random_texts_and_chooses(tmp_path: Path) ->
     done = subprocess.run(
         [sys.executable, "-m", "mixling", "label", file, "--export", out], capture_output=True, text=True, check=True
     )
-    assert "70 of 120 rows have labels" in done.stderr
+    assert "70 of 120 texts have labels" in done.stderr
 
 
 def test_annotators_share_what_overlaps(tmp_path: Path) -> None:
@@ -226,3 +226,56 @@ def test_a_full_disk_says_so_and_the_answer_can_be_sent_again(tmp_path: Path) ->
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         client.work(lines=lines[2:])
     assert [line["id"] for line in lines_of(file) if line["what"] == "answer"] == [line["id"] for line in lines]
+
+
+def test_a_third_person_decides_where_annotators_differ(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    labels = write_texts(file, 12)
+    with labeling(file, "--no-model", "--overlap", 100) as (process, port, _address):
+        for name in ("ann", "bob"):
+            client = Client(port, name)
+            while texts := client.work(count=10)["texts"]:
+                client.work(lines=[
+                    client.line("answer", text=text["key"], label=labels[text["text"]] if name == "ann" else "refund")
+                    for text in texts
+                ])  # fmt: skip
+        wrong = {text for text, label in labels.items() if label != "refund"}
+        judge = Client(port, "judge")
+        texts = judge.work(count=10, decide=True)["texts"]
+        assert {text["text"] for text in texts} <= wrong
+        assert all(text["answers"] == {"ann": labels[text["text"]], "bob": "refund"} for text in texts)
+        before = judge.work()["state"]["agreement"]
+        assert before["differing"] == before["undecided"] == len(wrong)
+        passed = [text["key"] for text in texts]
+        others = judge.work(count=10, decide=True, passed=passed)["texts"]
+        assert {text["text"] for text in others} == wrong - {text["text"] for text in texts}
+        lines = [judge.line("decide", text=text["key"], label="parcel") for text in texts[:2]]
+        state = judge.work(lines=lines)["state"]
+        assert state["agreement"] == {**before, "undecided": len(wrong) - 2}  # a decision is no annotator's answer
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    decided = {text["text"] for text in texts[:2]}
+    command = [sys.executable, "-m", "mixling", "label", file, "--export"]
+    for options in ((), ("--agreed",)):
+        out = tmp_path / f"out{len(options)}.jsonl"
+        done = subprocess.run([*command, out, *options], capture_output=True, text=True, check=True)
+        assert "Krippendorff's alpha" in done.stderr
+        assert f"on {len(wrong) - 2} of them annotators differ, and nobody decided" in done.stderr
+        rows = {row["text"]: row["label"] for row in map(json.loads, out.read_text().splitlines())}
+        expected = labels if not options else dict.fromkeys(labels.keys() - wrong, "refund")
+        assert rows == {**expected, **dict.fromkeys(decided, "parcel")}
+
+
+def test_a_line_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    write_texts(file, 5)
+    with labeling(file, "--no-model") as (_, port, _address):
+        client = Client(port)
+        client.work(lines=[client.line("answer", text=client.work(count=1)["texts"][0]["key"], label="a")])
+    record = file.with_name("texts.txt.labels.jsonl")
+    record.write_bytes(record.read_bytes() + b'{"what": "answer", "te')
+    command = [sys.executable, "-m", "mixling", "label", file, "--export", tmp_path / "out.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 'its last line was cut off, and is dropped: \'{"what": "answer", "te\'' in done.stderr
+    assert "cut off" not in subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert [line["what"] for line in lines_of(file)] == ["task", "answer"]

@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     )
     from mixling.audit.report import audit_page, rows_csv, summarize, write_report
     from mixling.audit.suggestions import suggest
+    from mixling.audit.tags import tags_audit
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,14 @@ from mixling.data.dataset import Dataset
 from mixling.data.label_remarks import conflicting, label_remarks
 from mixling.data.near_duplicates import count_near_duplicates
 from mixling.errors import ConfigError, DataError
-from mixling.metrics.base import ClassificationMetrics, MultiLabelMetrics
+from mixling.metrics.base import ClassificationMetrics, MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.reports import classification_report, multilabel_report
 from mixling.tasks import task_type
 from mixling.tasks.classification import Classification
 from mixling.tasks.multi_label import MultiLabel
+from mixling.tasks.tagging import Tagging
 
-_CONFUSED = 20  # pairs of labels that are listed
+CONFUSED = 20  # pairs of labels that are listed
 _EFFORT = 10  # times what training spends on near-duplicates
 _FIRST = 50  # findings that are listed first where none of them is likely enough to be wrong
 SHARES = (0.02, 0.05, 0.1)  # of wrong labels, for which the precision is given
@@ -59,7 +60,7 @@ class Audit(ABC):
     Attributes:
         examples: the audited examples.
         names: the labels.
-        probabilities: (n, C) of models that did not see the example.
+        probabilities: (n, C) of models that did not see the example; of tags, (words, C).
         quality: (n,) the probability of the label in the data; the lowest are most likely wrong.
         errors: (n,) labels that the models find improbable; never one that only one text has, as no model could learn
             it.
@@ -71,7 +72,7 @@ class Audit(ABC):
         leaks_complete: whether all texts were compared; otherwise there may be more.
         metrics: of the models on the examples that they did not see, by the given labels.
         metric: the name of the one that `baseline` is compared with.
-        baseline: the report of TF-IDF and logistic regression.
+        baseline: what the model `baseline_name` reaches.
         rare: labels with fewer examples than twice the folds, and their numbers.
     """
 
@@ -86,10 +87,18 @@ class Audit(ABC):
     test: Dataset | None
     leaks: tuple[tuple[int, int], ...]
     leaks_complete: bool
-    metrics: ClassificationMetrics | MultiLabelMetrics
+    metrics: ClassificationMetrics | MultiLabelMetrics | TaggingMetrics
     metric: str
     baseline: float
     rare: tuple[tuple[str, int], ...]
+
+    what: ClassVar[str] = "labels that the models find improbable"
+    baseline_name: ClassVar[str] = "TF-IDF and logistic regression"
+
+    def label_of(self, index: int) -> str:
+        """Return the label of an example, or several joined by `|`."""
+        target = self.examples.targets[index]
+        return "|".join(target) if isinstance(target, tuple) else str(target)
 
     @property
     @abstractmethod
@@ -104,6 +113,12 @@ class Audit(ABC):
     @abstractmethod
     def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
         """What is wrong most often: a label, what it is taken for, and the number of examples."""
+
+    def macro_f1(self) -> float:
+        """Return the mean F1 of the labels, or of the kinds of spans."""
+        if isinstance(self.metrics, TaggingMetrics):
+            return float(np.mean([score.f1 for score in self.metrics.per_class]))
+        return self.metrics.macro_f1
 
     def precision(self, first: int, wrong: float = WRONG) -> float:
         """Return how many of the first findings are wrong, as a fraction, if as many of the examples are as is given.
@@ -148,7 +163,7 @@ class Audit(ABC):
             "leaks": None if self.test is None else len(self.leaks),
             "leaks_complete": self.leaks_complete,
             self.metric: self.metrics.numbers()[self.metric],
-            "macro_f1": self.metrics.macro_f1,
+            "macro_f1": self.macro_f1(),
             f"baseline_{self.metric}": self.baseline,
             "rare": dict(self.rare),
             "confused": [list(item) for item in self.mixed_up],
@@ -182,7 +197,7 @@ class LabelAudit(Audit):
         best = self.probabilities.argmax(1)
         wrong = best != self.given
         pairs, counts = np.unique(self.given[wrong] * len(self.names) + best[wrong], return_counts=True)
-        most = np.argsort(-counts, kind="stable")[:_CONFUSED]
+        most = np.argsort(-counts, kind="stable")[:CONFUSED]
         names = ((*divmod(int(pairs[i]), len(self.names)), int(counts[i])) for i in most)
         return tuple((self.names[a], self.names[b], count) for a, b, count in names)
 
@@ -226,7 +241,7 @@ class LabelsAudit(Audit):
             for name, count in zip(self.names, (self.label_errors & marks).sum(0).tolist(), strict=True)
             if count
         ]
-        return tuple(sorted(found, key=lambda item: -item[2])[:_CONFUSED])
+        return tuple(sorted(found, key=lambda item: -item[2])[:CONFUSED])
 
     def _joined(self, marks: npt.NDArray[np.bool_]) -> str:
         return "|".join(self.names[index] for index in np.flatnonzero(marks))
@@ -242,10 +257,10 @@ def audit(
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> Audit:
-    """Audit examples of classification, with one label or any number of labels for a text.
+    """Audit examples with one label or any number of labels for a text, or with a tag for each word.
 
     Args:
-        task: "classification" or "multi_label".
+        task: "classification", "multi_label" or "tagging".
         test: another split, which is searched for near-duplicates of the examples.
         folds: models to train, each on all parts but one.
         epochs: of each training; None: a third of `mixling train`'s.
@@ -260,35 +275,42 @@ def audit(
     if task not in AUDITED:
         raise ConfigError(f"task: got {task!r}; allowed: {', '.join(AUDITED)}")
     if examples.schema.targets != AUDITED[task]:
-        needed = "one label" if task == Classification.name else "a list of labels"
-        raise DataError(f"an audit needs {needed} per text", path=examples.where(0)[0] if len(examples) else None)
+        needed = "one label per text" if task == Classification.name else "labels of texts or words"
+        raise DataError(f"an audit needs {needed}", path=examples.where(0)[0] if len(examples) else None)
     kind = task_type(task)
     learned = kind(kind.label_set(examples))  # refuses fewer than two classes
     names = learned.labels.names
     probabilities, answers = out_of_fold(learned, examples, folds=folds, seed=seed, epochs=epochs, log=log)
-    given = np.asarray(learned.targets(examples.targets))
+    of_sentences: Any = learned.targets(examples.targets) if isinstance(learned, Tagging) else []
+    if of_sentences:
+        given = np.array([np.bincount(tags, minlength=len(names)) > 0 for tags in of_sentences], np.int64)
+    else:
+        given = np.asarray(learned.targets(examples.targets))
     marks = np.eye(len(names), dtype=np.int64)[given] if given.ndim == 1 else given
     leaks, complete = ((), True) if test is None else leaked(examples, test, seed=seed)
     counts = marks.sum(0).tolist()
     common: dict[str, Any] = {
         "examples": examples,
         "names": names,
-        "probabilities": probabilities,
-        "remarks": tuple(label_remarks(examples, several=given.ndim == 2)),
+        "remarks": tuple(label_remarks(examples, several=task == MultiLabel.name)),
         "conflicts": conflicting(examples),
         "test": test,
         "leaks": leaks,
         "leaks_complete": complete,
         "metric": learned.metric,
         "baseline": learned.score(examples.targets, answers).numbers[learned.metric],
-        "rare": tuple((name, count) for name, count in zip(names, counts, strict=True) if count < 2 * folds),
-        "given": given,
+        "rare": tuple((name, count) for name, count in zip(names, counts, strict=True) if 0 < count < 2 * folds),
     }
     # A label of one text alone is unknown to a model that was trained without it.
     rows, columns = np.nonzero(marks)
     text_ids = np.unique(examples.text_hashes(), return_inverse=True)[1][rows]
     distinct = np.unique(np.stack([text_ids, columns]), axis=1)
     learnable = np.bincount(distinct[1], minlength=marks.shape[1]) > 1
+    if isinstance(learned, Tagging):
+        from mixling.audit.tags import tags_audit
+
+        return tags_audit(learned, of_sentences, probabilities, learnable, common)
+    common |= {"given": given, "probabilities": probabilities}
     if given.ndim == 1:
         return LabelAudit(
             quality=self_confidence(given, probabilities),
@@ -311,7 +333,7 @@ def audit(
     )
 
 
-AUDITED = {Classification.name: "label", MultiLabel.name: "labels"}
+AUDITED = {Classification.name: "label", MultiLabel.name: "labels", Tagging.name: "labels"}
 """The tasks whose data can be audited, with the kind of targets."""
 
 

@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.comparison.baselines import LinearBaseline
 from mixling.comparison.tfidf_features import FEATURES, TfidfFeatures
+from mixling.comparison.word_tags import TAG_STRENGTHS, WordFeatures, WordTags
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target
+from mixling.data.examples import Target, names_of
 from mixling.data.splits import assign_folds, split_validation
 from mixling.errors import DataError
 from mixling.runs.resolve.config import RunConfig
@@ -42,7 +44,7 @@ def out_of_fold(
     seed: int,
     epochs: int | None,
     log: Log,
-) -> tuple[npt.NDArray[np.float64], list[Target]]:
+) -> tuple[Any, list[Target]]:
     """Train one model and one baseline for each fold on the others, in the processes that `use_workers` allows.
 
     Args:
@@ -50,14 +52,15 @@ def out_of_fold(
         epochs: of each training; None: a third of `mixling train`'s.
 
     Returns:
-        The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers.
+        The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers. Of tags, each
+        sentence has an array (words, C).
 
     Raises:
         DataError: without one of the folds, the examples all have the same label.
     """
     fold = assign_folds(examples, folds, seed)
     _check_labels(examples, fold)
-    probabilities = np.zeros((len(examples), len(task.labels)))
+    probabilities: Any = [np.empty(0)] * len(examples)
     answers = np.empty(len(examples), object)
     held_out = {f"fold {number + 1}/{folds}": np.flatnonzero(fold == number) for number in range(folds)}
     with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
@@ -66,15 +69,15 @@ def out_of_fold(
         done = train_jobs(train, held_out, most=folds, alone=examples.spooled, log=log)
         with contextlib.closing(done):
             for out, (found, baseline) in done:
-                probabilities[out] = found
-                for index, answer in zip(out.tolist(), baseline, strict=True):
+                for index, values, answer in zip(out.tolist(), found, baseline, strict=True):
+                    probabilities[index] = values
                     answers[index] = answer
-    return probabilities, answers.tolist()
+    return probabilities if task.per_word else np.stack(probabilities), answers.tolist()
 
 
 def _predict(
     task: Task, examples: Dataset, seed: int, epochs: int | None, work: str, out: npt.NDArray[np.int64], log: Log
-) -> tuple[npt.NDArray[np.float64], list[Target]]:
+) -> tuple[Sequence[npt.NDArray[np.float64]], list[Target]]:
     """Return the probabilities and the baseline's answers for the examples at `out` by models trained on the others."""
     rest = examples.subset(np.setdiff1d(np.arange(len(examples)), out))
     texts = list(examples.subset(out).texts)
@@ -82,11 +85,19 @@ def _predict(
         train, validation = split_validation(rest, fraction=_VALIDATION, seed=seed)
         fit(_config(task, train, epochs=epochs, seed=seed), train, validation, folder=Path(folder))
         predictor = Predictor(Path(folder))
-    probabilities = np.zeros((len(out), len(task.labels)))
     known = [task.labels.names.index(name) for name in predictor.labels.names]
-    probabilities[:, known] = predictor.predict_proba(texts)
-    outputs = list(task.scores(probabilities, least=_LEAST))
     targets = task.targets(examples.subset(out).targets)
+    if task.per_word:
+        found = [predictor.task.probabilities(logits) for logits in predictor.text_logits(texts)]
+        probabilities = [np.eye(len(task.labels))[tags] for tags in targets]  # words that no model reads are right
+        for row, values in zip(probabilities, found, strict=True):
+            row[: len(values)] = 0
+            row[: len(values), known] = values
+    else:
+        rows = np.zeros((len(out), len(task.labels)))
+        rows[:, known] = predictor.predict_proba(texts)
+        probabilities = list(rows)
+    outputs = [task.scores(row, least=_LEAST) for row in probabilities]
     score = task.evaluate(outputs, targets, tables=False).value(task.metric)
     metric = task.metric.replace("_f1", " F1")
     log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
@@ -129,7 +140,15 @@ def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> Run
 
 
 def _baseline(task: Task, train: Dataset, texts: Sequence[Text]) -> list[Target]:
-    """Return the answers of TF-IDF and logistic regression; of texts without terms, the most frequent label."""
+    """Return the answers of TF-IDF and logistic regression; of texts without terms, the most frequent label.
+
+    Of words, these are the answers of a linear model.
+    """
+    if task.per_word:
+        encode_words = WordFeatures(list(train.texts))
+        tags = [tag for target in train.targets for tag in names_of(target)]
+        features_of_words = encode_words.transform(list(train.texts))
+        return WordTags(encode_words, features_of_words, tags, TAG_STRENGTHS[1]).predict(texts)
     for kind in FEATURES:
         encode = TfidfFeatures(kind)
         with contextlib.suppress(DataError):  # there may be characters where there are no words

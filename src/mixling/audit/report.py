@@ -12,7 +12,6 @@ from typing import Any
 
 from mixling.audit.audit import SHARES, Audit, LabelsAudit
 from mixling.data.dataset import Dataset
-from mixling.data.examples import Target
 from mixling.data.similar_labels import with_escapes
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
@@ -63,7 +62,7 @@ def rows_csv(audit: Audit) -> str:
     for index, example in enumerate(audit.examples):
         text = example.text if isinstance(example.text, str) else json.dumps(example.text, ensure_ascii=False)
         table.writerow([
-            example.path, example.line, text, joined(example.target), f"{quality[index]:.6f}", suggested[index][0],
+            example.path, example.line, text, audit.label_of(index), f"{quality[index]:.6f}", suggested[index][0],
             f"{suggested[index][1]:.6f}", int(errors[index]), conflict.get(index, ""), in_test.get(index, ""),
         ])  # fmt: skip
     return out.getvalue()
@@ -78,7 +77,7 @@ def summarize(audit: Audit) -> list[str]:
     lines = [
         *audit.remarks,
         f"{count:,} examples, {len(audit.names)} labels",
-        f"labels that the models find improbable: {improbable:,} ({improbable / count:.1%}); {score} {own:.4f}",
+        f"{audit.what}: {improbable:,} ({improbable / count:.1%}); {score} {own:.4f}",
         *_first_lines(audit),
         f"texts with different labels: {len(audit.conflicts):,} ({sum(map(len, audit.conflicts)):,} examples)",
     ]
@@ -97,7 +96,7 @@ def summarize(audit: Audit) -> list[str]:
             if several
             else f"most confused: {given} predicted as {found}, {number:,} examples"
         )
-    lines.append(f"{score}: mixling {own:.4f}, TF-IDF and logistic regression {audit.baseline:.4f}")
+    lines.append(f"{score}: mixling {own:.4f}, {audit.baseline_name} {audit.baseline:.4f}")
     return lines
 
 
@@ -119,12 +118,12 @@ def audit_page(audit: Audit, *, title: str) -> str:
     findings = audit.findings()
     errors = [
         (_where(examples, item.example), _short(examples.texts[item.example]),
-         _shown(examples.targets[item.example]),
+         with_escapes(audit.label_of(item.example)),
          f"{item.probability:.3f}", with_escapes(item.suggested), f"{item.suggested_probability:.3f}")
         for item in findings[:_LISTED]
     ]  # fmt: skip
     conflicts = [
-        (number, _where(examples, i), _short(examples.texts[i]), _shown(examples.targets[i]))
+        (number, _where(examples, i), _short(examples.texts[i]), with_escapes(audit.label_of(i)))
         for number, group in enumerate(audit.conflicts[:_LISTED], 1)
         for i in group
     ]
@@ -185,15 +184,6 @@ def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequenc
 
 def _cell(value: Any) -> str:
     return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f"<td>{html.escape(str(value))}</td>"
-
-
-def joined(target: Target) -> str:
-    """Return a label, or several labels joined by `|`."""
-    return "|".join(target) if isinstance(target, tuple) else str(target)
-
-
-def _shown(target: Target) -> str:
-    return with_escapes(joined(target))
 
 
 def _where(examples: Dataset, index: int) -> str:

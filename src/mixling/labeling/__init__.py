@@ -4,10 +4,11 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.labeling.agreement import agreement_of, cohen, krippendorff
+    from mixling.labeling.exports import EXPORTS, form_of, write_labeled
     from mixling.labeling.learner import Learned, Lesson, learn, trained
     from mixling.labeling.lines import RecordLine
     from mixling.labeling.queue import STRATEGIES, Queue, is_test
     from mixling.labeling.record import Record
-    from mixling.labeling.texts import FileTexts, key_of, read_file_texts, write_labeled
+    from mixling.labeling.texts import FileTexts, example_of, key_of, read_file_texts
 
 __getattr__, __dir__ = lazy_imports(__name__)

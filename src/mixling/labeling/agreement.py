@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
+
+from mixling.labeling.lines import same_form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,7 @@ def agreement_of(answers: Sequence[Mapping[str, Any]]) -> Agreement:
     for one in answers:
         if len(one) < 2:
             continue
-        names = {}
-        for name, value in sorted(one.items()):
-            names[name] = json.dumps(value if isinstance(value, str) else sorted(value))
+        names = {name: same_form(value) for name, value in sorted(one.items())}
         of_texts.append([*names.values()])
         for first, second in combinations(names, 2):
             shared[first, second].append((names[first], names[second]))
@@ -67,3 +66,8 @@ def krippendorff(units: Sequence[Sequence[str]]) -> float | None:
         disagreed += (len(unit) ** 2 - agreed) / (len(unit) - 1)
     expected = sum(count * (number - count) for count in totals.values())
     return None if expected == 0 else 1 - (number - 1) * disagreed / expected
+
+
+def number_of(value: float | None) -> str:
+    """Return a coefficient as it is shown."""
+    return "undefined" if value is None else f"{value:.2f}"

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 
 from mixling.errors import DataError, StorageError, UserError
+from mixling.labeling.exports import EXPORTS
 from mixling.labeling.session import LISTS, LabelingSession
 from mixling.serving.body import Bodies, ClientGone, has_body
 from mixling.serving.callers import Callers
@@ -35,6 +36,7 @@ _MOST = 1 << 20  # bytes of a request
 _TOTAL = 16 << 20  # of all requests at a time
 _LINES = 1000  # of a request
 _TEXTS = 10  # that a page may hold
+_PASSED = 10_000  # texts that were not decided yet
 _NAME = 100  # characters of an annotator's and a page's name
 _NO_DISK = 507
 
@@ -121,9 +123,13 @@ class LabelingApp:
         if type(count) is not int or not 0 <= count <= _TEXTS:
             raise Problem(422, f"count: got {str(count)[:40]}; allowed: 0 to {_TEXTS}")
         page = str(asked.get("page", ""))[:_NAME]
-        texts = self._session.next(page, annotator, count, holding) if count else []
+        decides = bool(asked.get("decide"))
+        if decides:
+            texts = self._session.undecided(count, [*holding, *_list_of(str, asked, "passed", _PASSED)])
+        else:
+            texts = self._session.next(page, annotator, count, holding)
         if isinstance(asked.get("text"), str):
-            texts.append(self._session.text(asked["text"], annotator))
+            texts.append(self._session.text(asked["text"], None if decides else annotator))
         state = self._session.state(annotator) | {"annotator": annotator}
         return JsonResponse({"saved": saved, "texts": texts, "state": state})
 
@@ -134,12 +140,12 @@ class LabelingApp:
         return JsonResponse({"texts": self._session.list(kind, self._name(asked))})
 
     def _export(self, asked: dict[str, Any]) -> Response:
-        suffix = asked.get("format")
-        if suffix not in ("csv", "jsonl"):
-            raise Problem(422, f"format: got {str(suffix)[:40]!r}; allowed: csv, jsonl")
-        lines = self._session.export(suffix)
-        content = "".join(lines).encode(errors="surrogatepass")
-        return Response(content, media_type="text/csv" if suffix == "csv" else "application/jsonl")
+        form = asked.get("format")
+        allowed = [name for name, one in EXPORTS.items() if one.suffix]
+        if form not in allowed:
+            raise Problem(422, f"format: got {str(form)[:40]!r}; allowed: {', '.join(allowed)}")
+        content = self._session.export(str(form), agreed=bool(asked.get("agreed")))
+        return Response(content, media_type="application/octet-stream")
 
     def _name(self, asked: dict[str, Any]) -> str:
         name = asked.get("annotator") or self._annotator

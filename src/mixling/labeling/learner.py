@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import operator
 import os
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from mixling.errors import UserError
+from mixling.labeling.lines import same_form
 from mixling.labeling.texts import LabelValue, example_of, value_of
 from mixling.text.encoder import Text
 from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers
@@ -139,7 +143,7 @@ def _work(connection: Connection) -> None:
     with contextlib.suppress(OSError, AttributeError):
         os.nice(10)  # the page, and whatever else runs, comes first
     texts, task = connection.recv()
-    earlier: list[tuple[int, list[LabelValue]]] = []
+    earlier: list[tuple[int, list[str]]] = []
     with contextlib.suppress(EOFError, OSError):
         while True:
             lesson = connection.recv()
@@ -150,11 +154,12 @@ def _work(connection: Connection) -> None:
             connection.send(found)
 
 
-def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[int, list[LabelValue]]]) -> Learned:
+def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[int, list[str]]]) -> Learned:
     """Train a model with the default recipe, test it, and choose texts.
 
     Args:
-        earlier: how many texts earlier models had learned, and their answers to the same texts; this one is added.
+        earlier: how many texts earlier models had learned, and the form of their answers to the same texts; this one's
+            are added.
 
     Raises:
         UserError: it cannot be trained, as when all labels are equal.
@@ -167,21 +172,25 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
             return [one.label for one in found]
         return [value_of(one.labels if task == "multi_label" else one.tags, tags=task == "tagging") for one in found]
 
-    most = Counter(map(str, lesson.said.values())).most_common(1)[0][0]
-    right = sum(map(_equal, answers([*lesson.tests]), lesson.tests.values()))
+    most = Counter(map(same_form, lesson.said.values())).most_common(1)[0][0]
+    truth = [*map(same_form, lesson.tests.values())]
+    right = sum(map(operator.eq, map(same_form, answers([*lesson.tests])), truth))
+    baseline = truth.count(most)
     pool = lesson.pool[:_POOL]
-    chosen = _chosen(predictor, texts, pool, task, lesson.strategy)
+    # Doubts of a model teach as far as it is better than the baseline; with one right and one wrong answer more.
+    skill = max(0.0, (right - baseline + 1) / (len(truth) - baseline + 2))
+    chosen = _mixed(_chosen(predictor, texts, pool, task, lesson.strategy), pool, skill)
     stop_set = range(0, len(texts), max(1, len(texts) // _STOP_SET))
-    now = answers(stop_set)
+    now = [same_form(value) for value in answers(stop_set)]
     older = next((item for item in reversed(earlier) if item[0] <= _OLDER * len(lesson.said)), None)
-    changed = None if older is None else 1 - sum(map(_equal, now, older[1])) / len(now)
+    changed = None if older is None else sum(map(operator.ne, now, older[1])) / len(now)
     earlier.append((len(lesson.said), now))
     wanted = [*chosen, *lesson.guessed]
     return Learned(
         labels=len(lesson.said),
         right=right,
         of=len(lesson.tests),
-        baseline=sum(str(value) == most for value in lesson.tests.values()),
+        baseline=baseline,
         chosen=chosen,
         contradicted=_contradicted(texts, {**lesson.said, **lesson.tests}, task) if lesson.review else None,
         guesses=dict(zip(wanted, answers(wanted), strict=True)),
@@ -223,14 +232,22 @@ def _chosen(predictor: Any, texts: Sequence[Text], pool: Sequence[int], task: st
     return [pool[item.index] for item in found]
 
 
+def _mixed(best: Sequence[int], pool: Sequence[int], share: float) -> list[int]:
+    """Return as many texts as the best: this share of them, and others at random between them."""
+    counts = [math.ceil(number * share) for number in range(len(best) + 1)]
+    chosen = set(best[: counts[-1]])
+    others = (index for index in pool if index not in chosen)
+    return [best[before] if after > before else next(others) for before, after in pairwise(counts)]
+
+
 def _contradicted(texts: Sequence[Text], said: Mapping[int, LabelValue], task: str) -> list[int]:
     """Return the texts whose labels are likely errors, which models of the others' labels show (`mixling audit`)."""
-    from mixling.audit.audit import AUDITED, audit
+    from mixling.audit.audit import audit
 
     numbers = list(said)
     rows = _dataset([example_of(texts[number], said[number], task) for number in numbers])
     try:
-        found = audit(rows, task=task, folds=_FOLDS).findings() if task in AUDITED else []
+        found = audit(rows, task=task, folds=_FOLDS).findings()
     except UserError:  # there are too few labels
         return []
     return list(dict.fromkeys(numbers[finding.example] for finding in found))
@@ -242,8 +259,3 @@ def _dataset(examples: Sequence[tuple[Any, Any]]) -> Any:
 
     numbered = enumerate(examples, 1)
     return Dataset.from_examples(Example(text, target, "labels", row) for row, (text, target) in numbered)
-
-
-def _equal(first: LabelValue, second: LabelValue) -> bool:
-    """Whether two answers say the same, in whatever order."""
-    return first == second if isinstance(first, str) else sorted(first) == sorted(second)

@@ -10,7 +10,8 @@ from mixling.labeling.texts import LabelValue
 
 VALUES = {"classification": "label", "multi_label": "labels", "tagging": "spans"}
 """The key of an answer's value, for each task."""
-ABOUT_TEXTS = ("answer", "skip", "unsure", "note")
+ABOUT_TEXTS = ("answer", "decide", "skip", "unsure", "note")
+_GIVING = ("answer", "decide")  # the lines that have a value
 _BY_PEOPLE = ("id", "annotator", "time")
 # The keys that a line has, and whether their values are texts or numbers.
 _KEYS: dict[str, dict[str, type]] = {
@@ -30,6 +31,11 @@ RecordLine = dict[str, Any]
 def labels_in_value(value: LabelValue) -> list[str]:
     """Return the labels in the value of an answer."""
     return [value] if isinstance(value, str) else [item if isinstance(item, str) else item[2] for item in value]
+
+
+def same_form(value: LabelValue) -> str:
+    """Return one text for all values that say the same: sets of labels, and spans, have no order."""
+    return json.dumps(value if isinstance(value, str) else sorted(value))
 
 
 def content_of(line: RecordLine) -> bytes:
@@ -54,11 +60,11 @@ def line_problem(line: Any, task: str | None = None) -> str:
     for key in sorted({"label", "to"} & line.keys()):
         if problem := _label_problem(line[key]):
             return f"{what}: {problem}"
-    if what != "answer":
+    if what not in _GIVING:
         return ""
     key = next((key for key in VALUES.values() if key in line), "")
     if not key or (task is not None and key != VALUES[task]):
-        return f"answer: {VALUES.get(task or '', 'a label')} is missing"
+        return f"{what}: {VALUES.get(task or '', 'a label')} is missing"
     return _value_problem(key, line[key])
 
 

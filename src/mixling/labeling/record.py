@@ -12,7 +12,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from mixling.errors import ConfigError, DataError, StorageError, shown
-from mixling.labeling.lines import ABOUT_TEXTS, VALUES, RecordLine, content_of, labels_in_value, line_problem
+from mixling.labeling.lines import (
+    ABOUT_TEXTS,
+    VALUES,
+    RecordLine,
+    content_of,
+    labels_in_value,
+    line_problem,
+    same_form,
+)
 from mixling.labeling.texts import FileTexts, LabelValue
 from mixling.storage import sync_folder
 
@@ -20,10 +28,10 @@ from mixling.storage import sync_folder
 class Record:
     """The answers of a file, beside it in FILE.labels.jsonl: whole lines are added, which are on disk at once.
 
-    A line has `what`: answer, skip, unsure or note (of the text with the fingerprint `text`, first in row `row`), undo
-    (of the line with the id `of`), add (a label), rename (a label; to one that there is: both become one), task (the
-    first line) or model (how many texts a model answered right). Lines of people have an `id`, `annotator` and `time`.
-    The last answer of an annotator to a text counts.
+    A line has `what`: answer, decide, skip, unsure or note (of the text with the fingerprint `text`, first in row
+    `row`), undo (of the line with the id `of`), add (a label), rename (a label; to one that there is: both become one),
+    task (the first line) or model (how many texts a model answered right). Lines of people have an `id`, `annotator`
+    and `time`. The last answer of an annotator to a text counts, and before all answers the last decision of anyone.
 
     Attributes:
         labels: that can be given, in their order.
@@ -127,11 +135,11 @@ class Record:
         if not last.strip():
             return end
         try:
-            found = self._parsed(last, len(lines) + 1)
-        except DataError:
+            json.loads(last)
+        except ValueError:
             self.torn = last.decode(errors="replace")
             return end
-        self._take(found)
+        self._take(self._parsed(last, len(lines) + 1))
         return len(content)
 
     def _parsed(self, line: bytes, number: int) -> RecordLine:
@@ -150,9 +158,8 @@ class Record:
         self.models: list[RecordLine] = []
         self.notes: dict[tuple[str, str], str] = {}
         self._renamed: dict[str, str] = {}
-        self._said: dict[str, dict[str, list[RecordLine]]] = defaultdict(
-            dict
-        )  # by text and annotator, the last one last
+        # By text and annotator, the last line last; decisions are None's.
+        self._said: dict[str, dict[str | None, list[RecordLine]]] = defaultdict(dict)
         self._ids: set[str] = set()
 
     def _take(self, line: RecordLine) -> None:
@@ -169,7 +176,7 @@ class Record:
             self.notes[line["text"], line["annotator"]] = line["note"]
         elif what in ABOUT_TEXTS:
             line = self._now_called(line)
-            self._said[line["text"]].setdefault(line["annotator"], []).append(line)
+            self._said[line["text"]].setdefault(_owner(line), []).append(line)
             for label in labels_in_value(line.get(VALUES.get(self.task or "", ""), [])):
                 if label not in self.labels:
                     self.labels.append(label)
@@ -187,8 +194,8 @@ class Record:
             return
         self._undone.add(identifier)
         line = next((line for line in reversed(self._lines) if line.get("id") == identifier), None)
-        if line is not None and line["what"] in ("answer", "skip", "unsure"):
-            lines = self._said[line["text"]][line["annotator"]]
+        if line is not None and line["what"] in ABOUT_TEXTS and line["what"] != "note":
+            lines = self._said[line["text"]][_owner(line)]
             lines[:] = [other for other in lines if other["id"] != identifier]
         elif line is not None:  # what labels are called since then has changed
             self._replay()
@@ -229,21 +236,53 @@ class Record:
         key = next((key for key in VALUES.values() if key in line), None)
         return line if key is None else {**line, key: self.value_called(line[key])}
 
-    def last(self, text: str, annotator: str) -> RecordLine | None:
-        """Return the line of an annotator's last answer to a text, which may be that they skip it."""
+    def last(self, text: str, annotator: str | None) -> RecordLine | None:
+        """Return the line of an annotator's last answer to a text, which may be that they skip it; None: a decision."""
         lines = self._said.get(text, {}).get(annotator)
         return lines[-1] if lines else None
 
     def answers(self, text: str) -> dict[str, LabelValue]:
-        """Return the values that count, by annotator."""
+        """Return the values of the annotators' answers that count."""
         key = VALUES[self.task or ""]
-        last = {name: lines[-1] for name, lines in self._said.get(text, {}).items() if lines}
+        last = {name: lines[-1] for name, lines in self._said.get(text, {}).items() if lines and name is not None}
         return {name: line[key] for name, line in last.items() if line["what"] == "answer"}
 
     def answer(self, text: str) -> LabelValue | None:
-        """Return what most annotators say of a text; of as many, the earliest. None: nobody has answered."""
-        found = list(self.answers(text).values())
-        return max(found, key=found.count) if found else None
+        """Return what was decided of a text, else what most annotators say; of as many, the earliest.
+
+        Returns:
+            The value; None: there is none.
+        """
+        if (decision := self.last(text, None)) is not None:
+            return decision[VALUES[self.task or ""]]
+        values = list(self.answers(text).values())
+        forms = [*map(same_form, values)]
+        return values[forms.index(max(forms, key=forms.count))] if values else None
+
+    def values(self, texts: FileTexts, *, agreed: bool = False) -> dict[str, LabelValue]:
+        """Return the values of all texts that have one: the answer, or what the file says.
+
+        Args:
+            agreed: without the texts on which annotators differ and nobody decided.
+        """
+        left_out = frozenset(self.differing(undecided=True) if agreed else ())
+        out = {}
+        for key, text in texts.by_key.items():
+            value = self.answer(key)
+            value = text.given if value is None else value
+            if value is not None and key not in left_out:
+                out[key] = value
+        return out
+
+    def differing(self, *, undecided: bool = False) -> Iterator[str]:
+        """Yield the fingerprints of the texts that annotators answered differently.
+
+        Args:
+            undecided: without the texts that somebody decided.
+        """
+        for text in self._said:
+            if len(set(map(same_form, self.answers(text).values()))) > 1 and not (undecided and self.last(text, None)):
+                yield text
 
     def texts(self) -> Iterator[str]:
         """Yield the fingerprints of the texts that were answered or skipped."""
@@ -290,3 +329,8 @@ class Record:
         except OSError as error:
             os.ftruncate(self._file, size)
             raise StorageError(f"{self.path}: could not be written: {error.strerror or error}") from error
+
+
+def _owner(line: RecordLine) -> str | None:
+    """Return whose last answer a line may be."""
+    return None if line["what"] == "decide" else line["annotator"]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
 from mixling.errors import DataError, StorageError
 from mixling.labeling.agreement import agreement_of
+from mixling.labeling.exports import EXPORTS, exported
 from mixling.labeling.learner import FIRST_TRAINING, Learned, Lesson, Pupil
 from mixling.labeling.lines import RecordLine, labels_in_value
 from mixling.labeling.queue import Queue, is_test
 from mixling.labeling.record import Record
-from mixling.labeling.texts import FileTexts, LabeledText, LabelValue, rows_with_labels
+from mixling.labeling.texts import FileTexts, LabeledText, LabelValue
 from mixling.metrics.intervals import wilson
 
 _LOG = logging.getLogger("mixling.labeling")
@@ -47,6 +48,11 @@ class LabelingSession:
         self.record = record
         self.queue = queue
         self._strategy = strategy
+        self._exports = [
+            {"name": name, "suffix": one.suffix}
+            for name, one in EXPORTS.items()
+            if one.suffix and texts.task in one.tasks
+        ]
         self._keys = list(texts.by_key)
         self._numbers = {key: number for number, key in enumerate(self._keys)}
         self._lessons = Learned()
@@ -148,6 +154,7 @@ class LabelingSession:
             "learned": lessons.labels,
             "settled": lessons.is_stable,
             "agreement": self._agreement(),
+            "exports": self._exports,
             "history": record.history(annotator, _HISTORY),
         }
 
@@ -157,16 +164,22 @@ class LabelingSession:
             return None
         found = agreement_of(shared)
         kappas = [{"of": list(names), "kappa": kappa} for names, kappa in found.kappas.items()]
-        return {"texts": found.texts, "alpha": found.alpha, "kappas": kappas}
+        differing, undecided = (sum(1 for _ in self.record.differing(undecided=only)) for only in (False, True))
+        counts = {"differing": differing, "undecided": undecided}
+        return {"texts": found.texts, "alpha": found.alpha, "kappas": kappas, **counts}
 
-    def text(self, key: str, annotator: str) -> dict[str, Any]:
+    def text(self, key: str, annotator: str | None) -> dict[str, Any]:
         """Return a text as a page shows it.
+
+        Args:
+            annotator: whose last answer it has; None: the decision, and the answers of all.
 
         Raises:
             DataError: there is none with this fingerprint.
         """
         text = self._text(key)
         last = self.record.last(key, annotator)
+        answers = {"answers": self.record.answers(key)} if annotator is None else {}
         shown = {"pieces": text.parts} if self.texts.task == "tagging" else {"text": text.text}
         return {
             "key": key,
@@ -175,8 +188,9 @@ class LabelingSession:
             "test": is_test(key),
             "given": text.given,
             "last": last,
-            "note": self.record.notes.get((key, annotator), ""),
+            "note": "" if annotator is None else self.record.notes.get((key, annotator), ""),
             "guess": self._guesses.get(key),
+            **answers,
         }
 
     def _text(self, key: Any) -> LabeledText:
@@ -188,6 +202,12 @@ class LabelingSession:
         """Return the next texts for a page."""
         return [self.text(key, annotator) for key in self.queue.next(page, annotator, count, holding=holding)]
 
+    def undecided(self, count: int, without: Iterable[str]) -> list[dict[str, Any]]:
+        """Return texts that annotators answered differently, for somebody who decides."""
+        left_out = set(without)
+        keys = (key for key in self.record.differing(undecided=True) if key not in left_out)
+        return [self.text(key, None) for key in islice(keys, count)]
+
     def list(self, kind: str, annotator: str) -> list[dict[str, Any]]:
         """Return texts to look at again: the first 200 of a kind of `LISTS`.
 
@@ -196,7 +216,7 @@ class LabelingSession:
         record = self.record
         keys: Iterable[str]
         if kind == "disagreements":
-            keys = (key for key in record.texts() if len(set(map(str, record.answers(key).values()))) > 1)
+            keys = record.differing()
         elif kind == "notes":
             keys = (key for key, name in record.notes if record.notes[key, name])
         elif kind == "contradicted":
@@ -222,14 +242,15 @@ class LabelingSession:
         if "text" in line:
             text = self._text(line["text"])
             line["row"] = text.row
-            if self.texts.task == "tagging" and line.get("what") == "answer":
+            if self.texts.task == "tagging":
                 self._check_spans(line, len(text.parts) // 2)
-            last = self.record.last(line["text"], str(line.get("annotator")))
+            decides = line.get("what") == "decide"
+            last = self.record.last(line["text"], None if decides else str(line.get("annotator")))
             if seen is not None and last is not None and last["id"] not in (seen, line.get("id")):
                 between = last
         if not self.record.append(line):
             return None
-        if line["what"] in ("answer", "undo", "rename"):
+        if line["what"] in ("answer", "decide", "undo", "rename"):
             self._learn()
         return between
 
@@ -238,9 +259,16 @@ class LabelingSession:
         if isinstance(spans, list) and any(isinstance(one, list) and len(one) > 1 and one[1] > words for one in spans):
             raise DataError(f"a span ends behind the last of the {words} words")
 
-    def export(self, suffix: str) -> Sequence[str]:
-        """Return the lines of the rows that have labels, as `write_labeled` writes them."""
-        return list(rows_with_labels(self.texts, self.record.answer, suffix))
+    def export(self, form: str, *, agreed: bool) -> bytes:
+        """Return the rows that have labels in a format of `EXPORTS` that is one file.
+
+        Args:
+            agreed: without texts on which annotators differ and nobody decided.
+
+        Raises:
+            UserError: the format cannot hold them.
+        """
+        return b"".join(exported(self.texts, self.record.values(self.texts, agreed=agreed), form))
 
 
 def point_of(line: RecordLine) -> dict[str, Any]:

@@ -1,23 +1,21 @@
-"""The texts of a file that is labeled, with the labels that it has, and its rows with those that are given."""
+"""The texts of a file that is labeled, with the labels that it has."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mixling.data.config import ColumnsConfig
 from mixling.data.corpora import is_plain
-from mixling.data.csv_lines import cell_of, csv_line
 from mixling.data.examples import Target, read_examples
 from mixling.data.inputs import text_lines
-from mixling.data.readers import OnBadRow, format_of_name, read_rows
+from mixling.data.readers import OnBadRow
 from mixling.data.values import has_no_words
 from mixling.errors import ConfigError, DataError
-from mixling.storage import atomic_file
 from mixling.tasks import task_type
 from mixling.text.encoder import Text
 from mixling.text.words import split_words, word_spans
@@ -89,7 +87,7 @@ def read_file_texts(path: Path, *, task: str, columns: ColumnsConfig) -> FileTex
     given = _given(path, task, columns)
     by_key: dict[str, LabeledText] = {}
     rows = 0
-    for text, row, target in _rows(path, task, columns):
+    for text, row, target in file_rows(path, task, columns):
         rows += 1
         key = key_of(text)
         if has_no_words(text):
@@ -104,7 +102,8 @@ def read_file_texts(path: Path, *, task: str, columns: ColumnsConfig) -> FileTex
     return FileTexts(path=path, task=task, columns=columns, by_key=by_key, rows=rows)
 
 
-def _rows(path: Path, task: str, columns: ColumnsConfig) -> Iterator[tuple[Text, int, Target]]:
+def file_rows(path: Path, task: str, columns: ColumnsConfig) -> Iterator[tuple[Text, int, Target]]:
+    """Yield the text, line and target of each row; the target may be missing."""
     if is_plain(str(path)):
         for number, item in enumerate(text_lines(str(path), skip=False), 1):
             if item.text:
@@ -153,81 +152,3 @@ def example_of(text: Text, value: LabelValue, task: str) -> tuple[Text, Target]:
     for first, end, label in value:
         tags[first:end] = [f"B-{label}", *[f"I-{label}"] * (end - first - 1)]
     return list(words), tuple(tags)
-
-
-def write_labeled(out: Path, texts: FileTexts, said: Callable[[str], LabelValue | None]) -> int:
-    """Write the rows that have a label: with all of their columns, or, of tags, as words and tags.
-
-    Args:
-        out: a `.csv` or `.jsonl` file.
-        said: returns the value for the text with a fingerprint; None: the value in the file counts.
-
-    Returns:
-        How many rows these are.
-
-    Raises:
-        ConfigError: its name ends in neither, or it is the file that is labeled.
-        StorageError: it cannot be written.
-    """
-    if out.exists() and out.samefile(texts.path):
-        raise ConfigError(f"{out}: is the file that is labeled; name another")
-    count = 0
-    with atomic_file(out) as file:
-        for line in rows_with_labels(texts, said, suffix_of(out, texts.task)):
-            file.write(line.encode(errors="surrogatepass"))
-            count += 1
-    return count - (suffix_of(out, texts.task) == "csv")
-
-
-def suffix_of(out: Path, task: str) -> str:
-    """Return csv or jsonl, as the name of a file ends.
-
-    Raises:
-        ConfigError: it ends otherwise, or in CSV, for tags.
-    """
-    name = format_of_name(out.name)
-    if name == "jsonl" or (name == "csv" and task != "tagging"):
-        return name
-    allowed = "a name that ends in .jsonl" + (" or .csv" if task != "tagging" else ", which words and tags need")
-    raise ConfigError(f"{out}: allowed: {allowed}")
-
-
-def rows_with_labels(texts: FileTexts, said: Callable[[str], LabelValue | None], suffix: str) -> Iterator[str]:
-    """Yield the lines of `write_labeled`; of CSV, the header first."""
-    header: list[str] | None = None
-    for text, values in _whole_rows(texts):
-        key = key_of(text)
-        known = texts.by_key.get(key)
-        value = said(key)
-        if known is None or (value is None and known.given is None):
-            continue
-        value = known.given if value is None else value
-        row = {name: cell for name, cell in values.items() if name not in (texts.columns.labels or ())}
-        row[texts.columns.label] = value
-        if texts.task == "tagging":
-            words, tags = example_of(text, value, texts.task)
-            row = {"tokens": words, "slots": list(tags)}  # type: ignore[arg-type]
-        if suffix == "jsonl":
-            yield json.dumps(row, ensure_ascii=False, default=str) + "\n"
-            continue
-        if header is None:
-            header = list(row)
-            yield csv_line(header)
-        cells = ("|".join(cell) if name == texts.columns.label and isinstance(cell, list) else cell_of(cell)
-                 for name, cell in row.items())  # fmt: skip
-        yield csv_line(["" if cell is None else cell for cell in cells])
-
-
-def _whole_rows(texts: FileTexts) -> Iterator[tuple[Text, dict[str, Any]]]:
-    """Yield the text and all columns of each row."""
-    if is_plain(str(texts.path)):
-        for text, _, _ in _rows(texts.path, texts.task, texts.columns):
-            yield text, {texts.columns.text: text}
-        return
-    # In two readings at once: the columns of a row say nothing of what a reader makes of them.
-    found = _rows(texts.path, texts.task, texts.columns)
-    if texts.task == "tagging":
-        yield from ((text, {}) for text, _, _ in found)
-        return
-    for (text, _, _), row in zip(found, read_rows(texts.path, on_bad_row=OnBadRow()), strict=True):
-        yield text, row.values

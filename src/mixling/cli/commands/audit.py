@@ -22,7 +22,7 @@ class Audited(FeatureColumns):
     files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`.")]
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="classification|multi_label", help="By default inferred from the data."),
+        typer.Option("--task", metavar="classification|multi_label|tagging", help="By default inferred from the data."),
     ] = None
     test: Annotated[
         list[str] | None,
@@ -53,9 +53,9 @@ class AuditOutput:
 def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -> None:
     """Find likely label errors and duplicates in data.
 
-    The texts may have one label or several. Models are trained on parts of the examples and judge the labels of the
-    others (confident learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with
-    the numbers.
+    The texts may have one label or several, or words with tags. Models are trained on parts of the examples, and judge
+    the labels of the others (confident learning). DIR gets report.html, rows.csv with all examples and their scores,
+    and audit.json with the numbers.
     """
     refuse_stdin("audit", [*data.files, *(data.test or [])])
     if output.out.exists() and not output.out.is_dir():

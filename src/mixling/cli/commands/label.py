@@ -78,8 +78,20 @@ class Exported:
     panel: ClassVar[str] = OUTPUT
     export: Annotated[
         Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the rows that have labels (.csv or .jsonl), and end."),
+        typer.Option(
+            "--export", metavar="FILE|DIR", help="Write the rows that have labels, in the format of the name, and end."
+        ),
     ] = None
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="doccano|prodigy|...", help="Format of --export; see docs/how-to/label.md for all."
+        ),
+    ] = None
+    agreed: Annotated[
+        bool,
+        typer.Option("--agreed", help="Leave out texts on which annotators differ and nobody decided."),
+    ] = False
 
 
 def label_command(data: Labeled, asking: Asking, served: Served, exported: Exported) -> None:
@@ -87,16 +99,17 @@ def label_command(data: Labeled, asking: Asking, served: Served, exported: Expor
 
     The page is on this machine, and texts stay on it. Each answer is in FILE.labels.jsonl before the next request, so
     that labeling goes on where it ended. A fifth of the texts are random; on these the model is tested. --export writes
-    the rows for `train`. Needs the extra "serve".
+    the rows, for `train` and for other tools. Needs the extra "serve".
     """
     with no_collections():
         from mixling.config import parse, present
         from mixling.data.config import ColumnsConfig
         from mixling.labeling.app import serve_page
+        from mixling.labeling.exports import form_of, write_labeled
         from mixling.labeling.queue import STRATEGIES, Queue
         from mixling.labeling.record import Record
         from mixling.labeling.session import LabelingSession
-        from mixling.labeling.texts import read_file_texts, suffix_of, write_labeled
+        from mixling.labeling.texts import read_file_texts
         from mixling.serving.callers import hosts_of
         from mixling.serving.server import Address
 
@@ -105,8 +118,8 @@ def label_command(data: Labeled, asking: Asking, served: Served, exported: Expor
     file = data.file
     if not file.is_file():
         raise DataError("no such file; give a table, or a .txt file with a text on each line", path=file)
-    if exported.export is not None:
-        suffix_of(exported.export, data.task or "classification")
+    if exported.export is None and (exported.form or exported.agreed):
+        raise ConfigError(f"{'--format' if exported.form else '--agreed'}: is for --export; name the file to write")
     task, named = _task_and_columns(data)
     names = next(csv.reader([data.names or ""], skipinitialspace=True), [])
     with Record(file.with_name(f"{file.name}.labels.jsonl"), data.task, names) as record:
@@ -114,8 +127,11 @@ def label_command(data: Labeled, asking: Asking, served: Served, exported: Expor
         record.begin(texts)
         print(_summary(texts, record), file=sys.stderr)
         if exported.export is not None:
-            count = write_labeled(exported.export, texts, record.answer)
-            print(f"{exported.export}: {count:,} of {texts.rows:,} rows have labels", file=sys.stderr)
+            form = form_of(exported.export, texts.task, exported.form)
+            values = record.values(texts, agreed=exported.agreed)
+            write_labeled(exported.export, texts, values, form)
+            print(f"{exported.export}: {len(values):,} of {len(texts.by_key):,} texts have labels", file=sys.stderr)
+            _print_agreement(record, agreed=exported.agreed)
             return
         address = Address(host=served.host, port=served.port)
         queue = Queue(texts, record, overlap=asking.overlap)
@@ -182,8 +198,28 @@ def _summary(texts: Any, record: Any) -> str:
     given = sum(text.given is not None for text in texts.by_key.values())
     answered = sum(record.answer(key) is not None for key in record.texts())
     column = texts.columns.label if texts.task != "tagging" else "spans"
+    torn = ""
+    if record.torn:
+        torn = (
+            f"{record.path}: its last line was cut off, and is dropped: {shown(record.torn)}; the page sends it again\n"
+        )
     of_file = f", {given:,} with labels (column {column})" if given else ""
     return (
         f"{texts.path}: {len(texts.by_key):,} different texts{of_file}; {record.path.name}: {answered:,} answers\n"
-        f"task {texts.task}, text column {texts.columns.text}"
+        f"{torn}task {texts.task}, text column {texts.columns.text}"
     )
+
+
+def _print_agreement(record: Any, *, agreed: bool) -> None:
+    """Print how much annotators agree, where there are several."""
+    from mixling.labeling.agreement import agreement_of, number_of
+
+    found = agreement_of([record.answers(key) for key in record.texts()])
+    if not found.texts:
+        return
+    kappas = ", ".join(f"{' and '.join(pair)} {number_of(kappa)}" for pair, kappa in found.kappas.items())
+    alpha = f"Krippendorff's alpha {number_of(found.alpha)}; Cohen's kappa: {kappas}"
+    print(f"{found.texts:,} texts have several answers: {alpha}", file=sys.stderr)
+    if undecided := sum(1 for _ in record.differing(undecided=True)):
+        rule = "left out" if agreed else "each with the answer of most, or the first one"
+        print(f"on {undecided:,} of them annotators differ, and nobody decided: {rule}", file=sys.stderr)

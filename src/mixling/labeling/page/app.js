@@ -16,7 +16,10 @@ const KEYS = [..."123456789abcdefghijklmnopqrstuvwxyz"];
 const by = (id) => document.getElementById(id);
 const random = () => Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const page = random();
-const annotator = new URLSearchParams(location.search).get("annotator") ?? "";
+const address = new URLSearchParams(location.search);
+const annotator = address.get("annotator") ?? "";
+const decides = address.has("decide"); // texts on which annotators differ
+const passed = new Set(); // their keys, for later
 
 let state = null;
 let queue = []; // the texts to label; the first is shown
@@ -40,6 +43,7 @@ if (token) {
   window.history.replaceState(null, "", location.pathname + location.search);
 }
 
+const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify({ ...body, annotator }) });
 
@@ -60,9 +64,9 @@ async function sync() {
   const count = Math.max(0, AHEAD - queue.length);
   try {
     const holding = queue.slice(0, 10).map((item) => item.key);
-    const asked = review;
-    const answer = await post("api/work", { page, lines: sent, holding, count, text, review });
-    if (asked) review = false;
+    const reviewed = review;
+    const answer = await post("api/work", { page, lines: sent, holding, count, text, review, decide: decides, passed: [...passed] });
+    if (reviewed) review = false;
     exhausted = answer.texts.length < count;
     if (wanted === text) wanted = null;
     const remark = settle(answer.saved);
@@ -80,6 +84,8 @@ async function sync() {
   }
 }
 
+const isOfThisPage = (line) => !line.text || (line.what === "decide") === decides;
+
 /** Forget what is saved; return what people should know of it. */
 function settle(saved) {
   outbox.confirm(saved.map((item) => item.id));
@@ -93,7 +99,7 @@ function take({ texts, state: now }, asked) {
   const first = state === null;
   state = now;
   if (first) {
-    history = [...now.history].reverse();
+    history = now.history.filter(isOfThisPage).reverse();
     outbox = new Outbox(`${now.file} ${now.annotator}`);
     outbox.restore();
   }
@@ -117,14 +123,16 @@ function show() {
   by("note").value = text?.note ?? "";
   by("note-row").hidden = !text?.note;
   by("write").setAttribute("aria-expanded", String(!by("note-row").hidden));
-  for (const id of ["skip", "unsure", "write"]) by(id).disabled = !text;
+  for (const id of ["skip", "unsure", "write"]) by(id).disabled = !text || (decides && id !== "skip");
+  by("unsure").hidden = by("write").hidden = decides;
   by("done").hidden = state.task === "classification";
   by("done").disabled = !text;
   words = null;
   chosen = new Set();
   if (!text) {
     const all = state.answered + state.given >= state.texts ? "All texts have labels." : "No text is left for this page: others have them, or they were skipped.";
-    home.replaceChildren(element("p", {}, exhausted ? all : "The next text is coming…"));
+    const decided = passed.size ? `${passed.size} texts were skipped: load the page again to see them.` : "Nothing is left to decide.";
+    home.replaceChildren(element("p", {}, !exhausted ? "The next text is coming…" : decides ? decided : all));
     by("about").textContent = "";
     by("said").hidden = true;
     return showLabels();
@@ -132,8 +140,8 @@ function show() {
   const guess = by("guesses").checked ? text.guess : null;
   const before = valueOf(text.last) ?? text.given;
   by("about").textContent = `Row ${text.row.toLocaleString("en")}${text.test ? " · a random one, which tests the model" : ""}`;
-  by("said").hidden = before === null && !text.answers;
-  by("said").textContent = text.answers && Object.keys(text.answers).length > 1 ? Object.entries(text.answers).map(([name, value]) => `${name}: ${shown(value)}`).join("; ") : before !== null ? `Its label: ${shown(before)}` : "";
+  by("said").replaceChildren(...saidOf(text, before));
+  by("said").hidden = !by("said").childNodes.length;
   const size = text.pieces ? text.pieces.join("").length : text.text.length;
   home.classList.toggle("long", size > LONG || Array.isArray(text.text));
   if (text.pieces) words = new Words(home, text.pieces, text.draft ?? before ?? guess ?? [], showLabels);
@@ -145,6 +153,22 @@ function show() {
   }
   home.scrollTop = 0;
   began = performance.now();
+}
+
+/** What is known of a text: what each annotator says, which somebody who decides can take; or its label. */
+function saidOf(text, before) {
+  const answers = Object.entries(text.answers ?? {});
+  if (answers.length < 2) return before === null ? [] : [`Its label: ${shown(before)}`];
+  if (!decides) return [answers.map(([name, value]) => `${name}: ${shown(value)}`).join("; ")];
+  return answers.map(([name, value]) => {
+    const made = element("button", { type: "button", dir: "auto" }, `${name}: ${shown(value)}`);
+    made.addEventListener("click", () => {
+      if (state.task === "classification") return give(value);
+      text.draft = value;
+      show();
+    });
+    return made;
+  });
 }
 
 const shown = (value) => (typeof value === "string" ? value : value.map((item) => (typeof item === "string" ? item : item[2])).join(", ") || "none");
@@ -161,13 +185,14 @@ function showLabels() {
   const buttons = found.map(({ name, count, key }) => {
     const pressed = chosen.has(name) || current === name;
     const made = element("button", { type: "button", dataset: { label: name }, className: guess === name ? "guess" : "", disabled: !text });
-    if (key) made.append(element("kbd", {}, key), " ");
+    if (key) made.append(element("kbd", { ariaHidden: "true" }, key), " ");
     made.append(element("span", { dir: "auto" }, name), element("small", {}, count.toLocaleString("en")));
     if (state.task !== "tagging") made.setAttribute("aria-pressed", String(pressed));
     if (key) made.setAttribute("aria-keyshortcuts", key);
-    made.setAttribute("aria-label", `${name}${guess === name ? ", the model's guess" : ""}`);
+    if (guess === name) made.setAttribute("aria-description", "the model's guess");
     return made;
   });
+  by("labels").tabIndex = text ? -1 : 0; // buttons that cannot be pressed do not scroll
   by("labels").dataset.all = state.labels.map(({ name }) => name).join("\n");
   by("labels").replaceChildren(...buttons);
 }
@@ -186,25 +211,29 @@ function showState() {
   const all = state.labels.map(({ name }) => name).join("\n");
   if (by("labels").dataset.all !== all) showLabels();
   else for (const { name, count } of state.labels) if (buttons.has(name)) buttons.get(name).querySelector("small").textContent = count.toLocaleString("en");
-  by("list").querySelector("[value=contradicted]").hidden = state.task === "tagging";
-  by("csv").hidden = state.task === "tagging";
+  if (!by("format").options.length) by("format").replaceChildren(...state.exports.map(({ name, suffix }) => element("option", { value: name }, `${name} (${suffix})`)));
   drawModel(state, by("model"), by("curve"), by("settled"));
   const agreed = state.agreement;
-  by("agreement").hidden = !agreed;
+  by("agreement").hidden = by("agreed-row").hidden = !agreed;
   if (agreed) {
     const kappas = agreed.kappas.map(({ of, kappa }) => `${of.join(" and ")}: Cohen's kappa ${number(kappa)}`).join("; ");
-    by("agreement").textContent = `${agreed.texts} texts have several answers: Krippendorff's alpha ${number(agreed.alpha)}. ${kappas}.`;
+    by("agreed").textContent = `${agreed.texts} texts have several answers: Krippendorff's alpha ${number(agreed.alpha)}. ${kappas}. Annotators differ on ${agreed.differing}; ${agreed.undecided} are not decided.`;
+    by("decide").href = `?annotator=${encodeURIComponent(state.annotator)}${decides ? "" : "&decide"}`;
+    by("decide").textContent = decides ? "Label texts" : "Decide them";
+    by("decide").hidden = !decides && !agreed.undecided;
   }
 }
 
 const number = (value) => (value === null ? "undefined" : value.toFixed(2));
 
 function showProgress() {
-  const waiting = outbox.lines.filter((line) => line.what === "answer").length;
+  const waiting = outbox.lines.filter((line) => line.what === saying).length;
   const done = state.answered + waiting;
   const minutes = active / 60000;
   const pace = minutes > 0.5 ? ` · ${minutes.toFixed(0)} min, ${Math.round(session / minutes)} a minute` : "";
-  by("progress").textContent = `${done.toLocaleString("en")} answers${state.given ? `, ${state.given.toLocaleString("en")} labels before` : ""}, ${state.texts.toLocaleString("en")} texts${pace}`;
+  const { differing = 0, undecided = 0 } = state.agreement ?? {};
+  const decided = `${(differing - undecided + waiting).toLocaleString("en")} of ${differing.toLocaleString("en")} differences decided`;
+  by("progress").textContent = decides ? `${decided}${pace}` : `${done.toLocaleString("en")} answers${state.given ? `, ${state.given.toLocaleString("en")} labels before` : ""}, ${state.texts.toLocaleString("en")} texts${pace}`;
 }
 
 let session = 0; // answers in this page
@@ -223,22 +252,33 @@ function send(line) {
 function say(what, value = {}) {
   const text = queue[0];
   if (!text) return;
+  if (decides && what !== "decide") return pass(text);
   saveNote();
   const seconds = (performance.now() - began) / 1000;
   active += Math.min(seconds, 60) * 1000;
   const guess = by("guesses").checked && text.guess !== null ? { guess: text.guess } : {};
   const line = { what, text: text.key, ...value, ...guess, seconds: Math.round(seconds * 10) / 10, seen: text.last?.id ?? "" };
   queue = queue.slice(1);
-  if (what === "answer") session += 1;
+  if (what === saying) session += 1;
   by("search").value = "";
   show();
   text.last = send(line);
   showProgress();
 }
 
+/** Decide a text later; no line says so, as it would stand for an answer. */
+function pass(text) {
+  passed.add(text.key);
+  queue = queue.slice(1);
+  show();
+  sync();
+}
+
+const saying = decides ? "decide" : "answer";
+
 function give(label) {
   if (!queue[0]) return;
-  if (state.task === "classification") return say("answer", { label });
+  if (state.task === "classification") return say(saying, { label });
   if (state.task === "tagging") return words.give(label);
   if (!chosen.delete(label)) chosen.add(label);
   by("search").value = "";
@@ -246,9 +286,9 @@ function give(label) {
 }
 
 function done() {
-  if (state.task === "multi_label") say("answer", { labels: state.labels.map(({ name }) => name).filter((name) => chosen.has(name)) });
-  else if (words) say("answer", { spans: words.spans });
-  else if (by("guesses").checked && queue[0]?.guess) say("answer", { label: queue[0].guess });
+  if (state.task === "multi_label") say(saying, { labels: state.labels.map(({ name }) => name).filter((name) => chosen.has(name)) });
+  else if (words) say(saying, { spans: words.spans });
+  else if (by("guesses").checked && queue[0]?.guess) say(saying, { label: queue[0].guess });
 }
 
 function saveNote() {
@@ -268,9 +308,9 @@ function undo() {
     wanted = line.text;
     return sync();
   }
-  text.last = history.findLast((other) => other.text === line.text && other.what !== "note") ?? null;
+  text.last = history.findLast((other) => other.text === line.text && other.what !== "note" && isOfThisPage(other)) ?? null;
   if (line.what === "note") text.note = "";
-  if (line.what === "answer" && session > 0) session -= 1;
+  if (line.what === saying && session > 0) session -= 1;
   text.draft = valueOf(line);
   queue = [text, ...queue.filter((item) => item.key !== text.key)];
   show();
@@ -299,16 +339,16 @@ function renameLabel() {
   showLabels();
 }
 
-async function saveRows(format) {
+async function saveRows() {
+  const format = by("format").value;
   try {
     for (let wait = 0; outbox.lines.length && wait < 20; wait += 1) {
       sync();
       await pause(100);
     }
-    const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-    const response = await fetch("api/export", { method: "POST", headers, body: JSON.stringify({ format }) });
+    const response = await fetch("api/export", { method: "POST", headers, body: JSON.stringify({ format, agreed: by("only-agreed").checked }) });
     if (!response.ok) throw new Refused(response.status, (await response.json()).detail);
-    const name = `${state.file.replace(/\.[^.]*$/, "")}.labeled.${format}`;
+    const name = `${state.file.replace(/\.[^.]*$/, "")}.labeled${state.exports.find((item) => item.name === format).suffix}`;
     const link = element("a", { href: URL.createObjectURL(await response.blob()), download: name });
     link.click();
     by("export").replaceChildren("Saved as ", element("code", {}, name), "; train with ", element("code", {}, `mixling train ${name}`));
@@ -385,7 +425,7 @@ const home = by("text");
 home.addEventListener("pointerdown", (event) => words?.press(event));
 home.addEventListener("pointermove", (event) => words?.drag(event));
 document.addEventListener("pointerup", () => words?.release());
-for (const [id, action] of Object.entries({ done, undo, skip: () => say("skip"), unsure: () => say("unsure"), csv: () => saveRows("csv"), jsonl: () => saveRows("jsonl") })) by(id).addEventListener("click", action);
+for (const [id, action] of Object.entries({ done, undo, skip: () => say("skip"), unsure: () => say("unsure"), save: saveRows })) by(id).addEventListener("click", action);
 by("write").addEventListener("click", () => {
   by("note-row").hidden = !by("note-row").hidden;
   by("write").setAttribute("aria-expanded", String(!by("note-row").hidden));
@@ -403,6 +443,9 @@ for (const [id, action] of [["add", () => (addLabel(by("new").value), (by("new")
 }
 by("to").addEventListener("input", () => {
   by("rename-button").textContent = state.labels.some(({ name }) => name === by("to").value.trim()) ? "Merge" : "Rename";
+});
+window.addEventListener("pagehide", () => {
+  fetch("api/work", { method: "POST", headers, body: JSON.stringify({ page, annotator }), keepalive: true }); // its texts are free
 });
 window.addEventListener("beforeunload", (event) => {
   if (outbox.lines.length) event.preventDefault();
