@@ -89,8 +89,8 @@ def compare(name: str, data: Path) -> dict[str, Any]:
         files = {split: write(Path(folder) / f"{split}.jsonl", part) for split, part in rows.items()}
         command = [sys.executable, "-m", "mixling", "compare", files["train"], "--test", files["test"], *options]
         command += ["--validation", files["dev"]] if "dev" in files else []
-        command += ["--seeds", SEEDS, "--systems", SYSTEMS, "-o", str(Path(folder) / "out.json"), "--quiet"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        command += ["--seeds", SEEDS, "--systems", SYSTEMS, "-o", str(Path(folder) / "out.json")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         found = json.loads((Path(folder) / "out.json").read_text("utf-8"))
     systems = [
         {key: one[key] for key in KEPT} | {key: one["test"][key] for key in ("mean", "interval", "difference")}
@@ -116,9 +116,9 @@ def cost(data: Path, rounds: int = 15) -> dict[str, Any]:
         file = write(Path(folder) / "train.jsonl", rows)
         for name, options in (("text", []), ("columns", ["--features", "relatedness,channel,day"])):
             out = str(Path(folder) / name)
-            command = [sys.executable, "-m", "mixling", "train", file, "--text", "text", "-o", out, "--quiet"]
+            command = [sys.executable, "-m", "mixling", "train", file, "--text", "text", "-o", out]
             command += ["--set", "data.validation_fraction=0.1", *options]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             models[name] = Predictor(out, num_threads=1)
     asked: dict[str, list[Any]] = {"text": [row["text"] for row in rows], "columns": rows}
     for name, model in models.items():
