@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -239,6 +239,7 @@ def audit(
     test: Dataset | None = None,
     folds: int = 5,
     epochs: int | None = None,
+    features: Sequence[str] = (),
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> Audit:
@@ -249,6 +250,7 @@ def audit(
         test: another split, which is searched for near-duplicates of the examples.
         folds: models to train, each on all parts but one.
         epochs: of each training; None: a third of `mixling train`'s.
+        features: the columns beside the texts, NAME or NAME:KIND, which the models read.
         log: receives a line for each fold.
 
     Raises:
@@ -265,7 +267,9 @@ def audit(
     kind = task_type(task)
     learned = kind(kind.label_set(examples))  # refuses fewer than two classes
     names = learned.labels.names
-    probabilities, answers = out_of_fold(learned, examples, folds=folds, seed=seed, epochs=epochs, log=log)
+    probabilities, answers = out_of_fold(
+        learned, examples, folds=folds, seed=seed, epochs=epochs, features=features, log=log
+    )
     given = np.asarray(learned.targets(examples.targets))
     marks = np.eye(len(names), dtype=np.int64)[given] if given.ndim == 1 else given
     leaks, complete = ((), True) if test is None else leaked(examples, test, seed=seed)

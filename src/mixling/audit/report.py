@@ -97,7 +97,8 @@ def summarize(audit: Audit) -> list[str]:
             if several
             else f"most confused: {given} predicted as {found}, {number:,} examples"
         )
-    lines.append(f"{score}: mixling {own:.4f}, TF-IDF and logistic regression {audit.baseline:.4f}")
+    beside = ", columns" if audit.examples.has_cells else ""
+    lines.append(f"{score}: mixling {own:.4f}, TF-IDF{beside} and logistic regression {audit.baseline:.4f}")
     return lines
 
 

@@ -39,7 +39,7 @@ def column_baselines(kinds: Mapping[str, str | None]) -> dict[str, BaselineKind]
         tfidf,
         title=lambda task: f"tf-idf and columns + {task.linear[0]}",
         about=lambda task: f"{tfidf.about(task)}, beside columns: one-hot, standardized, missing, weekday and month",
-        fit=partial(fit_tfidf, encoder=lambda features: _TextAndColumns(features, kinds)),
+        fit=partial(fit_tfidf, encoder=lambda features: TextAndColumns(features, kinds)),
         reads_columns=True,
     )
     trees = BaselineKind(
@@ -55,7 +55,7 @@ def column_baselines(kinds: Mapping[str, str | None]) -> dict[str, BaselineKind]
     return dict(zip(WITH_COLUMNS, (linear, trees), strict=True))
 
 
-class _TextAndColumns:
+class TextAndColumns:
     """TF-IDF features, and beside them the features of columns."""
 
     parameters = 0
