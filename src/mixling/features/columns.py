@@ -67,6 +67,11 @@ class Columns:
         return _core.Columns(self.description)
 
     @property
+    def with_kinds(self) -> tuple[str, ...]:
+        """The names with their kinds, such as "price:number"."""
+        return tuple(f"{item['name']}:{item['kind']}" for item in self.items)
+
+    @property
     def width(self) -> int:
         """The values of a vector."""
         return int(self._read.width)
