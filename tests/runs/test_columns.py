@@ -74,6 +74,14 @@ def test_columns_tell_half_of_the_label(folder: Path) -> None:
     assert json.loads((folder / "out.json").read_text())["accuracy"] > 0.9  # of the text alone .5
 
 
+def test_the_card_and_show_name_the_columns(folder: Path) -> None:
+    shown = " ".join(_mixling(folder, "show", "model").split())
+    assert re.search(r" columns +price \(number, .*\); sent by \(category, 2 values and other\)", shown)
+    card = (folder / "model/README.md").read_text()
+    assert "mixling predict . rows.csv" in card
+    assert 'predictor.predict({"text": "a text", "price": "...", "sent by": "...", "date": "..."})' in card
+
+
 def test_both_engines_and_windows_agree(folder: Path, items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     native = Predictor(folder / "model")
     assert native.features == ("price:number", "sent by:category", "date:date")

@@ -115,7 +115,7 @@ class Columns:
     def summary(self) -> str:
         """Return the columns with their kinds in one line."""
         parts = [f"{item['name']} ({item['kind']}, {COLUMN_KINDS[item['kind']].summary(item)})" for item in self.items]
-        return f"columns: {'; '.join(parts)}"
+        return "; ".join(parts)
 
 
 def _without_surrogates(cell: str | None) -> str | None:
