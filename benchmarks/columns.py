@@ -4,7 +4,7 @@
     python benchmarks/columns.py --data ../shared/data cost
 
 The sets: SICK, two sentences and the number `relatedness` -> entailment; MTOP in six languages, the language as a
-category -> intent, trained on the development rows, as the set has no others; IMDB, of which 5,000 random training rows
+category -> intent, trained on the development rows, as the set has no others; IMDB, of which 2,000 random training rows
 and 5,000 random test rows are read, with the number `score` that we make: it is drawn from a normal distribution of
 deviation 1 and mean .6745 for positive reviews, -.6745 for negative ones, so that its sign alone is right for 75% of
 the rows, half of the way from chance to all; it is empty in a tenth of the rows.
@@ -52,10 +52,10 @@ def mtop(rows: Rows) -> Rows:
     return [{"text": " ".join(row["tokens"]), "label": row["intent"], "lang": row["lang"]} for row in rows]
 
 
-def imdb(rows: Rows, chance: random.Random) -> Rows:
+def imdb(rows: Rows, number: int, chance: random.Random) -> Rows:
     """Random rows with the number that carries half of the signal."""
     out = []
-    for row in chance.sample(rows, 5000):
+    for row in chance.sample(rows, number):
         score = chance.gauss(MEAN if row["label"] in ("positive", "pos", "1", 1) else -MEAN, 1)
         out.append({"text": row["text"], "label": row["label"], "score": None if chance.random() < 0.1 else score})
     return out
