@@ -21,7 +21,7 @@ for source in $native/*.c; do
     case $source in */python.c | */example.c) continue ;; esac
     compile "$source"
 done
-for target in model_file text json; do
+for target in model_file text json columns; do
     $CC $CFLAGS -std=gnu11 -I$native $LIB_FUZZING_ENGINE $target.c "$objects"/*.o -lm -o "$OUT/$target"
 done
 
@@ -35,7 +35,7 @@ cp entry_points.py http_requests.py readers.py "$OUT/"
 cp ../tests/golden/model-v1.onnx "$OUT/golden.onnx"
 
 cp ./*.dict "$OUT/"
-for name in model_file text json entry_points http_requests readers; do # OSS-Fuzz unpacks them
+for name in model_file text json columns entry_points http_requests readers; do # OSS-Fuzz unpacks them
     inputs=(corpus/$name/*)
     if [ $name = model_file ]; then inputs+=(models/*); fi
     python3 -m zipfile -c "$OUT/${name}_seed_corpus.zip" "${inputs[@]}"

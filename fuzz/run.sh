@@ -7,9 +7,9 @@ cd "$(dirname "$0")/.."
 : "${OUT:=$PWD/build/fuzz}" "${WORK:=$PWD/build/fuzz-corpus}" "${PYTHON:=python}"
 seconds=${1:?seconds for each target}
 targets=("${@:2}")
-if [ ${#targets[@]} = 0 ]; then targets=(model_file text json entry_points http_requests readers); fi
+if [ ${#targets[@]} = 0 ]; then targets=(model_file text json columns entry_points http_requests readers); fi
 if [ ! -x "$OUT/model_file" ]; then OUT=$OUT fuzz/build.sh; fi
-declare -A lengths=([model_file]=40000 [text]=4000 [json]=4000 [entry_points]=30000 [http_requests]=6000 [readers]=4000)
+declare -A lengths=([model_file]=40000 [text]=4000 [json]=4000 [columns]=4000 [entry_points]=30000 [http_requests]=6000 [readers]=4000)
 export ASAN_OPTIONS=detect_leaks=1 OMP_NUM_THREADS=1
 mkdir -p "$WORK/findings"
 for target in "${targets[@]}"; do

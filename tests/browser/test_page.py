@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,36 @@ def test_javascript_in_the_page_has_the_errors_of_python(browser: Any, url: str)
     begins += (f"ModelFileError: {url}index.html: is not a mixling model", "DataError: item 0 is no text: pass a")
     begins += ("ConfigError: target: the model has no label", '["music"', "MixlingError: the model was closed")
     assert [name[: len(begin)] for name, begin in zip(names, begins, strict=True)] == list(begins)
+
+
+def test_columns_have_fields(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        f"a {word} {place},{price},{'high' if price > 50 else 'low'}"
+        for place, price in enumerate(range(0, 100, 2))
+        for word in ("refund", "bill", "letter")
+    ]
+    (tmp_path / "train.csv").write_text("text,price,label\n" + "\n".join(rows) + "\n", "utf-8")
+    how = ["train", "train.csv", "--features", "price", "--epochs", "2", "-o", "model"]
+    subprocess.run([sys.executable, "-m", "mixling", *how], cwd=tmp_path, check=True, capture_output=True)
+    write_site((tmp_path / "model/model.onnx").read_bytes(), tmp_path / "site", name="prices")
+    predictor = Predictor(tmp_path / "model")
+    with (
+        served(tmp_path / "site") as address,
+        watched_page(browser, address, width=1000, failure=lambda message: message.type == "error") as (page, _),
+    ):
+        page.goto(address)
+        page.wait_for_selector(READY)
+        page.fill("#text", "a refund")
+        page.check("#explain")
+        for typed in ("80", "", "many"):
+            page.get_by_label("price").fill(typed)
+            if typed == "many":
+                page.wait_for_selector("#status.problem:has-text('is not a number')")
+                break
+            row = {"text": "a refund", "price": typed or None}
+            page.wait_for_selector(f"th:text-is('price: {typed or 'missing'}')")
+            wanted = {
+                name: pytest.approx(value, abs=1e-6) for name, value in predictor.predict_one(row).probabilities.items()
+            }
+            found = probabilities(page)
+            assert {name: found[name] for name in wanted} == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -130,3 +131,17 @@ def test_the_majority_is_the_most_frequent_answer_and_the_median_of_numbers() ->
     assert Classification.constant([("x", "y"), ("x",), ("x", "y")])("any") == ("x", "y")
     assert Regression.constant([1.0, 9.0, 2.0])("any") == 2.0
     assert Tagging.constant([("O", "B-x"), ("B-x", "B-x")])(["three", "more", "words"]) == ("B-x",) * 3
+
+
+def test_the_sentence_says_whether_the_best_of_the_others_reads_columns() -> None:
+    found = comparison(LABELS, labels(600), mixling=labels(560), blind=labels(500), reader=labels(540))
+    blind, reader = (replace(found.systems[place], reads_columns=place == 2) for place in (1, 2))
+    said = conclusion_of(replace(found, systems=(found.systems[0], blind, reader))).sentence
+    assert "better than reader, the best of the others that read the columns, by" in said
+    swapped = replace(
+        found, systems=(found.systems[0], replace(blind, reads_columns=True), replace(reader, reads_columns=False))
+    )
+    assert (
+        "better than reader, the best of the others, although it reads no columns, by"
+        in conclusion_of(swapped).sentence
+    )

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mixling import ConfigError, DataError, Dataset, Example
-from mixling.data import ColumnsConfig, read_unlabeled
-from mixling.data.unlabeled import choose_texts, fragments, split_sentences
+from mixling.data import ColumnsConfig, choose_texts, fragments, read_unlabeled, split_sentences
 from mixling.tasks import Classification, Tagging
 from mixling.text import Text
 

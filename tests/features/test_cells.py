@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from mixling.answers import LabelSet
+from mixling.data import fragments, split_sentences
 from mixling.errors import DataError
 from mixling.features import as_cell, cells_in, cells_of, with_cells
 from mixling.features.kind import has_no_value
 from mixling.native import _core
+from mixling.tasks import Classification
+from mixling.teachers import collect_predictions
+from mixling.text import NoiseLevel, mixed_noise, noisy_texts
 
 
 @pytest.mark.parametrize(
@@ -93,3 +102,25 @@ def test_a_text_with_cells_is_the_text() -> None:
     assert cells_of(text) == ("1", None)
     assert cells_of("hello") is None
     assert cells_of(with_cells(("a", "b"), ("2",))) == ("2",)
+
+
+def test_changed_texts_keep_their_cells() -> None:
+    text = with_cells("One two three four. Five six seven eight nine.", ("1", None))
+    pair = with_cells(("one two", "three"), ("1", None))
+    level = NoiseLevel("swap", 1.0)
+    changed = [*noisy_texts([text, pair], level), *mixed_noise([text], ["swap"], 1.0)]
+    changed += [*fragments([text], 3), *split_sentences(text)]
+    assert len(changed) > 5
+    assert {cells_of(one) for one in changed} == {("1", None)}
+
+
+def test_stored_answers_of_a_teacher_are_of_texts_and_cells(tmp_path: Path) -> None:
+    class Teacher:
+        key = "teacher"
+
+        def predict(self, texts: Sequence[Any], task: Any) -> list[Any]:
+            return [np.float32([0.9, 0.1] if cells_of(text) == ("1",) else [0.1, 0.9]) for text in texts]
+
+    task = Classification(LabelSet(("a", "b"), "single"))
+    ask = partial(collect_predictions, cast(Any, Teacher()), task=task, folder=tmp_path)
+    assert [ask([with_cells("text", (cell,))])[0].argmax() for cell in ("1", "2", "1")] == [0, 1, 0]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mixling.errors import ConfigError, DataError
-from mixling.features import Columns, describe_columns, remarks
+from mixling.features import Cells, Columns, describe_columns, remarks
 from mixling.features.kinds import parse_features
 
 DAYS = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in (1, 9, 17, 25)]
@@ -111,3 +112,19 @@ def test_columns_that_tell_nothing_or_everything() -> None:
     assert lines[1].startswith("column 'leak' tells the target of 100.0% of the rows by itself")
     assert lines[2] == "column 'gone' has one value in all rows, so it tells nothing"
     assert len(lines) == 3
+
+
+def test_numbers_that_no_square_has_count_as_infinite() -> None:
+    rows: list[Cells] = [("1e300",), ("-1e300",), ("1e200",), ("1",), ("2",), ("3",)]
+    columns = describe_columns({"size": None}, rows)
+    assert columns.items[0]["knots"] == [1, 2, 3]
+    assert np.isfinite(columns.encode([*rows, ("1e999",)])).all()
+    assert columns.encode([("1e300",)]).tolist() == columns.encode([("3",)]).tolist()
+
+
+@pytest.mark.parametrize("change", [{"knots": [-1e308, 1e308]}, {"knots": [1e300]}, {"deviation": 1e-320}])
+def test_a_description_whose_values_are_no_floats_is_refused(change: dict[str, Any]) -> None:
+    item = {"name": "a", "kind": "number", "knots": [0.0, 1e9], "mean": 0.0, "deviation": 1.0}
+    assert Columns.parse(json.dumps([item])).width == 4
+    with pytest.raises(ValueError, match="a value that is not allowed"):
+        Columns.parse(json.dumps([{**item, **change}]))

@@ -29,7 +29,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(which("gcc") is None, reason="there is no gcc")
-@pytest.mark.parametrize("target", ["model_file", "text", "json"])
+@pytest.mark.parametrize("target", ["model_file", "text", "json", "columns"])
 def test_no_input_has_a_finding_in_c(target: str, objects: list[Path], tmp_path: Path) -> None:
     (tmp_path / "models").symlink_to(FUZZ / "models")
     program = tmp_path / target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,14 @@ def items() -> list[dict[str, Any]]:
 def test_columns_tell_half_of_the_label(folder: Path) -> None:
     _mixling(folder, "evaluate", "model", "test.csv", "-o", "out.json")
     assert json.loads((folder / "out.json").read_text())["accuracy"] > 0.9  # of the text alone .5
+
+
+def test_the_card_and_show_name_the_columns(folder: Path) -> None:
+    shown = " ".join(_mixling(folder, "show", "model").split())
+    assert re.search(r" columns +price \(number, .*\); sent by \(category, 2 values and other\)", shown)
+    card = (folder / "model/README.md").read_text()
+    assert "mixling predict . rows.csv" in card
+    assert 'predictor.predict({"text": "a text", "price": "...", "sent by": "...", "date": "..."})' in card
 
 
 def test_both_engines_and_windows_agree(folder: Path, items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,3 +169,33 @@ def test_tables_have_the_columns_by_name(folder: Path, items: Any) -> None:
     assert [item.label for item in predictor.predict_stream(dict(item) for item in items)] == labels
     with pytest.raises(DataError, match="no column 'price'"):
         predictor.predict(frame.drop(columns="price"))
+
+
+def test_a_command_line_without_columns_is_told_which(folder: Path) -> None:
+    out = _mixling(folder, "predict", "model", "my refund", fails=True)
+    assert 'this model reads columns beside the text: add --column price=VALUE --column "sent by=VALUE"' in out
+
+
+def test_more_rows_with_other_columns(folder: Path) -> None:
+    """Rows of the run before have no value of a column that it did not read."""
+    _write(folder / "more.csv", [{**row, "weight": row["price"]} for row in _rows(120, 3)])
+    how = ("--text", "text", "--features", "weight,price", "--from", "model", "--epochs", "1", "-o", "longer")
+    assert "model did not read weight: no value of a replayed example" in _mixling(folder, "train", "more.csv", *how)
+    assert Predictor(folder / "longer").features == ("weight:number", "price:number")
+
+
+def test_a_student_learns_from_fragments_with_their_columns(folder: Path) -> None:
+    how = ("--label", "label", "--features", "price,sent by,date:date", "--epochs", "1", "-o", "student")
+    out = _mixling(folder, "distill", "--teacher", "model", "train.csv", "--test", "test.csv", *how)
+    assert "fragments of labeled texts" in out
+    assert Predictor(folder / "student").feature_names == ("price", "sent by", "date")
+
+
+def test_an_audit_reads_columns(folder: Path) -> None:
+    (folder / "some.csv").write_text("\n".join((folder / "train.csv").read_text().splitlines()[:241]) + "\n")
+    how = ("--folds", "2", "--epochs", "1", "-o", "audit")
+    beside = _mixling(folder, "audit", "some.csv", "--features", "price,sent by,date", *how)
+    alone = _mixling(folder, "audit", "some.csv", *how)
+    found = [float(re.findall(r"mixling (0\.\d+), TF-IDF(?:, columns)? and", out)[0]) for out in (beside, alone)]
+    assert found[0] > found[1] + 0.1
+    assert "TF-IDF, columns and logistic regression" in beside

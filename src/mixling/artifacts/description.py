@@ -56,6 +56,7 @@ def describe_predictor(model: str | Path) -> dict[str, Any]:
         "ngrams": None
         if opened.branch is None or metadata.ngrams is None
         else {"terms": len(opened.branch.terms), **metadata.ngrams.to_dict()},
+        "columns": None if opened.columns is None else opened.columns.summary(),
         "threshold": metadata.threshold,
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
@@ -145,6 +146,8 @@ def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         kinds = f"of words 1-2, of characters {ngrams['min_n']}-{ngrams['max_n']}"
         linear = f" + a linear model of {ngrams['terms']:,} n-grams ({kinds})" if ngrams["terms"] else ""
         lines.append(("logits", f"{ngrams['network']:.2f} of the network{linear}"))
+    if "columns" in facts:
+        lines.append(("columns", facts["columns"]))
     if "threshold" in facts:
         lines.append(("abstains", f"below a probability of {facts['threshold']:.4f}"))
     return lines + quality_lines(facts)

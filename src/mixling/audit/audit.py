@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -254,6 +254,7 @@ def audit(
     test: Dataset | None = None,
     folds: int = 5,
     epochs: int | None = None,
+    features: Sequence[str] = (),
     seed: int = 0,
     log: Callable[[str], None] = lambda message: None,
 ) -> Audit:
@@ -264,6 +265,7 @@ def audit(
         test: another split, which is searched for near-duplicates of the examples.
         folds: models to train, each on all parts but one.
         epochs: of each training; None: a third of `mixling train`'s.
+        features: the columns beside the texts, NAME or NAME:KIND, which the models read.
         log: receives a line for each fold.
 
     Raises:
@@ -280,7 +282,9 @@ def audit(
     kind = task_type(task)
     learned = kind(kind.label_set(examples))  # refuses fewer than two classes
     names = learned.labels.names
-    probabilities, answers = out_of_fold(learned, examples, folds=folds, seed=seed, epochs=epochs, log=log)
+    probabilities, answers = out_of_fold(
+        learned, examples, folds=folds, seed=seed, epochs=epochs, features=features, log=log
+    )
     of_sentences: Any = learned.targets(examples.targets) if isinstance(learned, Tagging) else []
     if of_sentences:
         given = np.array([np.bincount(tags, minlength=len(names)) > 0 for tags in of_sentences], np.int64)

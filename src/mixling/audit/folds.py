@@ -16,11 +16,13 @@ import numpy.typing as npt
 
 from mixling.comparison.baselines import LinearBaseline
 from mixling.comparison.tfidf_features import FEATURES, TfidfFeatures
+from mixling.comparison.with_columns import TextAndColumns
 from mixling.comparison.word_tags import TAG_STRENGTHS, WordFeatures, WordTags
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target, names_of
 from mixling.data.splits import assign_folds, split_validation
 from mixling.errors import DataError
+from mixling.features.kinds import parse_features
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.resolve.spec import LABELS, resolve
 from mixling.runs.training import fit
@@ -43,6 +45,7 @@ def out_of_fold(
     folds: int,
     seed: int,
     epochs: int | None,
+    features: Sequence[str],
     log: Log,
 ) -> tuple[Any, list[Target]]:
     """Train one model and one baseline for each fold on the others, in the processes that `use_workers` allows.
@@ -50,6 +53,7 @@ def out_of_fold(
     Args:
         task: with all labels, in the order of the probabilities.
         epochs: of each training; None: a third of `mixling train`'s.
+        features: the columns beside the texts, as of `mixling.features.kinds.parse_features`; both read them.
 
     Returns:
         The model's probabilities (n, C), 0 for labels that it does not know, and the baseline's answers. Of tags, each
@@ -64,7 +68,7 @@ def out_of_fold(
     answers = np.empty(len(examples), object)
     held_out = {f"fold {number + 1}/{folds}": np.flatnonzero(fold == number) for number in range(folds)}
     with tempfile.TemporaryDirectory(prefix="mixling-") as folder:
-        train = partial(_predict, task, examples, seed, epochs, folder)
+        train = partial(_predict, task, examples, seed, epochs, features, folder)
         # Texts in a temporary file cannot be sent to another process.
         done = train_jobs(train, held_out, most=folds, alone=examples.spooled, log=log)
         with contextlib.closing(done):
@@ -76,14 +80,21 @@ def out_of_fold(
 
 
 def _predict(
-    task: Task, examples: Dataset, seed: int, epochs: int | None, work: str, out: npt.NDArray[np.int64], log: Log
+    task: Task,
+    examples: Dataset,
+    seed: int,
+    epochs: int | None,
+    features: Sequence[str],
+    work: str,
+    out: npt.NDArray[np.int64],
+    log: Log,
 ) -> tuple[Sequence[npt.NDArray[np.float64]], list[Target]]:
     """Return the probabilities and the baseline's answers for the examples at `out` by models trained on the others."""
     rest = examples.subset(np.setdiff1d(np.arange(len(examples)), out))
     texts = list(examples.subset(out).texts)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         train, validation = split_validation(rest, fraction=_VALIDATION, seed=seed)
-        fit(_config(task, train, epochs=epochs, seed=seed), train, validation, folder=Path(folder))
+        fit(_config(task, train, epochs=epochs, features=features, seed=seed), train, validation, folder=Path(folder))
         predictor = Predictor(Path(folder))
     known = [task.labels.names.index(name) for name in predictor.labels.names]
     targets = task.targets(examples.subset(out).targets)
@@ -101,7 +112,7 @@ def _predict(
     score = task.evaluate(outputs, targets, tables=False).value(task.metric)
     metric = task.metric.replace("_f1", " F1")
     log(f"{len(rest):,} examples, {metric} {score:.4f} on the other {len(out):,}")
-    return probabilities, _baseline(task, rest, texts)
+    return probabilities, _baseline(task, rest, texts, features)
 
 
 def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
@@ -117,8 +128,9 @@ def _check_labels(examples: Dataset, fold: npt.NDArray[np.int64]) -> None:
             )
 
 
-def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> RunConfig:
-    options = {"task": task.name, "train": {"seed": seed, "epochs": epochs}}
+def _config(task: Task, train: Dataset, *, epochs: int | None, features: Sequence[str], seed: int) -> RunConfig:
+    data = {"columns": {"features": list(features)}}
+    options = {"task": task.name, "train": {"seed": seed, "epochs": epochs}, "data": data}
     # The 8-bit model would be compared with the float one, which takes time and improves nothing here.
     resolved = resolve(
         options, spec=LABELS, overrides={"decisions": {"precision": "float32"}, "ngrams": {"refit": True}}
@@ -139,7 +151,7 @@ def _config(task: Task, train: Dataset, *, epochs: int | None, seed: int) -> Run
     return config.model_copy(update={"train": fewer})
 
 
-def _baseline(task: Task, train: Dataset, texts: Sequence[Text]) -> list[Target]:
+def _baseline(task: Task, train: Dataset, texts: Sequence[Text], beside: Sequence[str]) -> list[Target]:
     """Return the answers of TF-IDF and logistic regression; of texts without terms, the most frequent label.
 
     Of words, these are the answers of a linear model.
@@ -150,7 +162,7 @@ def _baseline(task: Task, train: Dataset, texts: Sequence[Text]) -> list[Target]
         features_of_words = encode_words.transform(list(train.texts))
         return WordTags(encode_words, features_of_words, tags, TAG_STRENGTHS[1]).predict(texts)
     for kind in FEATURES:
-        encode = TfidfFeatures(kind)
+        encode = TextAndColumns(kind, parse_features(beside)) if beside else TfidfFeatures(kind)
         with contextlib.suppress(DataError):  # there may be characters where there are no words
             features = encode.fit_transform(list(train.texts))
             options = {"features": kind, "C": _STRENGTH, "columns": features.shape[1]}

@@ -96,7 +96,8 @@ def summarize(audit: Audit) -> list[str]:
             if several
             else f"most confused: {given} predicted as {found}, {number:,} examples"
         )
-    lines.append(f"{score}: mixling {own:.4f}, {audit.baseline_name} {audit.baseline:.4f}")
+    beside = ", with columns" if audit.examples.has_cells else ""
+    lines.append(f"{score}: mixling {own:.4f}, {audit.baseline_name}{beside} {audit.baseline:.4f}")
     return lines
 
 

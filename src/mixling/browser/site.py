@@ -146,7 +146,8 @@ def _describe(content: bytes, name: str) -> dict[str, Any]:
     out = {"name": name, "version": version, "file": f"models/{name}.onnx", "task": opened.task.name}
     # Taggers and answers have no explanations in JavaScript.
     options = [] if opened.task.windows or opened.task.per_word else ["explain"]
-    return out | {"inputs": [_inputs(opened.task, opened.metadata.pairs)], "options": options}
+    beside = {} if opened.columns is None else {"columns": list(opened.columns.with_kinds)}
+    return out | {"inputs": [_inputs(opened.task, opened.metadata.pairs)], "options": options} | beside
 
 
 def _inputs(task: Task, pairs: bool | None) -> str:

@@ -192,12 +192,14 @@ class CellOptions:
         if unknown := [name for name in given if name not in kinds]:
             known = near_miss(unknown[0], kinds) if kinds else "the model has none"
             raise ConfigError(f"--column: the model has no column {unknown[0]!r}; {known}")
+        options = " ".join(f'--column "{name}=VALUE"' if " " in name else f"--column {name}=VALUE" for name in kinds)
+        if not given:
+            raise ConfigError(f"this model reads columns beside the text: add {options}, or name a file with them")
         try:
             for name, kind in kinds.items():
                 check_cell(name, kind or "category", given.get(name))
             cells = cells_in(given, list(kinds))
         except DataError as error:
-            options = " ".join(f"--column {name!r}" if " " in name else f"--column {name}=VALUE" for name in kinds)
             raise ConfigError(f"--column: {error}; the model reads {options}") from None
         return [with_cells(text, cells) for text in texts]
 

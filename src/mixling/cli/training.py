@@ -222,12 +222,13 @@ def _report_labels(
         rows += [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
         rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
         rows += [("" if line else "baseline", baseline_line(reference, task))] if reference is not None else []
+    columns = config.data.columns
     rows += [
         ("file", f"{run.folder / 'model.onnx'}, {size / 1e6:.2f} MB ({run.report['precision']})"),
         ("parameters", f"{run.parameters:,}, {_best_epoch(run, total)}"),
         ("time", started.elapsed()),
         *command_rows([
-            ("predict", run.folder, *task.sample_inputs(pairs=config.data.columns.text_pair is not None)),
+            ("predict", run.folder, *task.sample_inputs(pairs=bool(columns.text_pair or columns.features))),
             ("evaluate", run.folder, *tested),
             ("show", run.folder),
         ]),

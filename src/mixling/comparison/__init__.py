@@ -20,5 +20,6 @@ if TYPE_CHECKING:
     from mixling.comparison.fast_text import as_line, fasttext
     from mixling.comparison.outcome import Comparison, compare
     from mixling.comparison.tfidf_features import TfidfFeatures
+    from mixling.comparison.with_columns import WITH_COLUMNS, column_baselines
 
 __getattr__, __dir__ = lazy_imports(__name__)

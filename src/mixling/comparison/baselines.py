@@ -103,6 +103,13 @@ class TextFeatures(Protocol):
         """Return the bytes of what computes them."""
 
 
+class LearnedFeatures(TextFeatures, Protocol):
+    """Features that are learned from training texts."""
+
+    def fit_transform(self, texts: Sequence[Text]) -> SparseRows:
+        """Learn the features and return them (R, F)."""
+
+
 class LinearBaseline(Baseline):
     """The task's linear model on features of texts, such as logistic regression for classes.
 
@@ -142,11 +149,13 @@ def fit_tfidf(
     *,
     seed: int,
     only: Mapping[str, Any] | None = None,
+    encoder: Callable[[str], LearnedFeatures] = TfidfFeatures,
 ) -> Iterator[LinearBaseline]:
     """Yield one fit per choice of features and C, smaller ones first; its seconds include computing the features.
 
     Args:
         only: the options of one earlier fit; None: all choices.
+        encoder: makes what learns features of one of `FEATURES`.
 
     Raises:
         DataError: no text has a word.
@@ -154,7 +163,7 @@ def fit_tfidf(
     kinds = FEATURES if only is None else (only["features"],)
     for features in kinds:
         begin = time.perf_counter()
-        encode = TfidfFeatures(features)
+        encode = encoder(features)
         try:
             encoded = encode.fit_transform(texts)
         except DataError:
@@ -175,7 +184,8 @@ class BaselineKind:
 
     title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
     with `only`, the options of a fit, that one. missing: why it cannot be fitted here; "" if it can. likely: the
-    options that are tried where there is no time for all; empty: all are.
+    options that are tried where there is no time for all; empty: all are. reads_columns: whether it reads the columns
+    beside the texts.
     """
 
     title: Callable[[type[Task] | Task], str]
@@ -183,6 +193,7 @@ class BaselineKind:
     fit: Callable[..., Iterator[Baseline]]
     missing: Callable[[], str] = lambda: ""
     likely: tuple[Mapping[str, Any], ...] = ()
+    reads_columns: bool = False
 
 
 tfidf = BaselineKind(

@@ -15,9 +15,11 @@ from mixling.comparison.baselines import Baseline, BaselineKind, Tried, choose, 
 from mixling.comparison.candidates import MATCHED, OWN, Candidate, candidates
 from mixling.comparison.failures import Failure, Failures
 from mixling.comparison.speed import Answerer
+from mixling.comparison.with_columns import WITH_COLUMNS, column_baselines
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Target
 from mixling.errors import ConfigError, TrainingError, near_miss
+from mixling.features.kinds import parse_features
 from mixling.metrics.base import LESS_IS_BETTER
 from mixling.runs.evaluation import aimed_task
 from mixling.runs.resolve.config import RunConfig
@@ -43,14 +45,19 @@ BASELINES: dict[str, BaselineKind] = {
 }
 
 
-def chosen_systems(task: type[Task], names: Sequence[str]) -> tuple[str, ...]:
+def chosen_systems(task: type[Task], names: Sequence[str], *, columns: bool = False) -> tuple[str, ...]:
     """Return the names of what our model is compared with: by default the task's baselines and the majority.
+
+    Args:
+        columns: whether there are columns beside the texts, which some systems are for.
 
     Raises:
         ConfigError: a name is unknown, or of a system that does not fit the task.
     """
-    usual = (*task.baselines, MAJORITY)
+    usual = (*(WITH_COLUMNS if columns else ()), *task.baselines, MAJORITY)
     for name in names:
+        if name in WITH_COLUMNS and not columns:
+            raise ConfigError(f"--systems: {name} reads columns beside the text; name them with --features")
         if name not in (known := (*usual, MATCHED)):
             raise ConfigError(f"--systems: for {task.name} there is no {name!r}; {near_miss(name, known)}")
     return tuple(dict.fromkeys(names)) or usual
@@ -83,6 +90,7 @@ class TrainedSystem:
         seconds: training time per seed; the first includes all values tried.
         answerers: one per seed; a baseline has one. Where `RunConfig.fits_validation`, they were fitted on the
             validation rows, too.
+        reads_columns: whether it reads the columns beside the texts.
     """
 
     name: str
@@ -94,6 +102,7 @@ class TrainedSystem:
     file_bytes: int
     seconds: tuple[float, ...]
     answerers: tuple[Answerer, ...]
+    reads_columns: bool = False
 
 
 class ExportedSystem:
@@ -156,7 +165,8 @@ def train_all(
     begin = time.perf_counter()
     config = resolved.config
     chosen = resolved.for_examples(train).config
-    names = chosen_systems(task_type(config.task), systems)
+    kinds = parse_features(config.data.columns.features)
+    names = chosen_systems(task_type(config.task), systems, columns=bool(kinds))
     if split_off:
         config, chosen = (
             one.model_copy(update={"data": one.data.model_copy(update={"validation": ()})}) for one in (config, chosen)
@@ -172,6 +182,7 @@ def train_all(
         LabeledRows.of(train),
         LabeledRows.of(validation),
         encoder,
+        known=BASELINES | column_baselines(kinds),
         seed=seeds[0],
         refit=config.fits_validation,
         log=log,
@@ -196,6 +207,7 @@ def _baselines(
     validation: LabeledRows,
     encoder: BaselineKind | None,
     *,
+    known: Mapping[str, BaselineKind],
     seed: int,
     refit: bool,
     log: Log,
@@ -203,9 +215,9 @@ def _baselines(
 ) -> list[TrainedSystem]:
     kinds = []
     for name in names:
-        if name not in BASELINES:
-            raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, BASELINES)}")
-        kinds.append(BASELINES[name])
+        if name not in known:
+            raise ConfigError(f"{task.name}: got the baseline {name!r}; {near_miss(name, known)}")
+        kinds.append(known[name])
     if encoder is not None:
         kinds.append(encoder)
     out = []
@@ -258,6 +270,7 @@ def _tuned(
         file_bytes=best.size(),
         seconds=(time.perf_counter() - begin,),
         answerers=(_Fitted(best),),
+        reads_columns=kind.reads_columns,
     )
 
 
@@ -265,12 +278,13 @@ def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log
     """Fit the task's reference baseline, such as TF-IDF with logistic regression; return why it fails if it does.
 
     Its options are chosen among few on the validation examples, as the epoch of a model is; it is fitted on them as
-    well where the exported model is.
+    well where the exported model is. It reads the columns beside the texts, if there are any.
     """
     task = aimed_task(config, train)
     failures = Failures(log)
     rows = LabeledRows.of(train), LabeledRows.of(validation)
-    baseline = BASELINES[task.baselines[0]]
+    kinds = parse_features(config.data.columns.features)
+    baseline = column_baselines(kinds)[WITH_COLUMNS[0]] if kinds else BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):
         how: dict[str, Any] = {"seed": config.train.seed, "refit": config.fits_validation, "log": log}
         return _tuned(baseline, task, *rows, **how, only=baseline.likely or (None,))

@@ -29,7 +29,8 @@ def conclusion_of(found: Comparison) -> Conclusion:
     """Return the conclusion of a comparison.
 
     The best of the others is the one with the best mean on these rows. To choose it there favors it, so that the
-    sentence does not say too much for our model.
+    sentence does not say too much for our model. Where some read the columns beside the texts, it is the best of those,
+    unless another is better still.
     """
     ours = found.reference
     sign = 1 if found.task.less_is_better else -1
@@ -42,7 +43,9 @@ def conclusion_of(found: Comparison) -> Conclusion:
         return Conclusion(rival=None, ahead=0.0, interval=None, sentence=f"{ours} is alone: no other system answered.")
     rival = min(ahead, key=lambda name: ahead[name][0])
     difference, interval = ahead[rival]
-    best = f"{rival}, the best of the others," if len(ahead) > 1 else rival
+    readers = [one.name for one in found.systems if one.reads_columns]
+    beside = "" if not readers else " that read the columns" if rival in readers else ", although it reads no columns"
+    best = f"{rival}, the best of the others{beside}," if len(ahead) > 1 else rival
     metric = metric_title(found.task.headline)
     rows = f"{len(found.held_out.texts):,} {found.split} rows"
     if found.task.less_is_better:

@@ -115,7 +115,8 @@ def compare(
         raise ConfigError(f"{got}; use `mixling train` and `mixling evaluate` for the task {kind.name}")
     if few and not kind.has_classes:
         raise ConfigError(f"--few: {kind.name} has no examples per label; it is for classification")
-    chosen_systems(kind, systems)  # report mistakes before files are read
+    columns = bool(config.data.columns.features)
+    chosen_systems(kind, systems, columns=columns)  # report mistakes before files are read
     if config.init.vectors is not None:
         WordVectors.load(config.init.vectors)  # only to refuse it before the baselines are fitted
     next(init_texts(config), None)
@@ -227,6 +228,8 @@ def _remarks(
     for name, rows in (("validation", validation), (split, test)):
         if unknown := describe_unseen(rows.targets, task.labels.names):
             out.append(f"{name}: {unknown}, for everyone.")
+    if config.data.columns.features and (blind := [one.name for one in systems[1:] if not one.reads_columns]):
+        out.append(f"The columns beside the texts are not read by {', '.join(blind)}.")
     if train.schema.pairs:
         out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
     if config.init.vectors is not None or config.init.texts:

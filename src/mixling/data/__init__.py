@@ -21,6 +21,6 @@ if TYPE_CHECKING:
     from mixling.data.readers.rows import OnBadRow, Row
     from mixling.data.similar_labels import with_escapes
     from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
-    from mixling.data.unlabeled import read_unlabeled
+    from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled, split_sentences
 
 __getattr__, __dir__ = lazy_imports(__name__)

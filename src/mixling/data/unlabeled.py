@@ -27,7 +27,7 @@ from mixling.data.dataset import Dataset
 from mixling.data.examples import RowReader, read_examples
 from mixling.data.readers.rows import OnBadRow
 from mixling.errors import ConfigError, DataError
-from mixling.features.cells import with_missing
+from mixling.features.cells import cells_of, with_cells, with_missing
 from mixling.text.encoder import Text
 from mixling.text.words import split_words
 
@@ -163,8 +163,11 @@ def most_similar(texts: Sequence[Text], like: Iterable[Text], number: int) -> li
     return sorted(texts, key=resemblance, reverse=True)[:number]
 
 
-def fragments(texts: Iterable[Text], number: int, *, seed: int = 0) -> Iterator[str]:
-    """Yield random spans of at least two words of texts of at least four: a number of each text, and each span once."""
+def fragments(texts: Iterable[Text], number: int, *, seed: int = 0) -> Iterator[Text]:
+    """Yield random spans of at least two words of texts of at least four: a number of each text, and each span once.
+
+    A span has the columns beside its text.
+    """
     yielded: set[str] = set()
     for index, text in enumerate(texts):
         words = text.split() if isinstance(text, str) else []
@@ -175,14 +178,14 @@ def fragments(texts: Iterable[Text], number: int, *, seed: int = 0) -> Iterator[
             span = " ".join(words[first : first + length])
             if (key := _key(span)) not in yielded:
                 yielded.add(key)
-                yield span
+                yield with_cells(span, cells_of(text))
 
 
-def split_sentences(text: Text) -> Iterator[str]:
-    """Yield the sentences of 3 to 100 words of a text, split at line ends and after . ! and ?."""
+def split_sentences(text: Text) -> Iterator[Text]:
+    """Yield the sentences of 3 to 100 words of a text, split at line ends and after . ! and ?, with its columns."""
     for sentence in _SENTENCE_END.split(text) if isinstance(text, str) else ():
         if 3 <= len(sentence.split()) <= 100:
-            yield sentence.strip()
+            yield with_cells(sentence.strip(), cells_of(text))
 
 
 def _key(text: Text) -> str:

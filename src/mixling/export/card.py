@@ -6,6 +6,7 @@ The text is in card.md beside this file: parts with a name, each a format string
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import printable
+from mixling.features.kinds import parse_features
 from mixling.metrics.base import titled
 from mixling.metrics.reliability import ReliabilityBin, format_reliability
 from mixling.tasks.base import Task
@@ -49,6 +51,10 @@ def model_card(
     """
     validation = report["validation"]
     arguments, text = task.card_inputs(pairs=pairs)
+    if beside := parse_features(config["data"]["columns"]["features"]):
+        arguments = "rows.csv"
+        row = {"text": "a text", **({"text_pair": "another"} if pairs else {}), **dict.fromkeys(beside, "...")}
+        text = json.dumps(row, ensure_ascii=False).replace("`", r"\u0060")
     names = task.labels.names
     labels = ", ".join(map(code, names[:_SHOWN_LABELS]))
     if len(names) > _SHOWN_LABELS:

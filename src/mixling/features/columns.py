@@ -67,6 +67,11 @@ class Columns:
         return _core.Columns(self.description)
 
     @property
+    def with_kinds(self) -> tuple[str, ...]:
+        """The names with their kinds, such as "price:number"."""
+        return tuple(f"{item['name']}:{item['kind']}" for item in self.items)
+
+    @property
     def width(self) -> int:
         """The values of a vector."""
         return int(self._read.width)
@@ -110,7 +115,7 @@ class Columns:
     def summary(self) -> str:
         """Return the columns with their kinds in one line."""
         parts = [f"{item['name']} ({item['kind']}, {COLUMN_KINDS[item['kind']].summary(item)})" for item in self.items]
-        return f"columns: {'; '.join(parts)}"
+        return "; ".join(parts)
 
 
 def _without_surrogates(cell: str | None) -> str | None:

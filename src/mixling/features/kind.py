@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mixling.native import _core
 
 _KNOTS = 12  # of a number
+_LARGEST = 1e30  # larger numbers count as infinite, so that their differences and squares are numbers
 _TAIL = 0.005  # of the values on each side, which count as the nearest of the others
 
 
@@ -52,7 +53,7 @@ def scale_of(values: npt.NDArray[np.float64]) -> dict[str, Any]:
 
     Knots are the numbers themselves where few are different, else quantiles.
     """
-    finite = values[np.isfinite(values)]
+    finite = values[np.abs(values) <= _LARGEST]
     if not len(finite):
         return {"knots": [0.0], "mean": 0.0, "deviation": 1.0}
     knots = np.unique(finite)

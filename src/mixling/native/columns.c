@@ -36,7 +36,10 @@ static int read_knots(const json *from, uint32_t array, column *out, double *kno
         knots[i] = signed_number(from, item);
         if (!isfinite(knots[i]) || (i && knots[i] <= knots[i - 1])) return -1;
     }
-    return out->num_knots && isfinite(out->mean) && isfinite(out->deviation) && out->deviation > 0 ? 0 : -1;
+    if (!out->num_knots || !isfinite(out->mean) || !isfinite(out->deviation) || out->deviation <= 0) return -1;
+    double low = knots[0], high = knots[out->num_knots - 1]; /* no value has a larger one, and it is a float */
+    if (!isfinite(high - low) || !isfinite((float)((low - out->mean) / out->deviation))) return -1;
+    return isfinite((float)((high - out->mean) / out->deviation)) ? 0 : -1;
 }
 
 static int read_values(const json *from, uint32_t array, column *out, bytes *values, uint8_t **texts) {

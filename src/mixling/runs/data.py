@@ -64,6 +64,7 @@ def read_splits(
         lambda old: read_data(old, spool_dir=spool_dir, log=lambda message: None),
         log,
         task=config.task,
+        beside=config.data.columns.beside,
         seed=config.train.seed,
         spool_dir=spool_dir,
     )

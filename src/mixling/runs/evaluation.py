@@ -19,7 +19,6 @@ from mixling.data.inputs import in_windows
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
-from mixling.features.cells import cells_of, with_cells
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
 from mixling.metrics.robustness import Robustness
@@ -105,10 +104,7 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
                 f"the text {problem}; use --too-long windows", path=example.path, line=example.line
             ) from None
         for level, found in noisy.items():
-            changed = noisy_texts(texts, level, first=len(targets))
-            found += predictor.text_logits(
-                [with_cells(*item) for item in zip(changed, map(cells_of, texts), strict=True)]
-            )
+            found += predictor.text_logits(noisy_texts(texts, level, first=len(targets)))
         targets += [example.target for example in window]
         path = window[0].path
     if task.windows:

@@ -160,7 +160,7 @@ def _columns(config: RunConfig, train: Dataset, log: Log) -> Columns | None:
         return None
     rows = train.cells
     columns = describe_columns(kinds, rows, lambda row: "{}:{}".format(*train.where(row)))
-    log(columns.summary())
+    log(f"columns: {columns.summary()}")
     for line in remarks(columns, rows, list(train.targets)):
         log(line)
     return columns

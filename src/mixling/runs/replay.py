@@ -8,7 +8,8 @@ Connection Science 1995; Rolnick et al., NeurIPS 2019). How many were chosen in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ from mixling.artifacts.kinds import TRAINING, kind_of
 from mixling.artifacts.weights import read_weights
 from mixling.config import parse
 from mixling.data.dataset import Dataset
-from mixling.data.examples import names_of
+from mixling.data.examples import Example, names_of
 from mixling.data.splits import few_per_label
 from mixling.errors import ConfigError, DataError, ModelFileError
+from mixling.features.cells import cells_of, with_cells
 from mixling.networks.network import TRANSITION_SCORES, NamedWeights, TextNetwork
 from mixling.runs.resolve.config import InitConfig, RunConfig
 from mixling.tasks import task_type
@@ -76,6 +78,7 @@ def with_replay(
     log: Callable[[str], None],
     *,
     task: str,
+    beside: Sequence[str],
     seed: int,
     spool_dir: Path | None,
 ) -> Splits:
@@ -85,6 +88,7 @@ def with_replay(
         init: names the run.
         new: the new examples.
         read: reads and splits the examples of a run, which may itself continue another.
+        beside: the columns beside the new texts; of the old ones those that the old run did not read are missing.
         spool_dir: as of `read_data`.
 
     Raises:
@@ -113,11 +117,26 @@ def with_replay(
         f"{folder}: its {len(labels):,} labels stay; {len(samples[0]):,} of its {len(parts[0]):,} training examples "
         f"are replayed, {count:,} of each label (--set init.replay=N)"
     )
+    known = old.data.columns.beside
+    if without := [name for name in beside if name not in known]:
+        log(f"{folder} did not read {', '.join(without)}: no value of a replayed example")
     train, validation = (
-        Dataset.from_examples(chain(fresh, sample), spool_dir=spool_dir)
+        Dataset.from_examples(chain(fresh, _with_columns(sample, known, beside)), spool_dir=spool_dir)
         for fresh, sample in zip(new, samples, strict=True)
     )
     return train, validation
+
+
+def _with_columns(examples: Iterable[Example], known: Sequence[str], beside: Sequence[str]) -> Iterator[Example]:
+    """Yield examples with the columns of another run in the order of these, None where it has none."""
+    for example in examples:
+        if known == beside:
+            yield example
+            continue
+        cells = dict(zip(known, cells_of(example.text) or (), strict=True))
+        text = example.text
+        plain = str(text) if isinstance(text, str) else (text[0], text[1]) if isinstance(text, tuple) else text
+        yield replace(example, text=with_cells(plain, tuple(map(cells.get, beside)) or None))
 
 
 def _sample(data: Dataset, count: int, *, seed: int) -> Dataset:

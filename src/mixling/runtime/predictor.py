@@ -188,7 +188,7 @@ class Predictor:
         """The columns beside each text with their kinds, such as "price:number"."""
         if not self.feature_names or (columns := self._model.columns) is None:
             return ()
-        return tuple(f"{item['name']}:{item['kind']}" for item in columns.items)
+        return columns.with_kinds
 
     @property
     def task(self) -> Task:

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 
 from mixling.answers.labels import LabelSet
 from mixling.errors import ModelFileError
+from mixling.features.cells import cells_of
 from mixling.opening import open_regular
 from mixling.storage import write_atomic
 from mixling.tasks.base import Task
@@ -62,7 +63,9 @@ def collect_predictions(
 
 
 def _name(key: str, texts: Sequence[Text], labels: LabelSet) -> str:
-    content = json.dumps([key, labels.to_dict(), texts], ensure_ascii=False)
+    beside = [cells_of(text) for text in texts]
+    of_texts = [texts, beside] if any(beside) else [texts]
+    content = json.dumps([key, labels.to_dict(), *of_texts], ensure_ascii=False)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".safetensors"
 
 

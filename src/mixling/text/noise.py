@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.errors import ConfigError, near_miss
+from mixling.features.cells import cells_of, with_cells
 from mixling.native import _core
 from mixling.text.encoder import Text
 from mixling.text.words import word_spans
@@ -265,9 +266,10 @@ def _inside(word: str, rng: RandomNumbers) -> int:
 def _noisy(text: Text, change: Noise, rate: float, rng: RandomNumbers) -> Text:
     if isinstance(text, list):
         return [change(word, rng) if rng.random() < rate else word for word in text]
+    cells = cells_of(text)
     if isinstance(text, tuple):
-        return _noisy_string(text[0], change, rate, rng), _noisy_string(text[1], change, rate, rng)
-    return _noisy_string(text, change, rate, rng)
+        return with_cells((_noisy_string(text[0], change, rate, rng), _noisy_string(text[1], change, rate, rng)), cells)
+    return with_cells(_noisy_string(text, change, rate, rng), cells)
 
 
 def _noisy_string(text: str, change: Noise, rate: float, rng: RandomNumbers) -> str:

@@ -40,15 +40,16 @@ export async function models() {
   return known;
 }
 
-export async function predict(name, { texts, pairs, questions, explain }, signal) {
-  const input = texts?.[0] ?? questions?.[0] ?? { first: pairs[0][0], second: pairs[0][1] };
+export async function predict(name, { texts, pairs, questions, columns, explain }, signal) {
+  const only = texts?.[0] ?? questions?.[0] ?? { first: pairs[0][0], second: pairs[0][1] };
+  const input = columns ? { ...(typeof only === "string" ? { text: only } : only), columns: columns[0] } : only;
   try {
     const model = await load(name);
     signal.throwIfAborted(); // another text was typed meanwhile
     const prediction = await model.predict(input);
     signal.throwIfAborted();
     if (explain) {
-      const size = typeof input === "string" ? input.length : input.first.length + input.second.length;
+      const size = typeof only === "string" ? only.length : only.first.length + only.second.length;
       if (size > MAX_EXPLAINED) throw new Refused(`Texts of at most ${MAX_EXPLAINED} characters are explained.`);
       prediction.explanation = await model.explain(input);
     }

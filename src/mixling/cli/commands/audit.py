@@ -92,7 +92,15 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     for line in bad.lines():
         log(line)
     with use_workers(usable_cores()):
-        found = audit(examples, task=task, test=test, folds=training.folds, epochs=training.epochs, log=log)
+        found = audit(
+            examples,
+            task=task,
+            test=test,
+            folds=training.folds,
+            epochs=training.epochs,
+            features=columns.features,
+            log=log,
+        )
     write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
     put("\n".join(summarize(found)) + "\n")
     log(started.total_time())

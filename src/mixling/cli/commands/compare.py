@@ -41,8 +41,9 @@ class CompareModels:
         typer.Option(
             "--systems",
             metavar="NAME,NAME,...",
-            help="What mixling is compared with: tf-idf, fasttext, majority, transformer-matched; of tags words, "
-            "majority, transformer-matched [all that fit but transformer-matched].",
+            help="What mixling is compared with: tf-idf, fasttext, majority, transformer-matched; with --features "
+            "tf-idf+columns, trees+columns; of tags words, majority, transformer-matched [all that fit but "
+            "transformer-matched].",
         ),
     ] = ""
     encoder: Annotated[

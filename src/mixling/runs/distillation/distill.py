@@ -23,6 +23,7 @@ from mixling.data.config import DataConfig
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example
 from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled
+from mixling.features.cells import cells_of, with_missing
 from mixling.metrics.base import Metrics
 from mixling.runs.distillation.ensemble import TrainMember
 from mixling.runs.distillation.teacher import DistillConfig, open_teacher
@@ -114,6 +115,8 @@ def make_distillation_data(
         parts = list(fragments(train.texts, config.fragments))
         log(f"{len(parts):,} fragments of labeled texts")
         chosen += parts
+    beside = data.columns.beside
+    chosen = [text if cells_of(text) else with_missing(text, beside) for text in chosen]
     progress = _progress(len(train) + len(chosen), log)
     answers = collect_predictions(teacher, _texts(train), task, folder=answer_folder, progress=progress)
     answers += collect_predictions(

@@ -25,6 +25,13 @@ function report(message, problem = false) {
   status.classList.toggle("problem", problem);
 }
 
+/** Return the columns beside the text that a model reads, as [name, kind]. */
+const columnsOf = (model) => (model.columns ?? []).map((column) => {
+  const at = column.lastIndexOf(":");
+  return [column.slice(0, at), column.slice(at + 1)];
+});
+const cells = () => Object.fromEntries([...by("columns").querySelectorAll("input")].map((input) => [input.name, input.value]));
+
 const find = (name) => known.find((model) => model.name === name);
 const kind = (model) => model.inputs[0];
 
@@ -42,6 +49,21 @@ function arrange() {
   by("other-label").textContent = two;
   by("two").hidden = !two;
   by("explain-row").hidden = !model.options.includes("explain");
+  fields();
+}
+
+/** Show a field for each column of the chosen models; what is typed stays. */
+function fields() {
+  const typed = cells();
+  const columns = new Map([first, second].flatMap((select) => columnsOf(find(select.value) ?? {})));
+  by("columns").hidden = !columns.size;
+  by("columns").replaceChildren(
+    ...[...columns].map(([name, kind], place) => {
+      const id = `column-${place}`;
+      const input = element("input", { id, name, type: "text", value: typed[name] ?? "", placeholder: kind, autocomplete: "off" });
+      return element("div", {}, element("label", { htmlFor: id, dir: "auto" }, name), input);
+    }),
+  );
 }
 
 function requestOf(model) {
@@ -50,6 +72,11 @@ function requestOf(model) {
     pairs: () => ({ pairs: [[text.value, other.value]] }),
     questions: () => ({ questions: [{ question: text.value, context: other.value }] }),
   }[kind(model)]();
+  const columns = columnsOf(model);
+  if (columns.length) {
+    const values = cells(); // an empty field is a missing value
+    request.columns = [Object.fromEntries(columns.map(([name]) => [name, values[name] || null]))];
+  }
   if (explain.checked && model.options.includes("explain")) request.explain = true;
   return request;
 }
@@ -117,7 +144,12 @@ async function start() {
 
 form.addEventListener("submit", (event) => event.preventDefault());
 for (const input of [text, other]) input.addEventListener("input", soon);
-for (const input of [second, explain]) input.addEventListener("change", run);
+by("columns").addEventListener("input", soon);
+explain.addEventListener("change", run);
+second.addEventListener("change", () => {
+  fields();
+  run();
+});
 first.addEventListener("change", () => {
   arrange();
   run();

@@ -111,5 +111,17 @@ function words(explanation, texts) {
   return [
     element("h3", {}, `Words for ${target} (solid) and against (dotted)`),
     ...shown.filter(([, list]) => list.length).map(([part, list]) => pieces(texts[part], list, wrap)),
+    ...effects(explanation.columns ?? []),
   ];
+}
+
+/** Return the effects of columns. */
+function effects(columns) {
+  if (!columns.length) return [];
+  const body = element("tbody");
+  for (const { name, value, effect } of columns) {
+    const cell = element("td", {}, element("data", { value: String(effect) }, effect.toFixed(3)));
+    body.append(element("tr", {}, element("th", { scope: "row", dir: "auto" }, `${name}: ${value ?? "missing"}`), cell));
+  }
+  return [element("h3", {}, "Columns for (+) and against (-)"), element("table", { ariaLabel: "Effects of columns" }, body)];
 }
