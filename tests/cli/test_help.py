@@ -55,7 +55,7 @@ FLAGS = {
     "evaluate": {
         "model", "files", "--out", "-o", "--confusion", "--reliability", "--reliability-plot", "--threshold",
         "--text", "--text-pair", "--too-long", "--out-of-scope", "--label", "--set", "--on-bad-row",
-        "--group-by", "--task-name", "--noise", "--errors",
+        "--by", "--task-name", "--noise", "--errors",
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},

@@ -131,7 +131,7 @@ def test_other_labels_and_several_of_a_text_are_counted() -> None:
     (movement,) = find_drift(profile, texts(100, seed=2), other).moved
     assert movement.name == "answers"
     nothing = profile_of(texts(200), texts(100, seed=1))
-    assert {one.name for one in find_drift(nothing, texts(100, seed=2), [])
+    assert {one.name for one in find_drift(nothing, texts(100, seed=2), [Prediction(truncated=False)] * 100)
             .movements} == {"length", "unknown words"}  # fmt: skip
 
 

@@ -198,4 +198,4 @@ def test_an_audit_reads_columns(folder: Path) -> None:
     alone = _mixling(folder, "audit", "some.csv", *how)
     found = [float(re.findall(r"mixling (0\.\d+), TF-IDF(?:, columns)? and", out)[0]) for out in (beside, alone)]
     assert found[0] > found[1] + 0.1
-    assert "TF-IDF, columns and logistic regression" in beside
+    assert "TF-IDF and logistic regression, with columns" in beside

@@ -13,6 +13,7 @@ from typing import Any
 from mixling.audit.audit import SHARES, Audit, LabelsAudit
 from mixling.data.dataset import Dataset
 from mixling.data.similar_labels import with_escapes
+from mixling.notebook import html_page
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
 
@@ -160,15 +161,8 @@ def audit_page(audit: Audit, *, title: str) -> str:
         _table("Labels, the hardest first", "", scores, labels, len(labels)),
     ]  # fmt: skip
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in summarize(audit))
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>{html.escape(title)}</h1>
-<ul>{listed}</ul>
-<p class="note">All examples are in {ROWS_FILE}.</p>
-{"".join(parts)}
-</body></html>
-"""
+    note = f'<p class="note">All examples are in {ROWS_FILE}.</p>'
+    return html_page(title, "\n".join([f"<ul>{listed}</ul>", note, *parts]), _STYLE)
 
 
 def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], total: int) -> str:

@@ -15,6 +15,7 @@ from mixling.cli.options import (
     OnBadRowOption,
     ThresholdOption,
     TooLongOption,
+    column_names,
 )
 
 if TYPE_CHECKING:
@@ -32,10 +33,12 @@ class EvaluateOptions(LabeledColumns, NoiseOptions):
         list[str],
         typer.Argument(metavar="FILES...", help="Labeled data, in any format of `train`; for images a folder."),
     ]
-    group_by: Annotated[
-        str | None,
+    by: Annotated[
+        list[str] | None,
         typer.Option(
-            "--group-by", metavar="COLUMN", help="Text to text: also report metrics per value of this column."
+            "--by",
+            metavar="COLUMN,...",
+            help="Also report metrics by the values of these columns, or `auto`: of all, and the worst slices.",
         ),
     ] = None
     task_name: Annotated[
@@ -44,6 +47,11 @@ class EvaluateOptions(LabeledColumns, NoiseOptions):
     ] = None
     on_bad_row: OnBadRowOption = "error"
 
+    @property
+    def sliced_by(self) -> tuple[str, ...]:
+        """The columns of `--by`."""
+        return column_names("--by", self.by)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
@@ -51,7 +59,8 @@ class ReportOptions:
 
     panel: ClassVar[str] = OUTPUT
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write all metrics to this file.")
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Write all metrics to this file: .json, or .html for a page."),
     ] = None
     confusion: Annotated[
         Path | None, typer.Option("--confusion", metavar="FILE.png", help="Draw the confusion matrix to this file.")

@@ -11,7 +11,7 @@ from mixling.errors import UserError
 
 _OF_TRAINING = ("train", "tune", "compare", "pretrain", "distill")  # commands that set keys of all sections
 # Options of text to text, without their dashes.
-_OF_PAIRS = {"source", "target", "group-by", "template", "prefix"}
+_OF_PAIRS = {"source", "target", "template", "prefix"}
 
 
 def key_of_option(option: str, command: str, arguments: Sequence[str]) -> str | None:

@@ -270,3 +270,18 @@ def read_threshold(given: list[str] | None) -> float | dict[str, float] | None:
             )
         found[label] = value
     return found
+
+
+def column_names(option: str, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns that an option names, once each; a name with a comma is in double quotes.
+
+    Raises:
+        ConfigError: these are no names as in a line of CSV.
+    """
+    try:
+        names = [name.strip() for row in csv.reader(given or [], skipinitialspace=True) for name in row]
+    except csv.Error:
+        names = [""]
+    if "" in names:
+        raise ConfigError(f"{option}: got {shown(','.join(given or []))}; give names with commas between them: id,url")
+    return tuple(dict.fromkeys(names))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,8 +16,8 @@ from mixling.cli.options import (
     ThreadsOption,
     ThresholdOption,
     TooLongOption,
+    column_names,
 )
-from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.tasks.presentation import Shown
@@ -73,12 +72,7 @@ class Written:
     @property
     def kept(self) -> tuple[str, ...]:
         """The names of the columns that are kept; a name with a comma is in double quotes."""
-        names = [name.strip() for row in csv.reader(self.keep or [], skipinitialspace=True) for name in row]
-        if "" in names:
-            raise ConfigError(
-                f"--columns: got {','.join(self.keep or [])!r}; give names with commas between them: id,url"
-            )
-        return tuple(dict.fromkeys(names))
+        return column_names("--columns", self.keep)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ class DuplicateFinder:
     reaches a threshold. Texts of fewer than 4 different words are compared for equality alone. Candidates are found by
     MinHash in bands (mixling/native/vectors/duplicates.c), so that a few near-duplicates are missed, and then
     compared. Later texts are compared with those that repeat nothing, and whose
-    words and bands are kept: about 400 bytes for a sentence.
+    words and bands are kept: about 450 bytes for a sentence.
 
     Args:
         threshold: the least Jaccard index, above 0 and up to 1.

@@ -16,10 +16,14 @@ class KeptColumns:
 
     Args:
         names: of the columns.
+        option: of the command line that named them, for messages.
+        required: whether a file must have them.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, option: str = "--columns", required: bool = True) -> None:
         self.names = names
+        self._option = option
+        self._required = required
         self._rows: dict[int, dict[str, Any]] = {}
 
     def reader(self, reader: type[RowReader]) -> type[RowReader]:
@@ -52,9 +56,9 @@ class KeptColumns:
         Raises:
             DataError: a column is missing.
         """
-        for name in self.names:
+        for name in self.names if self._required else ():
             if name not in row.values:
-                message = f"no column {name!r}; {near_miss(name, row.values)}; choose columns with --columns"
+                message = f"no column {name!r}; {near_miss(name, row.values)}; choose columns with {self._option}"
                 if row.own_columns:
                     raise row_error(row, f"{message}, add it to the row, {SKIP}")
                 raise DataError(message, path=row.path)

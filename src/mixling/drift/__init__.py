@@ -13,6 +13,6 @@ if TYPE_CHECKING:
         profile_of,
         profile_words,
     )
-    from mixling.drift.report import Drift, Movement, find_drift
+    from mixling.drift.report import Drift, Movement, compare_observed, find_drift, observe
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -84,6 +84,30 @@ class Drift:
         return {**asdict(self), "moved": [one.name for one in self.moved], "reliable": self.reliable}
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is compared of a text and its prediction: much less than both.
+
+    Attributes:
+        words: how many there are.
+        unknown: the fraction of them that are unknown.
+        labels: of the prediction, or the types of its spans.
+        confidence: the top probability, 0 without probabilities.
+    """
+
+    words: int
+    unknown: float
+    labels: tuple[str, ...]
+    confidence: float
+
+
+def observe(text: Text, prediction: Prediction, known: KnownWords) -> Observed:
+    """Return what is compared of a text and its prediction, given the words that the profile knows."""
+    split = profile_words(text)
+    confidence = max(prediction.probabilities.values()) if prediction.probabilities else 0.0
+    return Observed(len(split), unknown_fraction(split, known), labels_of(prediction), confidence)
+
+
 def find_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable[Prediction]) -> Drift:
     """Compare new texts and their predictions with a profile.
 
@@ -93,11 +117,21 @@ def find_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable[Pr
     if not texts:
         raise DataError("has no texts to compare with those of the model")
     known = KnownWords(profile.known_words)
-    split = [profile_words(text) for text in texts]
-    lengths = np.array([len(one) for one in split])
-    fractions = np.array([unknown_fraction(one, known) for one in split])
+    return compare_observed(
+        profile, [observe(*item, known) for item in zip(texts, predictions, strict=True)], texts=texts
+    )
+
+
+def compare_observed(profile: Profile, observed: Sequence[Observed], *, texts: Sequence[Text] = ()) -> Drift:
+    """Compare what was observed of texts, at least one, with a profile.
+
+    Args:
+        texts: they, for the examples; none: there are no examples.
+    """
+    lengths = np.array([item.words for item in observed])
+    fractions = np.array([item.unknown for item in observed])
     movements: list[Movement] = []
-    surprise = np.zeros(len(texts))
+    surprise = np.zeros(len(observed))
     for name, reference, places, before, after in (
         ("length", profile.lengths, bins(lengths, LENGTH_BINS), profile.median_length, np.median(lengths)),
         ("unknown words", profile.unknown, bins(fractions, UNKNOWN_BINS), profile.mean_unknown, fractions.mean()),
@@ -105,24 +139,23 @@ def find_drift(profile: Profile, texts: Sequence[Text], predictions: Iterable[Pr
         shown = "median {:g} words" if name == "length" else "{:.0%} of words"
         movements.append(_movement(name, reference, places, shown.format(before), shown.format(after)))
         surprise += movements[-1].moved * _surprise(reference, places)
-    found = list(predictions)
     if profile.answers is not None:
-        movement, rarity = _answers(profile, found)
+        movement, rarity = _answers(profile, [item.labels for item in observed])
         movements.append(movement)
         surprise += movement.moved * rarity
     accuracy = None
     estimate = None
     if profile.confidence is not None and profile.right is not None:
-        confidence = np.array([max((item.probabilities or {"": 0.0}).values()) for item in found])
+        confidence = np.array([item.confidence for item in observed])
         places = bins(confidence, CONFIDENCE_BINS)
         means = [f"mean {mean:.2f}" for mean in (profile.mean_confidence or 0.0, confidence.mean())]
         movements.append(_movement("confidence", profile.confidence, places, *means))
         accuracy = sum(profile.right) / max(1, sum(profile.confidence))
         estimate = _estimate(profile.confidence, profile.right, confidence, places)
-    order = np.argsort(-surprise, kind="stable")[:MOST_TEXTS]
+    order = np.argsort(-surprise, kind="stable")[: MOST_TEXTS if texts else 0]
     examples = [texts[index] for index in order if surprise[index] > 0]
     return Drift(
-        texts=len(texts),
+        texts=len(observed),
         movements=tuple(movements),
         accuracy=accuracy,
         estimate=estimate,
@@ -158,12 +191,12 @@ def _chance(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> 
     return math.erfc(z / math.sqrt(2)) / 2
 
 
-def _answers(profile: Profile, predictions: Sequence[Prediction]) -> tuple[Movement, npt.NDArray[np.float64]]:
+def _answers(profile: Profile, labels: Sequence[Sequence[str]]) -> tuple[Movement, npt.NDArray[np.float64]]:
     """Compare the rates of answers; also return how rare the answers of each text were."""
     assert profile.answers is not None
     names = [*profile.answers, ""]  # the last: all others
     place = {name: index for index, name in enumerate(profile.answers)}
-    given = [[place.get(label, len(place)) for label in labels_of(item)] for item in predictions]
+    given = [[place.get(label, len(place)) for label in item] for item in labels]
     places = np.array([index for one in given for index in one], np.intp)
     after = np.bincount(places, minlength=len(names))
     total = max(profile.texts, sum(profile.answers.values()))

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from mixling.errors import printable
+from mixling.notebook import html_page
 from mixling.text.encoder import Text
 
 _LISTED = 8  # words with their effects, below the text
@@ -131,15 +132,8 @@ _TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
 
 def explanation_page(explanations: Sequence[Explanation], *, title: str) -> str:
     """Return a complete page that loads nothing; the effect of a word is shown when the pointer is on it."""
-    sections = "\n".join(html_section(item) for item in explanations)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>{html.escape(title)}</h1>
-<p class="note">Red words raise the score of the answer, blue words lower it.</p>
-{sections}
-</body></html>
-"""
+    note = '<p class="note">Red words raise the score of the answer, blue words lower it.</p>'
+    return html_page(title, "\n".join([note, *map(html_section, explanations)]), _STYLE)
 
 
 def html_section(explanation: Explanation) -> str:

@@ -45,7 +45,7 @@ class Service:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.metrics = ServerMetrics()
+        self.metrics = ServerMetrics(settings.drift_window)
         self.models = ModelStore(
             settings.models, max_texts=settings.max_texts, max_chars=settings.max_chars, too_long=settings.too_long
         )

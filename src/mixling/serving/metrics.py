@@ -13,6 +13,8 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.responses import Response
 
+from mixling.serving.drift import DriftMetrics
+
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes serve: the folder of their metrics
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -20,9 +22,16 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class ServerMetrics:
-    """Counts requests, texts, batches and reloads."""
+    """Counts requests, texts, batches and reloads.
 
-    def __init__(self) -> None:
+    Args:
+        drift_window: texts that are compared together with those of the model; 0: none.
+
+    Attributes:
+        drift: compares them.
+    """
+
+    def __init__(self, drift_window: int = 0) -> None:
         self.registry = registry = CollectorRegistry()
         self._requests = Counter("mixling_requests", "Answered requests.", ["route", "status"], registry=registry)
         self._seconds = Histogram(
@@ -40,6 +49,7 @@ class ServerMetrics:
         self._failures = Counter(
             "mixling_reload_failures", "Replaced model files that cannot be used.", ["model"], registry=registry
         )
+        self.drift = DriftMetrics(registry, drift_window)
         self._answered: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
         self._predicted: dict[str, Callable[[float], None]] = {}
 

@@ -34,6 +34,7 @@ def prediction_handlers(models: ModelStore, scheduler: Scheduler, metrics: Serve
             return JsonResponse({"model": loaded.name, "version": loaded.version, "predictions": values})
         predictions = await scheduler.predict(loaded.predictor, texts)
         metrics.predicted(loaded.name, len(texts))
+        metrics.drift.predicted(loaded, texts, predictions)
         if options is NO_OPTIONS:
             values = [prediction.to_dict() for prediction in predictions]
         else:

@@ -43,6 +43,7 @@ class ServerSettings:
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
+        drift_window: texts of a model that are compared together with those that it was measured on; 0: never.
         too_long: as of `Predictor`.
     """
 
@@ -63,6 +64,7 @@ class ServerSettings:
     drain_wait: float = 0.5
     drain: int = 10
     reload_interval: float = 1.0
+    drift_window: int = 1000
     too_long: str = "windows"
 
 
@@ -74,6 +76,7 @@ LIMITS = {
     "max_body": 1,
     "client_timeout": 0.1,
     "reload_interval": 0,
+    "drift_window": 0,
     "drain_wait": 0,
 }
 

@@ -48,8 +48,8 @@ def dedup_command(rows: DedupInput, output: DedupOutput) -> None:
     """Find rows whose texts repeat earlier ones, exactly or nearly.
 
     Equal texts differ in case and blanks at most. Near-duplicates have nearly the same words: their Jaccard index
-    (common words by all words of both) reaches the threshold. The first row stays. Rows are read once, a million in
-    less than 1 GB; the order of words and what they mean do not count.
+    (common words by all words of both) reaches the threshold. The first row stays. Rows are read once, a million
+    sentences in .4 GB; the order of words and what they mean do not count.
     """
     with no_collections():
         from mixling.cli.inputs import keep_inputs

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mixling.cli.evaluate_options import Report
     from mixling.data.readers.rows import OnBadRow
 
-_OF_PAIRS = {"--group-by", "--task-name"}
+_OF_PAIRS = {"--task-name"}
+_AUTO = ("auto",)  # --by, for all columns
+_STYLE = "body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem } td, th { padding: .1rem .6rem }"
 
 
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
@@ -41,6 +43,9 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     if report.errors is not None:
         check_mistakes_file(report.errors)
     commands = commands_of(kind_of_model(model))
+    is_page = report.out is not None and report.out.suffix.lower() == ".html"
+    if is_page and commands is not None:
+        raise ConfigError(f"--out: {report.out} is a page, which only models that predict labels have; name a .json")
     plots = [path for path in (report.confusion, report.reliability_plot) if path is not None]
     if plots:
         from mixling.export.figures import check_plot
@@ -52,7 +57,7 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     put(wrapped(text) + "\n")
     for line in bad.lines():
         print(line, file=sys.stderr)
-    if report.out is not None:
+    if report.out is not None and not is_page:
         write_json(report.out, {"model": model, "files": files, **values})
     if report.confusion is not None and metrics is not None:
         from mixling.export.plots import plot_confusion
@@ -69,8 +74,11 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.metrics.reliability import format_reliability
     from mixling.metrics.reports import MAX_TABLE_LABELS
     from mixling.metrics.robustness import noise_cells, noise_values
+    from mixling.notebook import html_page
     from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
+    from mixling.runs.slices import SlicedRows, slice_report
     from mixling.runtime.predictor import Predictor
+    from mixling.storage import write_atomic
     from mixling.tables import format_columns, terminal_width
 
     given = [*given_options(options), *given_options(report)]
@@ -84,10 +92,16 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
         got = f"the model has {len(predictor.task.labels):,} labels"
         raise ConfigError(f"--confusion: {got}; a picture of the confusion matrix has up to {MAX_TABLE_LABELS:,}")
     columns = columns_of(model, options.columns(), predictor.features)
-    examples = read_examples(options.files, reader=predictor.task.reader, columns=columns, on_bad_row=bad)
+    reader = predictor.task.reader
+    sliced = None
+    if names := options.sliced_by:
+        sliced = SlicedRows(None if names == _AUTO else names, options.files, columns)
+        reader = sliced.reader(reader)
+    examples = read_examples(options.files, reader=reader, columns=columns, on_bad_row=bad)
     seen = None if (hashes := read_seen(model)) is None else SeenCounter(hashes)
     examples = examples if seen is None else seen.watch(examples)
-    kept = list(examples) if report.errors is not None else None
+    examples = examples if sliced is None else sliced.watch(examples)
+    kept = list(examples) if report.errors is not None or sliced is not None else None
     evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
     metrics = evaluation.metrics
     text = format_table(metrics, terminal_width())
@@ -97,6 +111,17 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     if seen is not None:
         text = f"{seen.line()}\n{text}".lstrip()
         values["trained_on"] = seen.seen
+    tables = [metrics._repr_html_()]
+    if sliced is not None and kept is not None:
+        answers = list(predictor.predict_stream(example.text for example in kept))
+        slices = slice_report(predictor.task, kept, answers, sliced, profile=predictor.metadata.profile)
+        text += "\n\n" + slices.table(terminal_width())
+        values["slices"] = slices.to_dict()
+        tables.append(slices._repr_html_())
+    if report.out is not None and report.out.suffix.lower() == ".html":
+        write_atomic(
+            report.out, html_page(f"{model} on {', '.join(options.files)}", "\n".join(tables), _STYLE).encode()
+        )
     if report.reliability or report.reliability_plot is not None:
         if not isinstance(metrics, ProbabilityMetrics):
             raise ConfigError(f"--reliability: predictions of {predictor.task.name} have no probabilities")

@@ -40,10 +40,13 @@ class _PairCommands(KindCommands):
         if not read_config(Path(model)).get("tasks"):  # pretrained by span corruption
             refuse_options(given, models="models of unlabeled text", allowed={"--text"})
             return hidden_tokens(evaluate_spans(model, options.files, text=options.text or "text"))
-        pairs = {"--set", "--group-by", "--task-name", "--on-bad-row"}
+        pairs = {"--set", "--by", "--task-name", "--on-bad-row"}
         refuse_options(given, models="models that generate text", allowed=pairs)
+        if len(names := options.sliced_by) > 1:
+            raise ConfigError(f"--by: got {', '.join(names)}; models that generate text are measured by one column")
         set_columns = options.columns()
-        columns = {"source": set_columns.get("source"), "target": set_columns.get("target"), "group": options.group_by}
+        group = names[0] if names else None
+        columns = {"source": set_columns.get("source"), "target": set_columns.get("target"), "group": group}
         metrics, answers = evaluate_files(model, options.files, task=options.task_name, columns=columns, on_bad_row=bad)
         return metrics.summary(), {"skipped": bad.skipped, **metrics.to_dict(), "answers": answers}, None
 
