@@ -233,10 +233,10 @@ def _brat(texts: FileTexts, said: Said) -> Iterator[tuple[str, str]]:
     yield "texts.ann", "".join(notes)
 
 
-class Export(NamedTuple):
+class RowFormat(NamedTuple):
     """A format: the end of its files' names ("": it is a folder), whose labels it holds, and what yields its content.
 
-    Of folders, the content is names of files with what is in them.
+    Of folders, the content is the names of files, each with its text.
     """
 
     suffix: str
@@ -246,20 +246,20 @@ class Export(NamedTuple):
 
 _ALL = LABELING_TASKS
 EXPORTS = {
-    "csv": Export(".csv", _ALL, _delimited(",")),
-    "tsv": Export(".tsv", _ALL, _delimited("\t")),
-    "jsonl": Export(".jsonl", _ALL, lambda texts, said: _lines(_table(texts, said))),
-    "json": Export(".json", _ALL, lambda texts, said: _list(_table(texts, said))),
-    "parquet": Export(".parquet", _ALL, _parquet),
-    "fasttext": Export(".ft", (_ONE, _SEVERAL), _fasttext),
-    "conll": Export(".conll", (_SPANS,), _conll),
-    "classes": Export("", (_ONE,), _classes),
-    "brat": Export("", (_SPANS,), _brat),
-    "doccano": Export(".jsonl", _ALL, _doccano),
-    "prodigy": Export(".jsonl", _ALL, _prodigy),
-    "label-studio": Export(".json", _ALL, _label_studio),
-    "argilla": Export(".jsonl", _ALL, _argilla),
-    "spacy": Export(".json", (_SPANS,), _spacy),
+    "csv": RowFormat(".csv", _ALL, _delimited(",")),
+    "tsv": RowFormat(".tsv", _ALL, _delimited("\t")),
+    "jsonl": RowFormat(".jsonl", _ALL, lambda texts, said: _lines(_table(texts, said))),
+    "json": RowFormat(".json", _ALL, lambda texts, said: _list(_table(texts, said))),
+    "parquet": RowFormat(".parquet", _ALL, _parquet),
+    "fasttext": RowFormat(".ft", (_ONE, _SEVERAL), _fasttext),
+    "conll": RowFormat(".conll", (_SPANS,), _conll),
+    "classes": RowFormat("", (_ONE,), _classes),
+    "brat": RowFormat("", (_SPANS,), _brat),
+    "doccano": RowFormat(".jsonl", _ALL, _doccano),
+    "prodigy": RowFormat(".jsonl", _ALL, _prodigy),
+    "label-studio": RowFormat(".json", _ALL, _label_studio),
+    "argilla": RowFormat(".jsonl", _ALL, _argilla),
+    "spacy": RowFormat(".json", (_SPANS,), _spacy),
 }
 """The formats, by name. `classes` is a folder with a folder for each label, and a file for each text."""
 
@@ -274,7 +274,7 @@ def exported(texts: FileTexts, said: Said, form: str) -> Iterator[bytes]:
         yield piece if isinstance(piece, bytes) else piece.encode(errors="surrogatepass")
 
 
-def form_of(out: Path, task: str, form: str | None = None) -> str:
+def format_for(out: Path, task: str, form: str | None = None) -> str:
     """Return the format that is named, or that the name of a file or folder says.
 
     Raises:
