@@ -82,11 +82,11 @@ class _Row:
 def _rows(texts: FileTexts, said: Said) -> Iterator[_Row]:
     columns = texts.columns
     used = {columns.text, columns.text_pair, columns.label, *(columns.labels or ())}
-    with_columns = texts.task != _SPANS and not is_plain(str(texts.path))
-    # In two readings at once: the columns of a row say nothing of what a reader makes of them.
-    whole = read_rows(texts.path, on_bad_row=OnBadRow()) if with_columns else None
-    for text, line, _ in file_rows(texts.path, texts.task, columns):
-        values = {} if whole is None else next(whole).values
+    found = [*file_rows(texts.path, texts.task, columns)]
+    whole: Iterable[dict[str, Any]] = [{}] * len(found)
+    if texts.task != _SPANS and not is_plain(str(texts.path)):  # read again: an example has no other columns
+        whole = (row.values for row in read_rows(texts.path, on_bad_row=OnBadRow()))
+    for (text, line, _), values in zip(found, whole, strict=True):
         if (value := said.get(key_of(text))) is not None:
             others = {name: item for name, item in values.items() if name not in used}
             yield _Row(path=texts.path, line=line, text=text, value=value, others=others)
