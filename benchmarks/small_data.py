@@ -3,6 +3,7 @@
     git worktree add ../before af772ff8
     (cd ../before && python setup.py -q build_ext --inplace)
     python benchmarks/small_data.py ../before . --data ../shared/data sst2_glue:100,400,1000,2000,2500
+    python benchmarks/small_data.py - . --data ../shared/data sst2_glue:100,400,1000,2000,2500    # today's time alone
 
 Each sample is a random part of the training rows. Both revisions train on it with their defaults, with one thread on
 one core, one after the other. CPU seconds are those of the whole command. Accuracy, log-loss and calibration error are
@@ -63,7 +64,7 @@ def judge(folder: Path, rows: Rows) -> dict[str, float]:
 def parser() -> argparse.ArgumentParser:
     assert __doc__ is not None
     out = arguments(__doc__, "small_data")
-    out.add_argument("before", type=Path, help="a checkout whose extension modules are built")
+    out.add_argument("before", type=Path, help="a checkout whose extension modules are built; -: the other one alone")
     out.add_argument("after", type=Path, help="another one")
     out.add_argument("sets", nargs="+", metavar="SET:ROWS,ROWS,...", help=f"sets: {', '.join(TEST)}")
     out.add_argument("--data", type=Path, required=True, help="the folder of the data sets' folders")
@@ -78,6 +79,8 @@ def main() -> None:
     made = provenance()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     trees = {"before": options.before.resolve(), "after": options.after.resolve()}
+    if str(options.before) == "-":
+        del trees["before"]
     commits = {
         label: subprocess.check_output(["git", "-C", str(tree), "rev-parse", "HEAD"], text=True).strip()
         for label, tree in trees.items()
@@ -100,7 +103,7 @@ def main() -> None:
     for name, number in dict.fromkeys((one["set"], one["rows"]) for one in results):
         some = [one for one in results if (one["set"], one["rows"]) == (name, number)]
         for label in trees:
-            values = (f"{key} {mean(one[label][key] for one in some):.3f}" for key in MEASURES)
+            values = (f"{key} {mean(one[label][key] for one in some if label in one):.3f}" for key in MEASURES)
             print(f"{name} {number:,} rows, {label}: {', '.join(values)} ({len(some)} samples)")
 
 

@@ -216,8 +216,8 @@ def test_mistakes() -> None:
         audit(tags)
     with pytest.raises(DataError, match="an audit needs a list of labels per text"):
         audit(examples, task="multi_label")
-    with pytest.raises(ConfigError, match="task: got 'tagging'; allowed: classification, multi_label"):
-        audit(tags, task="tagging")
+    with pytest.raises(ConfigError, match="task: got 'regression'; allowed: classification, multi_label, tagging"):
+        audit(tags, task="regression")
 
 
 @pytest.mark.parametrize("wrong", [0.05, 0.1])

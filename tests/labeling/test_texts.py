@@ -11,7 +11,7 @@ import pytest
 
 from mixling import UserError, read_examples
 from mixling.data import ColumnsConfig, OnBadRow
-from mixling.labeling import EXPORTS, FileTexts, example_of, form_of, key_of, read_file_texts, write_labeled
+from mixling.labeling import EXPORTS, FileTexts, example_of, format_for, key_of, read_file_texts, write_labeled
 from mixling.tasks import infer_task, task_type
 
 HARD = ['say "hi", twice', "two\nlines", "שלום עולם", "naïve 🫨 café", "=1+1"]
@@ -126,7 +126,7 @@ def test_what_is_exported_is_read_by_training_as_the_same_rows(
     of_file = read_file_texts(file, task=task, columns=ColumnsConfig())
     said = {key_of(text): value for text, value in zip(texts, MARKS[task], strict=True)}
     out = tmp_path / f"out{EXPORTS[form].suffix}"
-    assert form_of(out, task, form) == form
+    assert format_for(out, task, form) == form
     if "\n" in texts[-1] and form in ("fasttext", "brat"):
         with pytest.raises(UserError, match=r"rows\.jsonl:8: the text has several lines"):
             write_labeled(out, of_file, said, form)
@@ -162,10 +162,10 @@ def test_what_a_format_cannot_hold_is_refused(
 
 def test_names_say_the_format() -> None:
     named = ("out.csv", "out.tsv", "out.jsonl", "out.json", "out.parquet", "out.ft", "out")
-    assert [form_of(Path(name), "classification") for name in named] == [
+    assert [format_for(Path(name), "classification") for name in named] == [
         "csv", "tsv", "jsonl", "json", "parquet", "fasttext", "classes",
     ]  # fmt: skip
-    assert [form_of(Path(name), "tagging") for name in ("out", "out.conll")] == ["brat", "conll"]
+    assert [format_for(Path(name), "tagging") for name in ("out", "out.conll")] == ["brat", "conll"]
     for name, form in (
         ("out.csv.gz", None),
         ("out.xlsx", None),
@@ -174,4 +174,4 @@ def test_names_say_the_format() -> None:
         ("x", "y"),
     ):
         with pytest.raises(UserError):
-            form_of(Path(name), "tagging", form)
+            format_for(Path(name), "tagging", form)

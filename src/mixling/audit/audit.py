@@ -277,8 +277,8 @@ def audit(
     if task not in AUDITED:
         raise ConfigError(f"task: got {task!r}; allowed: {', '.join(AUDITED)}")
     if examples.schema.targets != AUDITED[task]:
-        needed = "one label per text" if task == Classification.name else "labels of texts or words"
-        raise DataError(f"an audit needs {needed}", path=examples.where(0)[0] if len(examples) else None)
+        needed = "one label" if task == Classification.name else "a list of labels"
+        raise DataError(f"an audit needs {needed} per text", path=examples.where(0)[0] if len(examples) else None)
     kind = task_type(task)
     learned = kind(kind.label_set(examples))  # refuses fewer than two classes
     names = learned.labels.names

@@ -36,7 +36,7 @@ class TagsAudit(Audit):
     baseline_name = "a linear model of words"
 
     def _worst(self, index: int) -> slice:
-        """Return the words, in all sentences, of an example's finding: the worst one, and what is wrong beside it."""
+        """Return the words, in all sentences, of an example's finding: the worst one, and the wrong ones beside it."""
         first, end = self.bounds[index : index + 2].tolist()
         own = self_confidence(self.given[first:end], self.probabilities[first:end])
         wrong = self.word_errors[first:end]

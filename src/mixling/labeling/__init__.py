@@ -4,7 +4,7 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
     from mixling.labeling.agreement import agreement_of, cohen, krippendorff
-    from mixling.labeling.exports import EXPORTS, form_of, write_labeled
+    from mixling.labeling.exports import EXPORTS, format_for, write_labeled
     from mixling.labeling.learner import Learned, Lesson, learn, trained
     from mixling.labeling.lines import RecordLine
     from mixling.labeling.queue import STRATEGIES, Queue, is_test

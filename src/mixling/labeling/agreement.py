@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
 
-from mixling.labeling.lines import same_form
+from mixling.labeling.lines import canonical
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def agreement_of(answers: Sequence[Mapping[str, Any]]) -> Agreement:
     for one in answers:
         if len(one) < 2:
             continue
-        names = {name: same_form(value) for name, value in sorted(one.items())}
+        names = {name: canonical(value) for name, value in sorted(one.items())}
         of_texts.append([*names.values()])
         for first, second in combinations(names, 2):
             shared[first, second].append((names[first], names[second]))

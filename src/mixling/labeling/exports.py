@@ -82,11 +82,11 @@ class _Row:
 def _rows(texts: FileTexts, said: Said) -> Iterator[_Row]:
     columns = texts.columns
     used = {columns.text, columns.text_pair, columns.label, *(columns.labels or ())}
-    with_columns = texts.task != _SPANS and not is_plain(str(texts.path))
-    # In two readings at once: the columns of a row say nothing of what a reader makes of them.
-    whole = read_rows(texts.path, on_bad_row=OnBadRow()) if with_columns else None
-    for text, line, _ in file_rows(texts.path, texts.task, columns):
-        values = {} if whole is None else next(whole).values
+    found = [*file_rows(texts.path, texts.task, columns)]
+    whole: Iterable[dict[str, Any]] = [{}] * len(found)
+    if texts.task != _SPANS and not is_plain(str(texts.path)):  # read again: an example has no other columns
+        whole = (row.values for row in read_rows(texts.path, on_bad_row=OnBadRow()))
+    for (text, line, _), values in zip(found, whole, strict=True):
         if (value := said.get(key_of(text))) is not None:
             others = {name: item for name, item in values.items() if name not in used}
             yield _Row(path=texts.path, line=line, text=text, value=value, others=others)
@@ -233,10 +233,10 @@ def _brat(texts: FileTexts, said: Said) -> Iterator[tuple[str, str]]:
     yield "texts.ann", "".join(notes)
 
 
-class Export(NamedTuple):
+class RowFormat(NamedTuple):
     """A format: the end of its files' names ("": it is a folder), whose labels it holds, and what yields its content.
 
-    Of folders, the content is names of files with what is in them.
+    Of folders, the content is the names of files, each with its text.
     """
 
     suffix: str
@@ -246,20 +246,20 @@ class Export(NamedTuple):
 
 _ALL = LABELING_TASKS
 EXPORTS = {
-    "csv": Export(".csv", _ALL, _delimited(",")),
-    "tsv": Export(".tsv", _ALL, _delimited("\t")),
-    "jsonl": Export(".jsonl", _ALL, lambda texts, said: _lines(_table(texts, said))),
-    "json": Export(".json", _ALL, lambda texts, said: _list(_table(texts, said))),
-    "parquet": Export(".parquet", _ALL, _parquet),
-    "fasttext": Export(".ft", (_ONE, _SEVERAL), _fasttext),
-    "conll": Export(".conll", (_SPANS,), _conll),
-    "classes": Export("", (_ONE,), _classes),
-    "brat": Export("", (_SPANS,), _brat),
-    "doccano": Export(".jsonl", _ALL, _doccano),
-    "prodigy": Export(".jsonl", _ALL, _prodigy),
-    "label-studio": Export(".json", _ALL, _label_studio),
-    "argilla": Export(".jsonl", _ALL, _argilla),
-    "spacy": Export(".json", (_SPANS,), _spacy),
+    "csv": RowFormat(".csv", _ALL, _delimited(",")),
+    "tsv": RowFormat(".tsv", _ALL, _delimited("\t")),
+    "jsonl": RowFormat(".jsonl", _ALL, lambda texts, said: _lines(_table(texts, said))),
+    "json": RowFormat(".json", _ALL, lambda texts, said: _list(_table(texts, said))),
+    "parquet": RowFormat(".parquet", _ALL, _parquet),
+    "fasttext": RowFormat(".ft", (_ONE, _SEVERAL), _fasttext),
+    "conll": RowFormat(".conll", (_SPANS,), _conll),
+    "classes": RowFormat("", (_ONE,), _classes),
+    "brat": RowFormat("", (_SPANS,), _brat),
+    "doccano": RowFormat(".jsonl", _ALL, _doccano),
+    "prodigy": RowFormat(".jsonl", _ALL, _prodigy),
+    "label-studio": RowFormat(".json", _ALL, _label_studio),
+    "argilla": RowFormat(".jsonl", _ALL, _argilla),
+    "spacy": RowFormat(".json", (_SPANS,), _spacy),
 }
 """The formats, by name. `classes` is a folder with a folder for each label, and a file for each text."""
 
@@ -274,7 +274,7 @@ def exported(texts: FileTexts, said: Said, form: str) -> Iterator[bytes]:
         yield piece if isinstance(piece, bytes) else piece.encode(errors="surrogatepass")
 
 
-def form_of(out: Path, task: str, form: str | None = None) -> str:
+def format_for(out: Path, task: str, form: str | None = None) -> str:
     """Return the format that is named, or that the name of a file or folder says.
 
     Raises:

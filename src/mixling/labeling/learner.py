@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import UserError
-from mixling.labeling.lines import same_form
+from mixling.labeling.lines import canonical
 from mixling.labeling.texts import LabelValue, example_of, value_of
 from mixling.text.encoder import Text
 from mixling.workers import Worker, WorkerEnded, begin_as_worker, end_workers
@@ -172,16 +172,16 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
             return [one.label for one in found]
         return [value_of(one.labels if task == "multi_label" else one.tags, tags=task == "tagging") for one in found]
 
-    most = Counter(map(same_form, lesson.said.values())).most_common(1)[0][0]
-    truth = [*map(same_form, lesson.tests.values())]
-    right = sum(map(operator.eq, map(same_form, answers([*lesson.tests])), truth))
+    most = Counter(map(canonical, lesson.said.values())).most_common(1)[0][0]
+    truth = [*map(canonical, lesson.tests.values())]
+    right = sum(map(operator.eq, map(canonical, answers([*lesson.tests])), truth))
     baseline = truth.count(most)
     pool = lesson.pool[:_POOL]
     # Doubts of a model teach as far as it is better than the baseline; with one right and one wrong answer more.
     skill = max(0.0, (right - baseline + 1) / (len(truth) - baseline + 2))
     chosen = _mixed(_chosen(predictor, texts, pool, task, lesson.strategy), pool, skill)
     stop_set = range(0, len(texts), max(1, len(texts) // _STOP_SET))
-    now = [same_form(value) for value in answers(stop_set)]
+    now = [canonical(value) for value in answers(stop_set)]
     older = next((item for item in reversed(earlier) if item[0] <= _OLDER * len(lesson.said)), None)
     changed = None if older is None else sum(map(operator.ne, now, older[1])) / len(now)
     earlier.append((len(lesson.said), now))

@@ -33,7 +33,7 @@ def labels_in_value(value: LabelValue) -> list[str]:
     return [value] if isinstance(value, str) else [item if isinstance(item, str) else item[2] for item in value]
 
 
-def same_form(value: LabelValue) -> str:
+def canonical(value: LabelValue) -> str:
     """Return one text for all values that say the same: sets of labels, and spans, have no order."""
     return json.dumps(value if isinstance(value, str) else sorted(value))
 

@@ -16,10 +16,10 @@ from mixling.labeling.lines import (
     ABOUT_TEXTS,
     VALUES,
     RecordLine,
+    canonical,
     content_of,
     labels_in_value,
     line_problem,
-    same_form,
 )
 from mixling.labeling.texts import FileTexts, LabelValue
 from mixling.storage import sync_folder
@@ -256,7 +256,7 @@ class Record:
         if (decision := self.last(text, None)) is not None:
             return decision[VALUES[self.task or ""]]
         values = list(self.answers(text).values())
-        forms = [*map(same_form, values)]
+        forms = [*map(canonical, values)]
         return values[forms.index(max(forms, key=forms.count))] if values else None
 
     def values(self, texts: FileTexts, *, agreed: bool = False) -> dict[str, LabelValue]:
@@ -281,7 +281,7 @@ class Record:
             undecided: without the texts that somebody decided.
         """
         for text in self._said:
-            if len(set(map(same_form, self.answers(text).values()))) > 1 and not (undecided and self.last(text, None)):
+            if len(set(map(canonical, self.answers(text).values()))) > 1 and not (undecided and self.last(text, None)):
                 yield text
 
     def texts(self) -> Iterator[str]:

@@ -76,7 +76,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     task = data.task or infer_task({"train": data.files, "columns": named})[0]
     if task not in AUDITED:
         got = f"--task: got {task!r}" if data.task else f"{data.files[0]}: is data of {task}"
-        raise ConfigError(f"{got}; data of {' and '.join(AUDITED)} can be audited, as --task names them")
+        raise ConfigError(f"{got}; data of {', '.join(AUDITED)} can be audited, as --task names them")
     bad = OnBadRow(data.on_bad_row)  # type: ignore[arg-type]
 
     def read(files: list[str], *, pairs: bool | None = None) -> Dataset:

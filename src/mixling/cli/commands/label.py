@@ -105,7 +105,7 @@ def label_command(data: Labeled, asking: Asking, served: Served, exported: Expor
         from mixling.config import parse, present
         from mixling.data.config import ColumnsConfig
         from mixling.labeling.app import serve_page
-        from mixling.labeling.exports import form_of, write_labeled
+        from mixling.labeling.exports import format_for, write_labeled
         from mixling.labeling.queue import STRATEGIES, Queue
         from mixling.labeling.record import Record
         from mixling.labeling.session import LabelingSession
@@ -127,7 +127,7 @@ def label_command(data: Labeled, asking: Asking, served: Served, exported: Expor
         record.begin(texts)
         print(_summary(texts, record), file=sys.stderr)
         if exported.export is not None:
-            form = form_of(exported.export, texts.task, exported.form)
+            form = format_for(exported.export, texts.task, exported.form)
             values = record.values(texts, agreed=exported.agreed)
             write_labeled(exported.export, texts, values, form)
             print(f"{exported.export}: {len(values):,} of {len(texts.by_key):,} texts have labels", file=sys.stderr)

@@ -79,7 +79,7 @@ async function sync() {
     busy = false;
     if (!(error instanceof ServerGone || error instanceof Refused)) throw error;
     const kept = outbox.lines.length ? ` ${outbox.lines.length} answers are kept in this page.` : "";
-    report(`${error.message}${kept} Trying again…`, true);
+    report(`${error.message.replace(/[.]?$/, ".")}${kept} Trying again…`, true);
     timer = setTimeout(sync, RETRY);
   }
 }
