@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import csv
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer import Option
 
 from mixling.cli.command import DATA, OUTPUT
 from mixling.errors import ConfigError, near_miss, shown
-
-if TYPE_CHECKING:
-    from mixling.runtime.predictor import Predictor
-    from mixling.text.encoder import Text
 
 
 def refuse_stdin(command: str, files: Sequence[str], remedy: str = "the rows to a file, such as rows.jsonl") -> None:
@@ -126,41 +121,6 @@ class InputColumns(TextColumn):
         data = read_overrides(self.overrides).get("data", {})
         columns = data.get("columns", {}) if isinstance(data, dict) else {}
         return {**self.named_columns(), **(columns if isinstance(columns, dict) else {})}
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputFiles(InputColumns):
-    """Files of texts that a model reads."""
-
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Texts, in any format of `predict`; labels are ignored.")
-    ]
-
-    def read(self, command: str, model: str, out: Path | None) -> tuple[Predictor, Iterator[Text]]:
-        """Return the model and the texts, which are read while they are taken.
-
-        Args:
-            command: that reads them.
-            out: the file to write, which is none of those read.
-
-        Raises:
-            ConfigError: a file is standard input, or the output; or the training of the model was interrupted.
-            UserError: see `Predictor` and `mixling.data.inputs.file_items`.
-        """
-        from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import keep_inputs
-        from mixling.data.inputs import file_items
-        from mixling.runs.evaluation import columns_of
-        from mixling.runtime.predictor import Predictor
-
-        refuse_stdin(command, self.files, "the texts to a file, such as texts.txt")
-        if out is not None:
-            keep_inputs(self.files, out)
-        refuse_unfinished(model)
-        predictor = Predictor(model)
-        columns = columns_of(model, self.columns(), predictor.features)
-        items = file_items(self.files, reader=predictor.task.reader, columns=columns, skip=False)
-        return predictor, (item.text for item in itertools.chain.from_iterable(items) if item.text is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputFiles, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import ModelArgument
 from mixling.cli.output import no_collections, put, wrapped
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Option
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputFiles, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import ModelArgument
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError
 

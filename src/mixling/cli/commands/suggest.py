@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import EscapeOption, InputFiles, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import EscapeOption, ModelArgument
 from mixling.cli.output import no_collections
 
 if TYPE_CHECKING:
