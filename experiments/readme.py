@@ -70,6 +70,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "heap": benchmarks.heap,
     "revisions": benchmarks.revisions,
     "hypermixing": benchmarks.hypermixing,
+    "columns": benchmarks.columns,
     "hypermixing_training": benchmarks.hypermixing_training,
     "pnlp_tables": pnlp.pnlp_tables,
     "exact_match": pnlp.exact_match,

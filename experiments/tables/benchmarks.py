@@ -42,6 +42,13 @@ TRAININGS = {
     "million": "1,000,000 texts, 50 steps",
 }
 
+COLUMN_SETS = {
+    "sick": "SICK, two texts, `relatedness`",
+    "mtop": "MTOP in six languages, `lang`",
+    "imdb": "IMDB, 2,000 rows, `score`",
+}
+COLUMN_SYSTEMS = ("mixling", "tf-idf and columns + lr", "tf-idf and columns + trees", "tf-idf + lr")
+
 
 def speed(folder: Path) -> str:
     """Microseconds of one text, median and 90th percentile, and texts per second, with warm and cold caches."""
@@ -168,4 +175,22 @@ def revisions(folder: Path) -> str:
             rows[-1].append(", ".join(f"{mean:.{digits}f}" for mean in means))
         rows[-1].append(", ".join(f"{one['before']['cpu_s'] / one['after']['cpu_s']:.1f}" for one in runs))
         rows[-1].append(", ".join(dict.fromkeys(one["after"]["commit"][:7] for one in runs)))
+    return as_markdown(rows)
+
+
+def columns(folder: Path) -> str:
+    """Accuracy with columns beside the text, and how far ours is from the best of the others that read them."""
+    results = read_results(folder, "columns", "benchmarks")
+    rows = [["test set", *COLUMN_SYSTEMS, "mixling beside the better of both that read columns", "commit, date"]]
+    for name, title in COLUMN_SETS.items():
+        if name not in results:
+            continue
+        found = {one["name"]: one for one in results[name]["systems"]}
+        best = max((found[one] for one in COLUMN_SYSTEMS[1:3]), key=lambda one: one["mean"])
+        interval = best["difference_interval"]
+        low, high = -interval["high"], -interval["low"]
+        ahead = f"{-100 * best['difference']:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]"
+        origin = results[name]["provenance"]
+        values = [spread(found["mixling"]["by_seed"]), *(fraction(found[one]["mean"]) for one in COLUMN_SYSTEMS[1:])]
+        rows.append([title, *values, ahead, f"{origin['commit'][:7]}, {origin['date'][:10]}"])
     return as_markdown(rows)

@@ -177,7 +177,7 @@ def _fit_trees(
     seed: int,
     only: Mapping[str, Any] | None = None,
 ) -> Iterator[Trees]:
-    """Yield trees for each choice of dimensions and iterations, fewer first; with `only` those of one earlier fit."""
+    """Yield trees for each choice of dimensions and iterations, fewer first; with `only` one earlier fit again."""
     each = len({name for target in targets for name in names_of(target)}) if task.has_labels else 1
     if each > _MOST_LABELS:
         raise DataError(f"{each:,} labels need as many trees in each iteration; allowed: {_MOST_LABELS}")

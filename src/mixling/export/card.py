@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import printable
-from mixling.features.kinds import parse_features
 from mixling.metrics.base import titled
 from mixling.metrics.reliability import ReliabilityBin, format_reliability
 from mixling.tasks.base import Task
@@ -40,6 +39,7 @@ def model_card(
     *,
     folder_files: Mapping[str, str],
     pairs: bool = False,
+    beside: Sequence[str] = (),
 ) -> str:
     """Return the text of the card; equal arguments give equal text.
 
@@ -48,10 +48,11 @@ def model_card(
         report: the content of metrics.json.
         folder_files: the files of the folder, with a description of each.
         pairs: whether the model takes pairs of texts.
+        beside: the names of the columns that it reads beside a text.
     """
     validation = report["validation"]
     arguments, text = task.card_inputs(pairs=pairs)
-    if beside := parse_features(config["data"]["columns"]["features"]):
+    if beside:
         arguments = "rows.csv"
         row = {"text": "a text", **({"text_pair": "another"} if pairs else {}), **dict.fromkeys(beside, "...")}
         text = json.dumps(row, ensure_ascii=False).replace("`", r"\u0060")

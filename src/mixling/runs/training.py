@@ -256,4 +256,5 @@ def _card(
     used = {"data": sources, "model": model.to_dict(), "train": training.to_dict()}
     used |= {"init": config.initialization.to_dict(), "reading": report["reading"]}
     values = {**config.to_dict(), **used}
-    return model_card(values, report, examples.task, folder_files=DESCRIPTIONS, pairs=examples.pairs)
+    beside = () if examples.columns is None else examples.columns.names
+    return model_card(values, report, examples.task, folder_files=DESCRIPTIONS, pairs=examples.pairs, beside=beside)

@@ -52,7 +52,7 @@ function arrange() {
   fields();
 }
 
-/** Show a field for each column of the chosen models; what is typed stays. */
+/** Show a field for each column of the chosen models; typed values stay. */
 function fields() {
   const typed = cells();
   const columns = new Map([first, second].flatMap((select) => columnsOf(find(select.value) ?? {})));
