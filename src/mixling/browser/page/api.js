@@ -9,6 +9,10 @@ export class Refused extends Error {}
 
 export function useKey() {} // there are no keys
 
+export const hasKey = () => false;
+
+export const addressOf = () => null; // no server answers
+
 const MAX_EXPLAINED = 10_000; // characters, as of the server
 
 let known = [];
@@ -41,7 +45,13 @@ export async function models() {
 }
 
 export async function predict(name, { texts, pairs, questions, explain }, signal) {
-  const input = texts?.[0] ?? questions?.[0] ?? { first: pairs[0][0], second: pairs[0][1] };
+  const inputs = texts ?? questions ?? pairs.map(([first, second]) => ({ first, second }));
+  const predictions = [];
+  for (const input of inputs) predictions.push(await predictOne(name, input, explain, signal));
+  return predictions;
+}
+
+async function predictOne(name, input, explain, signal) {
   try {
     const model = await load(name);
     signal.throwIfAborted(); // another text was typed meanwhile
