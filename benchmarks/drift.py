@@ -5,8 +5,8 @@
 Models by the command with its defaults: sst2, 6,000 sentences of SST-2 of four words and more; short, those of up to
 eight words; and one for each of six languages, MTOP's intents (XSemPLR's rows). The new texts: of the same kind (rows
 that the model did not read, in ten parts); with 5 to 30% of the words misspelled; reviews of IMDB; sentences of over 20
-words; the same intents in the other languages. A warning is right where the estimate is wrong by more than .05. Nothing is chosen
-here: limits and bins are src/mixling/drift's. Written to benchmarks/results/drift.json.
+words; the same intents in the other languages. A warning is right where the estimate is wrong by more than .05. Nothing
+is chosen here: limits and bins are src/mixling/drift's. Written to benchmarks/results/drift.json.
 """
 
 from __future__ import annotations

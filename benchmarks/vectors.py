@@ -315,11 +315,12 @@ def main() -> None:
     options = parser.parse_args()
     on_one_core()
     found = json.loads(options.out.read_text()) if options.out.exists() else {}
-    found["provenance"] = provenance(seed=0)
+    made = provenance(seed=0)
     parts = {"encode": encode, "similar": similar, "duplicates": duplicates, "similarity": similarity}
     for name in options.parts:
         call = parts[name]
-        found[name] = call(options.data) if name in ("duplicates", "similarity") else call()
+        figures = call(options.data) if name in ("duplicates", "similarity") else call()
+        found[name] = {**figures, "provenance": made}
         print(name, json.dumps(found[name], indent=1), flush=True)
         write_json(options.out, found)
 
