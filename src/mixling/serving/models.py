@@ -244,11 +244,15 @@ def _examples(path: Path, predictor: Predictor) -> tuple[Text, ...]:
             lines = content.read(_EXAMPLE_BYTES).decode("utf-8", "replace").split("\n")
     except OSError:
         return ()
-    texts = [clean(line.strip(), _EXAMPLE_BYTES)[0] for line in lines if line.strip()][:_EXAMPLES]
-    if not (predictor.task.windows or predictor.metadata.pairs):
-        return tuple(texts)
-    pairs = [tuple(text.split("\t")) for text in texts]
-    return tuple(pair for pair in pairs if len(pair) == 2)
+    found: list[Text] = []
+    for line in filter(None, map(str.strip, lines)):
+        text = clean(line, _EXAMPLE_BYTES)[0]
+        first, tab, second = text.partition("\t")
+        if not (predictor.task.windows or predictor.metadata.pairs):
+            found.append(text)
+        elif tab:
+            found.append((first, second))
+    return tuple(found[:_EXAMPLES])
 
 
 def _stamp(path: Path) -> _Stamp | None:

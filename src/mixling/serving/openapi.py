@@ -128,11 +128,19 @@ def _prediction(task: Task) -> _Json:
 
 
 _STATUS: _Json = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
+_TEXT = {"type": "string"}
+_LIST = {"type": "array"}
 _MODEL: _Json = {
     "type": "object",
     "properties": {
-        **{key: {"type": "string"} for key in ("name", "version", "task", "engine")},
-        **{key: {"type": "array"} for key in ("inputs", "options", "labels", "examples")},
+        "name": _TEXT,
+        "version": _TEXT,
+        "task": _TEXT,
+        "engine": _TEXT,
+        "inputs": _LIST,
+        "options": _LIST,
+        "labels": _LIST,
+        "examples": _LIST,
     },
     "required": ["name", "version", "task"],
 }
