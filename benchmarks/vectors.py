@@ -166,14 +166,16 @@ def of_sampled(rows: Sequence[str], remaining: Sequence[int]) -> dict[str, Any]:
         return csr_matrix((np.ones(len(columns), np.float32), columns, ends), (len(some), len(numbers)))
 
     every = matrix(remaining).T.tocsr()
+    places = np.array(remaining)
     sizes = np.array([len(sets[row]) for row in remaining])
     folded = {" ".join(rows[row].lower().split()): row for row in reversed(remaining)}
     repeats = {}
     for kept, part in chosen.items():
         found = 0
-        for row, common in zip(part.tolist(), matrix(part.tolist()) @ every, strict=True):
+        for row in part.tolist():
+            common = matrix([row]) @ every
             near = common.data / (len(sets[row]) + sizes[common.indices] - common.data) >= THRESHOLD - 1e-6
-            earlier = np.array(remaining)[common.indices[near]] < row
+            earlier = places[common.indices[near]] < row
             equal = folded.get(" ".join(rows[row].lower().split()), row) < row
             found += equal or bool(earlier.any() and len(sets[row]) >= 4)
         repeats[kept] = found / SAMPLED
@@ -315,11 +317,12 @@ def main() -> None:
     options = parser.parse_args()
     on_one_core()
     found = json.loads(options.out.read_text()) if options.out.exists() else {}
-    found["provenance"] = provenance(seed=0)
+    made = provenance(seed=0)
     parts = {"encode": encode, "similar": similar, "duplicates": duplicates, "similarity": similarity}
     for name in options.parts:
         call = parts[name]
-        found[name] = call(options.data) if name in ("duplicates", "similarity") else call()
+        figures = call(options.data) if name in ("duplicates", "similarity") else call()
+        found[name] = {**figures, "provenance": made}
         print(name, json.dumps(found[name], indent=1), flush=True)
         write_json(options.out, found)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mixling.metrics import Dimension, each_value, holm, worst_slices
+from mixling.metrics import SliceColumn, each_value, holm, worst_slices
 
 
-def dimension(name: str, values: np.ndarray) -> Dimension:
+def dimension(name: str, values: np.ndarray) -> SliceColumn:
     names, codes = np.unique(values, return_inverse=True)
-    return Dimension(name, codes.astype(np.int64), tuple(names.tolist()))
+    return SliceColumn(name, codes.astype(np.int64), tuple(names.tolist()))
 
 
 def test_chances_are_scipys() -> None:
@@ -46,7 +46,7 @@ def test_holm_rejects_step_by_step() -> None:
     assert holm([]) == []
 
 
-def planted(seed: int, worse: float) -> tuple[list[Dimension], np.ndarray]:
+def planted(seed: int, worse: float) -> tuple[list[SliceColumn], np.ndarray]:
     """1,500 rows; those of channel b in language x are right less often."""
     chance = np.random.default_rng(seed)
     channel, language, number = (chance.choice(list("abcd"), 1500) for _ in range(3))
@@ -93,7 +93,7 @@ def test_values_are_corrected_together_and_one_value_differs_from_nothing() -> N
     more = [item.chance for item in worst_slices(dimensions, right, beside=raw)[1]]
     assert all(one >= two for one, two in zip(more, holm([item.chance for item in raw]), strict=True))
     assert max(more) > 0.05
-    (alone,) = each_value(Dimension("one", np.zeros(1500, np.int64), ("x",)), right)
+    (alone,) = each_value(SliceColumn("one", np.zeros(1500, np.int64), ("x",)), right)
     assert np.isnan(alone.rest)
     assert alone.to_dict()["rest"] is None
     assert not alone.significant

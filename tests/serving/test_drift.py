@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mixling import Predictor
 from mixling.drift import profile_of
 from mixling.serving import drift as module
+
+from .process import serving
 
 TEXTS = [f"play song {number} by artist {number}" for number in range(300)]
 OTHERS = [f"a longer sentence about the weather in town {number} and about nothing else today" for number in range(200)]
@@ -122,3 +126,14 @@ def test_models_without_a_profile_have_no_drift(paths: dict[str, Path], make_cli
     with make_client({"m": paths["intents"]}) as client:
         ask(client, TEXTS)
         assert not values(client)
+
+
+def test_each_worker_has_its_own_windows(model: Path) -> None:
+    with serving(model, "--workers", 2, "--set", "drift_window=20") as served:
+        for begin in range(0, 200, 20):
+            body = json.dumps({"texts": OTHERS[begin : begin + 20]})
+            assert served.ask("/v1/models/m/predict", body)[0] == 200
+        text = served.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").decode()
+    lines = [line for line in text.splitlines() if line.startswith("mixling_drift_reliable{")]
+    assert lines
+    assert all(re.fullmatch(r'mixling_drift_reliable\{model="m",pid="\d+"\} 0\.0', line) for line in lines)

@@ -105,10 +105,10 @@ def test_requests_need_a_key_but_probes_and_the_page_do_not(make_client: Make, t
         for wrong in ({}, {"Authorization": KEY}, {"Authorization": f"Bearer {KEY}x"}, {"Authorization": "Bearer"}):
             response = ask(client, headers=wrong)
             assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
-        for path in ("/v1/models", "/metrics", "/openapi.json"):
+        for path in ("/v1/models", "/v1/models/golden", "/metrics", "/openapi.json"):
             assert client.get(path).status_code == 401
             assert client.get(path, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
-        for path in ("/", "/playground/app.js", "/healthz", "/readyz"):
+        for path in ("/", "/docs", "/playground/app.js", "/healthz", "/health", "/readyz"):
             assert client.get(path).status_code == 200
 
 

@@ -5,8 +5,13 @@ Skipped where playwright or Chromium is absent; the check of accessibility also 
 
 from __future__ import annotations
 
+import ast
+import csv
+import json
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import resources
 from importlib.util import find_spec
@@ -245,3 +250,86 @@ def test_a_key_is_asked_for(browser: Any, paths: dict[str, Path], tmp_path: Path
         page.wait_for_selector("article")
         assert re.match(r"music|weather|<b>", page.locator(".answer").text_content())
     page.close()
+
+
+def test_a_link_and_code_ask_the_same(page: Any, browser: Any, served: Served) -> None:
+    text = "play 'it' & \"that\" 🫨 + #1"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.fill("#text", text)
+    page.check("#explain")
+    page.wait_for_selector(".word")
+    assert re.fullmatch(r"[\d.]+ ms from here and back", page.locator(".time").text_content())
+    page.click("#copy button:text-is('Copy a link')")
+    page.wait_for_selector("#status:text-is('Copied')")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.locator("#copied").text_content()
+    other = browser.new_page()
+    other.goto(link)
+    other.wait_for_selector(".word")
+    assert other.input_value("#text") == text
+    assert probabilities(other) == probabilities(page)
+    other.close()
+    answers = {}
+    for name, command in (("curl", "bash"), ("Python", sys.executable)):
+        page.click(f"#copy button:text-is('Copy as {name}')")
+        page.wait_for_selector("#status:text-is('Copied')")
+        code = page.locator("#copied").text_content()
+        answers[name] = subprocess.run([command, "-c", code], check=True, capture_output=True, text=True).stdout
+    label = page.locator("article .answer").text_content().rpartition(" ")[0]
+    assert json.loads(answers["curl"])["predictions"][0]["label"] == label
+    assert ast.literal_eval(answers["Python"].replace("true", "True").replace("false", "False"))["label"] == label
+    page.click("#copy button:text-is('Copy as JavaScript')")
+    assert JSON_OF_TEXT in page.locator("#copied").text_content()
+
+
+JSON_OF_TEXT = 'JSON.stringify({"texts":["play '
+
+
+def test_the_rows_of_a_file_are_answered(page: Any, predictors: dict[str, Predictor], tmp_path: Path) -> None:
+    page.set_default_timeout(4000)
+    texts = ['play "some", music', "what is\nthe weather", "<b>book</b> a table"]
+    with (tmp_path / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "review"], *enumerate(texts)])
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"n": 1, "text": text}) + "\n" for text in texts))
+    (tmp_path / "rows.txt").write_text("play it\n\nbook it\n")
+    for name, expected in (("rows.csv", texts), ("rows.jsonl", texts), ("rows.txt", ["play it", "book it"])):
+        page.set_input_files("#file", tmp_path / name)
+        page.wait_for_selector(f"article h2:has-text('{name}')")
+        assert page.locator(".rows button").all_text_contents() == expected
+        labels = [item.label for item in predictors["intents"].predict(expected)]
+        found = page.locator(".rows td").all_text_contents()
+        assert [cell.startswith(f"{label} ") for cell, label in zip(found, labels, strict=True)] == [True] * len(labels)
+    page.click(".rows button >> nth=1")
+    page.wait_for_selector("article[data-model=m] tr")
+    assert page.input_value("#text") == "book it"
+    (tmp_path / "rows.jsonl").write_text("{}\nno JSON\n")
+    page.set_input_files("#file", tmp_path / "rows.jsonl")
+    page.wait_for_selector("#status:has-text('rows.jsonl, line 2: is no JSON object.')")
+
+
+def test_examples_beside_a_model_are_buttons(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(paths["pairs"].read_bytes())
+    (tmp_path / "examples.txt").write_text("book a table\tbook two tables\nno pair\n", encoding="utf-8")
+    page = browser.new_page()
+    with serving(tmp_path) as served:
+        open_page(page, served)
+        assert page.locator("#examples button").all_text_contents() == ["book a table | book two tables"]
+        page.click("#examples button")
+        page.wait_for_selector("article tr")
+        assert page.input_value("#other") == "book two tables"
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_docs_list_the_routes(browser: Any, served: Served, width: int) -> None:
+    origin = f"http://127.0.0.1:{served.port}/"
+    with watched_page(browser, origin, width=width, failure=lambda message: message.type == "error") as (page, _):
+        page.goto(f"{origin}docs")
+        page.wait_for_selector("article")
+        routes = page.locator("article h2").all_text_contents()
+        assert "POST /v1/models/m/predict" in routes
+        assert "GET /v1/models/answers" in routes
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        code = page.locator("article:has-text('/v1/models/pairs/predict') pre").text_content()
+        done = subprocess.run(["bash", "-c", code], check=True, capture_output=True, text=True)
+        assert json.loads(done.stdout)["model"] == "pairs"

@@ -216,7 +216,11 @@ def test_routes_describe_themselves(client: TestClient, predictors: dict[str, Pr
     assert models[0]["inputs"] == ["texts"]
     assert models[-1]["inputs"] == ["questions"]
     assert len({model["version"] for model in models}) == len(models)
-    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    assert [client.get(f"/v1/models/{model['name']}").json() for model in models] == models
+    assert client.get("/v1/models/intent").status_code == 404
+    assert "did you mean 'intents'" in client.get("/v1/models/intent").json()["detail"]
+    assert client.get("/healthz").json() == client.get("/health").json() == {"status": "alive"}
+    assert client.get("/readyz").status_code == 200
     missing, wrong = client.get("/nope"), client.get("/v1/models/intents/predict")
     assert (missing.status_code, wrong.status_code, wrong.headers["allow"]) == (404, 405, "POST")
     assert {item.headers["content-type"] for item in (missing, wrong)} == {"application/problem+json"}

@@ -29,7 +29,18 @@ POLICY_OF_FILE = (
     "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-_MODULES = ("errors", "engine", "predictions", "explanation", "index", "api", "render", "app")  # importers come later
+_MODULES = (
+    "errors",
+    "engine",
+    "predictions",
+    "explanation",
+    "index",
+    "api",
+    "code",
+    "rows",
+    "render",
+    "app",
+)  # importers come later
 _IMPORT = re.compile(r'(?m)^import (\{[^}]*\}) from "[./]+(?:mixling/)?(\w+)\.js";$')
 _EXPORT = re.compile(r"(?m)^export (?=(?:async )?(?:class|const|function) (\w+))")
 _EXPORTS = re.compile(r"(?m)^export \{([^}]*)\};$")
@@ -59,6 +70,8 @@ def write_site(content: bytes, folder: Path, *, name: str) -> None:
             write_atomic(folder / "mixling" / source.name, source.read_bytes())
     own = {source.name: source.read_bytes() for source in _resources("mixling.browser", "page")}
     for source in _resources("mixling.serving", "playground"):
+        if source.name.startswith("docs."):  # of the server's routes
+            continue
         if source.name != "index.html":
             write_atomic(folder / "playground" / source.name, own.get(source.name) or source.read_bytes())
         else:
@@ -105,7 +118,7 @@ def one_script(modules: Sequence[str]) -> str:
     Args:
         modules: their names; each after those that it imports.
     """
-    places = {"index": "package", "api": "page", "render": "playground", "app": "playground"}
+    places = {"api": "page", **dict.fromkeys(("code", "rows", "render", "app"), "playground")}
     parts = []
     for module in modules:
         place = places.get(module, "package")

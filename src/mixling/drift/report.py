@@ -86,7 +86,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is compared of a text and its prediction: much less than both.
+    """A text and its prediction as they are compared: much less than both.
 
     Attributes:
         words: how many there are.
@@ -102,7 +102,7 @@ class Observed:
 
 
 def observe(text: Text, prediction: Prediction, known: KnownWords) -> Observed:
-    """Return what is compared of a text and its prediction, given the words that the profile knows."""
+    """Return a text and its prediction as they are compared, given the words that the profile knows."""
     split = profile_words(text)
     confidence = max(prediction.probabilities.values()) if prediction.probabilities else 0.0
     return Observed(len(split), unknown_fraction(split, known), labels_of(prediction), confidence)

@@ -55,7 +55,9 @@ class LabelingApp:
         self._keys = None if token is None else ApiKeys([token])
         self._annotator = annotator
         self._bodies = Bodies(limit=_MOST, total=_TOTAL)
-        self._pages = page_routes() | page_routes("mixling.labeling", "page")  # its style is of the former
+        shared = page_routes()  # whose style the page has
+        del shared["/docs"]
+        self._pages = shared | page_routes("mixling.labeling", "page")
         self._asked = {"/api/work": self._work, "/api/list": self._list, "/api/export": self._export}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from mixling.errors import printable
@@ -39,27 +40,32 @@ class SliceReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
+
+        def values(slices: Sequence[Slice]) -> list[dict[str, Any]]:
+            return list(map(Slice.to_dict, slices))
+
         return {
             "metric": self.metric,
             "correction": "Holm",
-            "columns": {name: [item.to_dict() for item in part] for name, part in self.columns.items()},
-            "worst": [item.to_dict() for item in self.worst],
-            "rates": [item.to_dict() for item in self.rates],
+            "columns": {name: values(part) for name, part in self.columns.items()},
+            "worst": values(self.worst),
+            "rates": values(self.rates),
             "left_out": self.left_out,
         }
 
     def _sections(self, *, short: bool) -> list[tuple[str, str, list[Slice]]]:
         """Return the titles of tables, the names of their values, and their slices."""
         metric = metric_title(self.metric)
-        tables = [(f"by {name}", metric, part) for name, part in self.columns.items()]
-        worst = self.worst[:_SHOWN_WORST] if short else self.worst
-        rates = [item for item in self.rates if item.significant]
-        remark = "" if any(item.significant for item in worst) else ", none of them worse than chance makes one"
-        tables.append((f"the worst slices{remark}", metric, worst))
-        if rates:
+        tables: list[tuple[str, str, list[Slice]]] = []
+        for name, part in self.columns.items():
+            tables.append((f"by {name}", metric, part))
+        if worst := self.worst[: _SHOWN_WORST if short else None]:
+            remark = "" if any(map(attrgetter("significant"), worst)) else ", none of them worse than chance makes one"
+            tables.append((f"the worst slices{remark}", metric, worst))
+        if rates := list(filter(attrgetter("significant"), self.rates)):
             title = f"labels that some rows get more often than others, {len(rates)} differences"
-            tables.append((title, "rate", rates[:_SHOWN_RATES] if short else rates))
-        return [(title, value, part) for title, value, part in tables if part]
+            tables.append((title, "rate", rates[: _SHOWN_RATES if short else None]))
+        return tables
 
     def __str__(self) -> str:
         return self.table(None)
@@ -72,12 +78,14 @@ class SliceReport:
         """
         parts = []
         for title, value, slices in self._sections(short=True):
-            cells = _cells(slices, value)
-            columns = {name: [str(row[place]) for row in cells[1]] for place, name in enumerate(cells[0])}
+            header, rows = _cells(slices, value)
+            columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
             table = fit_columns(columns, width, drop=("p", "among labels", "difference"), left=("label",))
             parts.append(f"{title}\n{table}")
-        left_out = [f"no slices by {printable(name)}: it {reason}" for name, reason in self.left_out.items()]
-        return "\n\n".join([*parts, "\n".join([_MARK, *left_out])])
+        lines = [_MARK]
+        for name, reason in self.left_out.items():
+            lines.append(f"no slices by {printable(name)}: it {reason}")
+        return "\n\n".join([*parts, "\n".join(lines)])
 
     def _repr_html_(self) -> str:
         tables = []

@@ -1,4 +1,4 @@
-"""Slices of rows, such as those of one channel: whether a score differs from the other rows', by more than chance.
+"""Slices of rows, such as one channel's: whether a score differs from the other rows', by more than chance.
 
 R is the number of rows. All tests are of a slice against the other rows: of rights and wrongs exact (the hypergeometric
 distribution, two-sided), of other numbers by the normal distribution. Holm's method (1979) corrects for their number,
@@ -24,12 +24,12 @@ Members = npt.NDArray[np.bool_]
 LEVEL = 0.05
 MIN_ROWS = 20  # of slices that are searched
 WORST = 10  # slices that are kept
-MOST_DIMENSIONS = 12  # pairs of which are searched
+MOST_DIMENSIONS = 12  # whose pairs are searched
 _DISTINCT = 0.9  # a pair of values has at most this fraction of the rows of either
 
 
 @dataclass(frozen=True)
-class Dimension:
+class SliceColumn:
     """What rows are sliced by: a column, or a property of the texts.
 
     Attributes:
@@ -76,13 +76,13 @@ class Slice:
         return " and ".join(f"{name} {value}" for name, value in self.where.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; None for what is undefined."""
+        """Return JSON values; None where a value is undefined."""
         values = {key: value for key, value in asdict(self).items() if value not in ("", None)}
         rest = None if math.isnan(self.rest) else self.rest
         return {**values, "rest": rest, "significant": self.significant}
 
 
-def each_value(dimension: Dimension, scores: Floats, *, label: str = "", truth: Floats | None = None) -> list[Slice]:
+def each_value(dimension: SliceColumn, scores: Floats, *, label: str = "", truth: Floats | None = None) -> list[Slice]:
     """Return the slice of each value of a dimension; chances are not corrected.
 
     Args:
@@ -108,11 +108,11 @@ def holm(chances: Sequence[float]) -> list[float]:
     steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     out = np.empty_like(values)
     out[order] = np.minimum(steps, 1)
-    return [float(value) for value in out]
+    return list(map(float, out))
 
 
 def worst_slices(
-    dimensions: Sequence[Dimension], scores: Floats, *, less_is_better: bool = False, beside: Sequence[Slice] = ()
+    dimensions: Sequence[SliceColumn], scores: Floats, *, less_is_better: bool = False, beside: Sequence[Slice] = ()
 ) -> tuple[list[Slice], list[Slice]]:
     """Find the slices that are worse than the other rows by what chance does least, at most `WORST`.
 
@@ -125,7 +125,7 @@ def worst_slices(
         beside: slices of `each_value`.
 
     Returns:
-        The worst slices, and those of `beside`; the chances of all are corrected together.
+        The worst slices, and `beside`; the chances of all are corrected together.
     """
     chance_of = _Chance(scores)
     sign = -1 if less_is_better else 1
@@ -154,7 +154,7 @@ def worst_slices(
     return shown, [replace(item, chance=chance) for item, chance in zip(beside, after[len(chances) :], strict=True)]
 
 
-def _candidates(dimensions: Sequence[Dimension]) -> Iterator[tuple[dict[str, str], Members]]:
+def _candidates(dimensions: Sequence[SliceColumn]) -> Iterator[tuple[dict[str, str], Members]]:
     for one in dimensions:
         for code, value in enumerate(one.values):
             yield {one.name: value}, one.codes == code

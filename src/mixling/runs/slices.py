@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from mixling.errors import ConfigError
 from mixling.features.cells import as_cell
 from mixling.metrics.base import LESS_IS_BETTER
 from mixling.metrics.slice_report import SliceReport
-from mixling.metrics.slices import Dimension, Floats, Slice, each_value, worst_slices
+from mixling.metrics.slices import Floats, Slice, SliceColumn, each_value, worst_slices
 from mixling.tasks.base import Task
 
 LENGTH, UNKNOWN = "words", "unknown words"
@@ -36,7 +37,7 @@ class SlicedRows:
     """Remembers the columns of rows while examples are read.
 
     Args:
-        by: the names of columns; None: all that the first row of the first file has, but for those of `columns`.
+        by: the names of columns; None: all that stand in the first row of the first file, but for `columns`.
 
     Raises:
         ConfigError: a column is the text.
@@ -72,13 +73,13 @@ class SlicedRows:
                     cells.append(None)
             yield example
 
-    def dimensions(self) -> tuple[list[Dimension], dict[str, str]]:
+    def dimensions(self) -> tuple[list[SliceColumn], dict[str, str]]:
         """Return the columns as dimensions, and why others are none.
 
         Raises:
             ConfigError: a column that was named is none.
         """
-        found: list[Dimension] = []
+        found: list[SliceColumn] = []
         left_out: dict[str, str] = {}
         for name, cells in self._cells.items():
             if name in self._lists:
@@ -98,52 +99,75 @@ class SlicedRows:
         return found, left_out
 
 
-def column_dimension(name: str, cells: Sequence[str | None]) -> Dimension:
+def column_dimension(name: str, cells: Sequence[str | None]) -> SliceColumn:
     """Return the values of a column; many numbers or dates as four bins of about as many rows, rare values as one."""
-    given = [cell.strip() if cell is not None and cell.strip() else None for cell in cells]
-    counts = Counter(cell for cell in given if cell is not None)
+    given: list[str | None] = []
+    for cell in cells:
+        given.append((cell or "").strip() or None)
+    counts = Counter(filter(None, given))
     if len(counts) > _MOST_VALUES:
-        if all(_NUMBER.fullmatch(value) for value in counts):
-            return binned(name, [None if cell is None else float(cell) for cell in given])
-        if all(_DATE.fullmatch(value) for value in counts):
-            return binned(name, [None if cell is None else cell[:10] for cell in given])
-    values = [value for value, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_VALUES]]
-    names = [_MISSING if cell is None else cell if cell in values else _OTHERS for cell in given]
-    extra = [special for special in (_MISSING, _OTHERS) if special in set(names) - set(values)]
-    return _coded(name, names, [*values, *extra])
+        if all(map(_NUMBER.fullmatch, counts)):
+            return binned(name, given, float)
+        if all(map(_DATE.fullmatch, counts)):
+            return binned(name, given, lambda cell: cell[:10])
+    frequent = sorted(counts, key=lambda value: (-counts[value], value))[:_MOST_VALUES]
+    names: list[str] = []
+    for value in given:
+        names.append(_MISSING if value is None else value if value in frequent else _OTHERS)
+    return _coded(name, names, [*frequent, _MISSING, _OTHERS])
 
 
-def binned(name: str, cells: Sequence[Any]) -> Dimension:
-    """Return numbers, or texts in their order, as up to four bins of about as many rows; None is a bin of its own."""
-    ordered = sorted(cell for cell in cells if cell is not None)
-    edges = sorted({ordered[len(ordered) * part // 4 - 1] for part in (1, 2, 3) if len(ordered) * part // 4})
-    places = [None if cell is None else bisect_left(edges, cell) for cell in cells]
-    names = {}
-    for place in sorted({place for place in places if place is not None}):
-        inside = [cell for cell, at in zip(cells, places, strict=True) if at == place]
-        low, high = (f"{end:.4g}" if isinstance(end, float) else str(end) for end in (min(inside), max(inside)))
+def binned(name: str, cells: Sequence[Any], key: Callable[[Any], Any]) -> SliceColumn:
+    """Return values in their order as up to four bins of about as many rows; None is a bin of its own.
+
+    Args:
+        key: makes a number, or a text with this order, of a value.
+    """
+    keys: list[Any] = []
+    for cell in cells:
+        keys.append(None if cell is None else key(cell))
+    ordered = sorted(filter(lambda value: value is not None, keys))
+    edges: list[Any] = []
+    for part in (1, 2, 3):
+        if (end := len(ordered) * part // 4) and ordered[end - 1] not in edges:
+            edges.append(ordered[end - 1])
+    inside: dict[int, list[Any]] = defaultdict(list)
+    for value in ordered:
+        inside[bisect_left(edges, value)].append(value)
+    names: dict[int, str] = {}
+    for place, values in inside.items():
+        low, high = (f"{end:.4g}" if isinstance(end, float) else end for end in (values[0], values[-1]))
         names[place] = low if low == high else f"{low} to {high}"
-    values = [_MISSING if place is None else names[place] for place in places]
-    return _coded(name, values, [*names.values(), *([_MISSING] if None in places else [])])
+    shown: list[str] = []
+    for value in keys:
+        shown.append(_MISSING if value is None else names[bisect_left(edges, value)])
+    return _coded(name, shown, [*names.values(), _MISSING])
 
 
-def _coded(name: str, cells: Sequence[str], values: Sequence[str]) -> Dimension:
-    values = tuple(dict.fromkeys(values))
-    places = {value: place for place, value in enumerate(values)}
-    return Dimension(name, np.array([places[cell] for cell in cells], np.int64), values)
+def _coded(name: str, cells: Sequence[str], values: Sequence[str]) -> SliceColumn:
+    """Return cells as places in the values that occur."""
+    met = set(cells)
+    places: dict[str, int] = {}
+    for value in values:
+        if value in met:
+            places.setdefault(value, len(places))
+    return SliceColumn(name, np.array(list(map(places.__getitem__, cells)), np.int64), tuple(places))
 
 
-def text_dimensions(examples: Sequence[Example], profile: Profile | None) -> list[Dimension]:
+def text_dimensions(examples: Sequence[Example], profile: Profile | None) -> list[SliceColumn]:
     """Return the number of words of texts, and their fraction of words that are rare in the model's texts.
 
     Args:
         profile: of the model's data; None: it keeps none, and no word is unknown.
     """
-    split = [profile_words(example.text) for example in examples]
-    found = [binned(LENGTH, [float(len(words)) for words in split])]
-    if profile is not None:
-        known = KnownWords(profile.known_words)
-        found.append(binned(UNKNOWN, [round(unknown_fraction(words, known), 2) for words in split]))
+    known = None if profile is None else KnownWords(profile.known_words)
+    lengths: list[float] = []
+    fractions: list[float] = []
+    for example in examples:
+        words = profile_words(example.text)
+        lengths.append(len(words))
+        fractions.append(0.0 if known is None else round(unknown_fraction(words, known), 2))
+    found = [binned(LENGTH, lengths, float), binned(UNKNOWN, fractions, float)]
     return [dimension for dimension in found if len(dimension.values) > 1]
 
 
@@ -167,19 +191,22 @@ def slice_report(
     """
     columns, left_out = rows.dimensions()
     name, scores = row_scores(task, examples, predictions)
-    values = [item for dimension in columns for item in each_value(dimension, scores)]
+    values: list[Slice] = []
+    names: set[str] = set()
+    for dimension in columns:
+        names.add(dimension.name)
+        values += each_value(dimension, scores)
     rates = _rates(task, examples, predictions, columns)
-    names = {dimension.name for dimension in columns}
     texts = [dimension for dimension in text_dimensions(examples, profile) if dimension.name not in names]
     worst, beside = worst_slices(
         [*columns, *texts], scores, less_is_better=name in LESS_IS_BETTER, beside=[*values, *rates]
     )
+    by_column: dict[str, list[Slice]] = {}
+    for item in beside[: len(values)]:
+        by_column.setdefault(next(iter(item.where)), []).append(item)
     return SliceReport(
         metric=name,
-        columns={
-            dimension.name: [item for item in beside[: len(values)] if dimension.name in item.where]
-            for dimension in columns
-        },
+        columns=by_column,
         worst=worst,
         rates=sorted(beside[len(values) :], key=lambda item: (item.chance, -abs(item.value - item.rest))),
         left_out=left_out,
@@ -188,26 +215,35 @@ def slice_report(
 
 def row_scores(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[str, Floats]:
     """Return the metric that rows have, and its value for each row (R,)."""
-    targets: list[Any] = [example.answers if task.windows else example.target for example in examples]
-    answers = [task.answer(item, example.text) for item, example in zip(predictions, examples, strict=True)]
+    targets: list[Any] = []
+    answers: list[Any] = []
+    for example, prediction in zip(examples, predictions, strict=True):
+        targets.append(example.answers if task.windows else example.target)
+        answers.append(task.answer(prediction, example.text))
     score = task.score(targets, answers)
     if score.hits is not None:
         return type(task).headline, score.hits
-    name = next(name for name in ("sentence_accuracy", "exact_match", "mae") if name in score.numbers)
-    return name, np.array([score.sample(np.array([row]))[name] for row in range(score.rows)], np.float64)
+    (name, *_) = filter(score.numbers.__contains__, ("sentence_accuracy", "exact_match", "mae"))
+    values = np.zeros(score.rows)
+    for row in range(score.rows):
+        values[row] = score.sample(np.array([row]))[name]
+    return name, values
 
 
 def _rates(
-    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], columns: Sequence[Dimension]
+    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], columns: Sequence[SliceColumn]
 ) -> list[Slice]:
-    given = [set(labels_of(item)) for item in predictions]
-    wanted: list[set[str]] | None = None
+    given = list(map(labels_of, predictions))
+    wanted: list[tuple[str, ...]] | None = None
     if task.has_classes or task.has_label_thresholds:
-        wanted = [set(names_of(example.target)) for example in examples]
+        wanted = list(map(names_of, map(attrgetter("target"), examples)))
     found: list[Slice] = []
     for label in sorted(set().union(*given)):
-        scores = np.array([label in one for one in given], np.float64)
-        truth = None if wanted is None else np.array([label in one for one in wanted], np.float64)
+        truth = None if wanted is None else _having(label, wanted)
         for dimension in columns:
-            found += each_value(dimension, scores, label=label, truth=truth)
+            found += each_value(dimension, _having(label, given), label=label, truth=truth)
     return found
+
+
+def _having(label: str, rows: Sequence[Sequence[str]]) -> Floats:
+    return np.array([label in labels for labels in rows], np.float64)

@@ -61,8 +61,9 @@ class Service:
         self._document = OpenApiDocument(self.models, settings, keys=self._keys is not None)
         routes = [
             *self._routes(predicting.prediction_handlers(self.models, self.scheduler, self.metrics), "POST"),
-            *self._routes({"/v1/models": self._models, "/openapi.json": self._openapi, "/metrics": self._metrics}),
-            *self._routes({"/healthz": self._alive, "/readyz": self._ready}, public=True),
+            *self._routes({"/v1/models": self._models, "/v1/models/{model}": self._model}),
+            *self._routes({"/openapi.json": self._openapi, "/metrics": self._metrics}),
+            *self._routes({"/healthz": self._alive, "/health": self._alive, "/readyz": self._ready}, public=True),
             *self._routes(page_routes(), public=True),
         ]
         self._known = self._known_paths(routes)
@@ -194,6 +195,9 @@ class Service:
     async def _models(self, scope: Scope, body: bytes) -> Response:
         return JsonResponse({"models": [predicting.description(loaded) for loaded in self.models]})
 
+    async def _model(self, scope: Scope, body: bytes) -> Response:
+        return JsonResponse(predicting.description(predicting.find_model(self.models, scope["path_params"]["model"])))
+
     async def _openapi(self, scope: Scope, body: bytes) -> Response:
         return JsonResponse(self._document.get())
 
@@ -209,7 +213,7 @@ class Service:
         return JsonResponse({"status": "ready"})
 
     async def _not_found(self, scope: Scope, body: bytes) -> Response:
-        raise Problem(404, f"there is no {scope['path'][:200]!r}; /openapi.json lists the routes")
+        raise Problem(404, f"there is no {scope['path'][:200]!r}; /docs and /openapi.json list the routes")
 
 
 class _AsgiEndpoint:

@@ -25,7 +25,7 @@ class ServerMetrics:
     """Counts requests, texts, batches and reloads.
 
     Args:
-        drift_window: texts that are compared together with those of the model; 0: none.
+        drift_window: texts that are compared at a time with the profile of their model; 0: none.
 
     Attributes:
         drift: compares them.

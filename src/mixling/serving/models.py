@@ -22,7 +22,12 @@ from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
 from mixling.serving.schemas import RequestType, option_names, request_type
+from mixling.text.clean import clean
+from mixling.text.encoder import Text
 
+EXAMPLES_FILE = "examples.txt"
+_EXAMPLES = 8
+_EXAMPLE_BYTES = 1 << 14
 _LOG = logging.getLogger("mixling.serving")
 # seconds for a look at a model's file: until the next has its turn, until it is logged
 _TURN = 1.0
@@ -37,12 +42,14 @@ class Loaded:
     Attributes:
         version: the first 12 hexadecimal digits of the SHA-256 of the model file.
         requests: checks the JSON of requests.
+        examples: texts, or pairs, to click on the page.
     """
 
     name: str
     version: str
     predictor: Predictor
     requests: RequestType
+    examples: tuple[Text, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -68,6 +75,8 @@ class Loaded:
             out["labels"] = list(predictor.labels.names)
         if predictor.features:
             out["columns"] = list(predictor.features)
+        if self.examples:
+            out["examples"] = list(self.examples)
         sizes = {"parameters": metadata.parameters, "precision": metadata.precision}
         return out | sizes | {"max_tokens": predictor.text_config.max_len}
 
@@ -197,7 +206,8 @@ class ModelStore:
         predictor = Predictor(path, too_long=self._too_long)
         _try_out(predictor)
         version = hashlib.sha256(predictor.content).hexdigest()[:12]
-        return Loaded(name, version, predictor, request_type(predictor, max_texts, max_chars))
+        requests = request_type(predictor, max_texts, max_chars)
+        return Loaded(name, version, predictor, requests, _examples(path, predictor))
 
 
 def _in_thread(function: Callable[[str], bool | None], name: str) -> asyncio.Future[bool | None]:
@@ -224,6 +234,25 @@ def _file_of(path: Path) -> Path:
         return path
     onnx = path / ONNX_FILE
     return onnx if onnx.exists() else path / CONFIG_FILE
+
+
+def _examples(path: Path, predictor: Predictor) -> tuple[Text, ...]:
+    """Return the first lines of the file of examples beside a model, with a tab between the texts of pairs."""
+    file = (path if path.is_dir() else path.parent) / EXAMPLES_FILE
+    try:
+        with file.open("rb") as content:
+            lines = content.read(_EXAMPLE_BYTES).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ()
+    found: list[Text] = []
+    for line in filter(None, map(str.strip, lines)):
+        text = clean(line, _EXAMPLE_BYTES)[0]
+        first, tab, second = text.partition("\t")
+        if not (predictor.task.windows or predictor.metadata.pairs):
+            found.append(text)
+        elif tab:
+            found.append((first, second))
+    return tuple(found[:_EXAMPLES])
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -35,6 +35,7 @@ class OpenApiDocument:
             "/readyz": {"get": self._operation("Whether models answer", _STATUS, public=True, also=(503,))},
         }
         for loaded in self._models:
+            paths[f"/v1/models/{loaded.name}"] = {"get": self._operation(f"The model {loaded.name}", _MODEL)}
             paths[f"/v1/models/{loaded.name}/predict"] = {"post": self._predict(loaded)}
         document: _Json = {
             "openapi": "3.1.0",
@@ -127,9 +128,25 @@ def _prediction(task: Task) -> _Json:
 
 
 _STATUS: _Json = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
+_TEXT = {"type": "string"}
+_LIST = {"type": "array"}
+_MODEL: _Json = {
+    "type": "object",
+    "properties": {
+        "name": _TEXT,
+        "version": _TEXT,
+        "task": _TEXT,
+        "engine": _TEXT,
+        "inputs": _LIST,
+        "options": _LIST,
+        "labels": _LIST,
+        "examples": _LIST,
+    },
+    "required": ["name", "version", "task"],
+}
 _MODELS: _Json = {
     "type": "object",
-    "properties": {"models": {"type": "array", "items": {"type": "object", "required": ["name", "version", "task"]}}},
+    "properties": {"models": {"type": "array", "items": _MODEL}},
     "required": ["models"],
 }
 _PROBLEM: _Json = {

@@ -1,4 +1,4 @@
-"""The page at `/`: static files of the package, held in memory."""
+"""The pages at `/` and `/docs`: static files of the package, held in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ _POLICY = (
 )
 
 
+DOCS = "docs.html"  # the page of the routes, with docs.js
+
+
 def page_routes(package: str = "mixling.serving", folder: str = "playground") -> dict[str, Handler]:
     """Return the handlers of a page's files by their paths; its files are in a folder of a package."""
     items = (files(package) / folder).iterdir()
     found = {item.name: item.read_bytes() for item in items if item.name.rpartition(".")[2] in _TYPES}
     routes = {f"/{folder}/{name}": _handler(name, content) for name, content in sorted(found.items())}
+    if DOCS in found:
+        routes["/docs"] = _handler(DOCS, found[DOCS])
     return {"/": _handler("index.html", found["index.html"]), **routes}
 
 

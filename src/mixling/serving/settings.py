@@ -43,7 +43,7 @@ class ServerSettings:
         drain_wait: seconds after SIGTERM in which new requests are still answered while /readyz reports 503.
         drain: seconds after that for requests in flight.
         reload_interval: seconds between looks at the model files; 0: never.
-        drift_window: texts of a model that are compared together with those that it was measured on; 0: never.
+        drift_window: texts of a model that are compared at a time with its profile; 0: never.
         too_long: as of `Predictor`.
     """
 

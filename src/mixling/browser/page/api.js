@@ -9,6 +9,10 @@ export class Refused extends Error {}
 
 export function useKey() {} // there are no keys
 
+export const hasKey = () => false;
+
+export const addressOf = () => null; // no server answers
+
 const MAX_EXPLAINED = 10_000; // characters, as of the server
 
 let known = [];
@@ -41,15 +45,23 @@ export async function models() {
 }
 
 export async function predict(name, { texts, pairs, questions, columns, explain }, signal) {
-  const only = texts?.[0] ?? questions?.[0] ?? { first: pairs[0][0], second: pairs[0][1] };
-  const input = columns ? { ...(typeof only === "string" ? { text: only } : only), columns: columns[0] } : only;
+  const inputs = texts ?? questions ?? pairs.map(([first, second]) => ({ first, second }));
+  const predictions = [];
+  for (const [place, only] of inputs.entries()) {
+    const input = columns ? { ...(typeof only === "string" ? { text: only } : only), columns: columns[place] } : only;
+    predictions.push(await predictOne(name, input, explain, signal));
+  }
+  return predictions;
+}
+
+async function predictOne(name, input, explain, signal) {
   try {
     const model = await load(name);
     signal.throwIfAborted(); // another text was typed meanwhile
     const prediction = await model.predict(input);
     signal.throwIfAborted();
     if (explain) {
-      const size = typeof only === "string" ? only.length : only.first.length + only.second.length;
+      const size = (typeof input === "string" ? input : (input.text ?? input.first + input.second)).length;
       if (size > MAX_EXPLAINED) throw new Refused(`Texts of at most ${MAX_EXPLAINED} characters are explained.`);
       prediction.explanation = await model.explain(input);
     }

@@ -11,6 +11,13 @@ export class Refused extends Error {
 
 let key = "";
 
+export const hasKey = () => Boolean(key);
+
+/** Return the address that predictions of a model are asked from. */
+export function addressOf(model) {
+  return new URL(`v1/models/${encodeURIComponent(model)}/predict`, document.baseURI).href;
+}
+
 export function useKey(value) {
   key = value.trim();
 }
@@ -36,7 +43,7 @@ export async function models() {
   return (await ask("v1/models")).models;
 }
 
+/** Return the predictions of a request. */
 export async function predict(model, request, signal) {
-  const path = `v1/models/${encodeURIComponent(model)}/predict`;
-  return (await ask(path, { method: "POST", body: JSON.stringify(request), signal })).predictions[0];
+  return (await ask(addressOf(model), { method: "POST", body: JSON.stringify(request), signal })).predictions;
 }

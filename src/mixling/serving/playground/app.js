@@ -1,10 +1,13 @@
 // The page: what is typed is sent after a short pause; late answers to what was typed before are dropped.
 
-import { models, predict, Refused, ServerGone, useKey } from "./api.js";
-import { answerOf, element } from "./render.js";
+import { addressOf, hasKey, models, predict, Refused, ServerGone, useKey } from "./api.js";
+import { codeOf, fragmentOf, typedOf } from "./code.js";
+import { answerOf, element, summaryOf } from "./render.js";
+import { textsOf } from "./rows.js";
 
 const PAUSE = 60; // ms after the last key
 const RETRY = 1000; // ms
+const MAX_ROWS = 50; // of a file
 
 const by = (id) => document.getElementById(id);
 const [form, status, first, second, text, other, explain, results] =
@@ -50,7 +53,17 @@ function arrange() {
   by("two").hidden = !two;
   by("explain-row").hidden = !model.options.includes("explain");
   fields();
+  by("file-row").hidden = !takesFiles(model);
+  const buttons = (model.examples ?? []).map((example) => {
+    const [one, two] = [example].flat();
+    return button(two === undefined ? one : `${one} | ${two}`, () => write({ text: one, other: two }));
+  });
+  by("examples").replaceChildren(...buttons);
+  by("examples").hidden = !buttons.length;
 }
+
+/** Whether a file's texts alone are what a model reads. */
+const takesFiles = (model) => kind(model) === "texts" && !columnsOf(model).length;
 
 /** Show a field for each column of the chosen models; typed values stay. */
 function fields() {
@@ -65,6 +78,94 @@ function fields() {
     }),
   );
 }
+
+function button(name, action) {
+  const made = element("button", { type: "button" }, name);
+  made.addEventListener("click", action);
+  return made;
+}
+
+/** Put texts into the page, and answer. */
+function write(typed) {
+  text.value = typed.text ?? "";
+  other.value = typed.other ?? "";
+  return run();
+}
+
+/** Put what a link has into the page, without an answer. */
+function readLink() {
+  const typed = typedOf(location.hash);
+  if (find(typed.model)) first.value = typed.model;
+  arrange();
+  if (find(typed.second)) second.value = typed.second;
+  if (typed.text !== undefined || typed.other !== undefined) {
+    text.value = typed.text ?? "";
+    other.value = typed.other ?? "";
+    explain.checked = Boolean(typed.explain);
+  }
+}
+
+/** Show buttons that copy what was typed as a link, and as code. */
+function offer(model) {
+  const typed = { model: model.name, second: second.value, text: text.value, other: other.value, explain: explain.checked ? "1" : "" };
+  const fragment = fragmentOf(typed);
+  const address = addressOf(model.name);
+  const code = address ? codeOf(address, requestOf(model), hasKey()) : {};
+  const link = fragment ? { link: new URL(fragment, location.href).href } : {};
+  const buttons = Object.entries({ ...link, ...code }).map(([name, value]) =>
+    button(`Copy ${name === "link" ? "a link" : `as ${name}`}`, () => copy(value)),
+  );
+  by("copy").replaceChildren(...buttons);
+  by("copy").hidden = !buttons.length;
+  by("copied").hidden = true;
+}
+
+/** Copy a text, and show it: a page without encryption may not copy. */
+async function copy(value) {
+  by("copied").textContent = value;
+  by("copied").hidden = false;
+  try {
+    await navigator.clipboard.writeText(value);
+    report("Copied");
+  } catch {
+    getSelection().selectAllChildren(by("copied"));
+    report("Selected: copy it with the keyboard");
+  }
+}
+
+/** Answer the first rows of a file, as a table whose texts can be clicked. */
+async function answerFile(file) {
+  const model = find(first.value);
+  if (!file || !model || !takesFiles(model)) return;
+  running?.abort();
+  const mine = (running = new AbortController());
+  try {
+    const { texts, column } = await textsOf(file, MAX_ROWS);
+    const begin = performance.now();
+    const answers = await predict(model.name, { texts }, mine.signal);
+    const spent = performance.now() - begin;
+    if (mine !== running) return;
+    const rows = texts.map((value, place) =>
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, button(value.slice(0, 200) || "(empty)", () => write({ text: value }))),
+        element("td", { dir: "auto" }, summaryOf(answers[place])),
+      ),
+    );
+    const source = column === undefined ? "lines" : `rows, column “${column}”`;
+    const title = `${file.name}: the first ${texts.length} ${source}, ${time(spent)}`;
+    const shown = element("table", { className: "rows" }, element("tbody", {}, ...rows));
+    results.classList.remove("two");
+    results.replaceChildren(element("article", {}, element("h2", {}, title), shown));
+    report("Ready");
+  } catch (error) {
+    if (error instanceof ServerGone || error instanceof Refused) await fail(error, () => answerFile(file));
+    else if (mine === running) report(error.message, true);
+  }
+}
+
+const time = (spent) => (spent < 10 ? `${spent.toFixed(1)} ms` : `${Math.round(spent)} ms`);
 
 function requestOf(model) {
   const request = {
@@ -93,16 +194,21 @@ async function run() {
   results.classList.toggle("two", chosen.length > 1);
   if (!chosen.length || !isComplete(chosen[0])) {
     results.replaceChildren();
+    by("copy").hidden = by("copied").hidden = true;
     return report("Ready");
   }
+  const begin = performance.now();
   const typed = { text: text.value, other: other.value };
   try {
     const answers = await Promise.all(chosen.map((model) => predict(model.name, requestOf(model), mine.signal)));
     if (mine !== running) return;
+    const spent = element("p", { className: "time" }, `${time(performance.now() - begin)} from here and back`);
     const articles = chosen.map((model, index) =>
-      element("article", { dataset: { model: model.name } }, element("h2", {}, model.name), ...answerOf(answers[index], typed)),
+      element("article", { dataset: { model: model.name } }, element("h2", {}, model.name), ...answerOf(answers[index][0], typed)),
     );
+    articles[0].append(spent);
     results.replaceChildren(...articles);
+    offer(chosen[0]);
     report("Ready");
   } catch (error) {
     if (mine === running) await fail(error, run);
@@ -138,7 +244,7 @@ async function start() {
   }
   by("key-row").hidden = true;
   choices(first, known.map((model) => [model.name, `${model.name} (${model.task.replaceAll("_", " ")})`]), first.value);
-  arrange();
+  readLink();
   await run();
 }
 
@@ -152,6 +258,17 @@ second.addEventListener("change", () => {
 });
 first.addEventListener("change", () => {
   arrange();
+  run();
+});
+by("file").addEventListener("change", (event) => answerFile(event.target.files[0]));
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return;
+  event.preventDefault();
+  answerFile(event.dataTransfer.files[0]);
+});
+addEventListener("hashchange", () => {
+  readLink();
   run();
 });
 by("key").addEventListener("change", (event) => {

@@ -36,6 +36,17 @@ export function answerOf(prediction, { text, other }) {
   return parts;
 }
 
+/** Return an answer in one line. */
+export function summaryOf(prediction) {
+  const { label, labels, value, spans, answer } = prediction;
+  const probability = prediction.probabilities?.[label];
+  if (label !== undefined) return `${label}${probability === undefined ? "" : ` ${percent(probability)}`}${prediction.abstained ? ", not sure" : ""}`;
+  if (labels) return labels.join(", ") || "no label";
+  if (value !== undefined) return number(value);
+  if (spans) return spans.map((span) => span.label).join(", ") || "no spans";
+  return answer || "(an empty text)";
+}
+
 function generated({ answer, stopped }) {
   const shown = element("p", { className: "answer", dir: "auto" }, answer || "(an empty text)");
   return stopped ? [shown] : [shown, note("The text was cut at the maximum length.")];
