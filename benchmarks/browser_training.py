@@ -4,9 +4,9 @@
 
 The page of `mixling export --trainer` is opened as a file in Chromium, where a file of labeled texts is trained on, in
 one worker: seconds from the press of Train to the figures, which the page holds rows out for, and the most memory that
-the process of the tab had. The model that it saves is read by Python. Beside it `TextClassifier(model="mixling-linear")`
-with one thread, on the same rows but those that the page held out: seconds of `fit`. The data are the training texts of
-SNIPS, with its test texts for the accuracy of both models, and the sample messages. Each is the median of `--rounds`.
+the process of the tab had. The model that it saves is read by Python. Beside it, with one thread, on as many of the
+rows, `TextClassifier(model="mixling-linear")`: seconds of `fit`. The data are the training texts of SNIPS, with its
+test texts for the accuracy of both models, and the sample messages. Each figure is the median of `--rounds`.
 Written to benchmarks/results/browser_training.json.
 """
 
