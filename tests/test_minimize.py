@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize as scipys
 from scipy.optimize import rosen, rosen_der
 
-from mixling.minimize import minimize
+from mixling.minimize import dot, minimize
+from mixling.native import _counts
 
 
 @pytest.mark.parametrize("number", [2, 10, 100])
@@ -49,3 +50,27 @@ def test_it_ends_where_nothing_can_get_smaller() -> None:
     assert minimize(lambda values: (0.0, values), np.zeros(0)).size == 0
     found = minimize(lambda values: (np.nan if values[0] > 5 else -values[0], -np.ones(1)), np.zeros(1), steps=20)
     assert found[0] > 4
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1003])
+def test_sums_of_products(kind: type, size: int) -> None:
+    generator = np.random.default_rng(size)
+    out, other, along = generator.normal(size=(3, size)).astype(kind)
+    assert dot(out, other) == pytest.approx(out.astype(np.float64) @ other, rel=1e-12, abs=1e-12)
+    wanted = out + kind(0.3) * other
+    product = _counts.add_dot(out, other, along, 0.3)
+    np.testing.assert_allclose(out, wanted, rtol=1e-6, atol=1e-6)
+    assert product == pytest.approx(out.astype(np.float64) @ along, rel=1e-12, abs=1e-12)
+
+
+def test_vectors_that_do_not_fit_are_refused() -> None:
+    out = np.zeros(3)
+    for other in (np.zeros(2), np.zeros(3, np.float32), np.zeros((3, 2))[:, 0], "abc"):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            _counts.add_dot(out, other, out, 1.0)
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            _counts.dot(other, out)
+    out.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        _counts.add_dot(out, out, out, 1.0)

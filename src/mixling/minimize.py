@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from mixling.native import _counts
 
 _Floats = TypeVar("_Floats", npt.NDArray[np.float32], npt.NDArray[np.float64])
 
@@ -20,6 +22,15 @@ _PAIRS = 10
 _DECREASE = 1e-3  # of the value, as a fraction of what the slope promises
 _FLATTER = 0.9  # the slope after a step, as a fraction of the slope before it
 _TRIES = 30  # of a step
+
+
+class _Pair(NamedTuple, Generic[_Floats]):
+    """A step, how it changed the slopes, the product of both, and that of the change with itself."""
+
+    moved: _Floats
+    turned: _Floats
+    curvature: float
+    squares: float
 
 
 def minimize(
@@ -40,16 +51,14 @@ def minimize(
     """
     here = start
     value, slopes = objective(here)
-    pairs: list[tuple[_Floats, _Floats, float]] = []
+    pairs: list[_Pair[_Floats]] = []
     for _ in range(steps):
         if np.abs(slopes).max(initial=0) <= gradient:
             break
-        direction = -_curved(slopes, pairs)
-        slope = dot(direction, slopes)
+        direction, slope = _direction(slopes, pairs)
         if slope >= 0:  # by rounding
             pairs.clear()
-            direction = -slopes
-            slope = dot(direction, slopes)
+            direction, slope = _direction(slopes, pairs)
         step = 1.0 if pairs else min(1.0, 1 / math.sqrt(-slope))
         found = _step(objective, here, value, direction, slope, step)
         if found is None:
@@ -60,9 +69,10 @@ def minimize(
         new, after, slopes_after = found
         moved = new - here
         turned = slopes_after - slopes
-        if (curvature := dot(moved, turned)) > np.finfo(start.dtype).eps * dot(turned, turned):
+        pair = _Pair(moved, turned, dot(moved, turned), dot(turned, turned))
+        if pair.curvature > np.finfo(start.dtype).eps * pair.squares:
             pairs[: max(len(pairs) + 1 - _PAIRS, 0)] = []
-            pairs.append((moved, turned, curvature))
+            pairs.append(pair)
         saved = value - after
         here = new
         value = after
@@ -73,23 +83,32 @@ def minimize(
 
 
 def dot(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
-    """Return an inner product, not by BLAS, whose sums depend on the number of its threads."""
-    return float(np.einsum("i,i->", one, other, dtype=np.float64))
+    """Return an inner product of (N,) and (N,), not by BLAS, whose sums depend on the number of its threads."""
+    return _counts.dot(one, np.ascontiguousarray(other, one.dtype))
 
 
-def _curved(slopes: _Floats, pairs: list[tuple[_Floats, _Floats, float]]) -> _Floats:
-    """Return a gradient times the inverse of the curvature, as far as the pairs tell it."""
-    out = slopes.copy()
+def _direction(slopes: _Floats, pairs: list[_Pair[_Floats]]) -> tuple[_Floats, float]:
+    """Return where to go, by the slopes and the curvature as far as the pairs tell it, and the slope in this direction.
+
+    Each vector is added and the next inner product taken in one pass, as both only wait for memory.
+    """
+    out = -slopes
+    if not pairs:
+        return out, dot(out, slopes)
+    product = dot(pairs[-1].moved, out)
     parts = []
-    for moved, turned, curvature in reversed(pairs):
-        parts.append(dot(moved, out) / curvature)
-        out -= out.dtype.type(parts[-1]) * turned
-    if pairs:
-        _, turned, curvature = pairs[-1]
-        out *= out.dtype.type(curvature / dot(turned, turned))
-    for (moved, turned, curvature), part in zip(pairs, reversed(parts), strict=True):
-        out += out.dtype.type(part - dot(turned, out) / curvature) * moved
-    return out
+    for number in reversed(range(len(pairs))):
+        pair = pairs[number]
+        parts.append(product / pair.curvature)
+        along = pairs[number - 1].moved if number else pair.turned
+        product = _counts.add_dot(out, pair.turned, along, -parts[-1])
+    scale = out.dtype.type(pairs[-1].curvature / pairs[-1].squares)
+    out *= scale
+    product *= float(scale)
+    for number, pair in enumerate(pairs):
+        along = pairs[number + 1].turned if number + 1 < len(pairs) else slopes
+        product = _counts.add_dot(out, pair.moved, along, parts.pop() - product / pair.curvature)
+    return out, product
 
 
 def _step(

@@ -122,14 +122,17 @@ def test_a_label_in_memory_is_written_in_one_way() -> None:
 
 
 def test_a_header_is_checked_in_linear_time() -> None:
-    def seconds(count: int) -> float:
-        header = [f"column {number}" for number in range(count)]
+    def once(header: list[str]) -> float:
         begun = time.process_time()
-        for _ in range(5):
-            check_header(header, "a.csv", 1)
+        check_header(header, "a.csv", 1)
         return time.process_time() - begun
 
-    assert seconds(40_000) < 10 * max(seconds(10_000), 1e-3)  # 4 times is linear; to compare each with each took 16
+    def seconds(count: int) -> float:
+        header = [f"column {number}" for number in range(count)]
+        return min(once(header) for _ in range(5))  # the machine may be busy
+
+    # Linear is 16 times, more where the caches end; to compare each with each took 256.
+    assert seconds(80_000) < 80 * max(seconds(5_000), 1e-3)
     with pytest.raises(DataError, match="occurs twice"):
         check_header(["a"] * 2, "a.csv", 1)
 

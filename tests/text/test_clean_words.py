@@ -49,9 +49,9 @@ def test_clean_text_keeps_its_length_and_can_be_encoded(text: str, limit: int) -
 
 def test_a_line_of_ten_million_characters_costs_what_its_head_costs() -> None:
     line = "a\ud800" * 5_000_000
-    begin = time.perf_counter()
+    begin = time.process_time()  # not of the clock: the test may share its machine
     cleaned, truncated = clean(line, 6464)
-    assert time.perf_counter() - begin < 0.1
+    assert time.process_time() - begin < 0.1
     assert truncated
     assert len(cleaned) == 6464
 

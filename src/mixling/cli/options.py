@@ -15,6 +15,16 @@ from mixling.cli.command import DATA, OUTPUT
 from mixling.errors import ConfigError, near_miss, shown
 
 
+def refuse_stdin(command: str, files: Sequence[str], remedy: str = "the rows to a file, such as rows.jsonl") -> None:
+    """Refuse standard input where a command reads files, or reads them twice.
+
+    Raises:
+        ConfigError: it is among the files.
+    """
+    if "-" in files:
+        raise ConfigError(f"-: {command} reads files, not standard input; write {remedy}")
+
+
 def local_model(model: str) -> str:
     """Return the path of a saved model: the packaged one of `demo`, or downloaded if it is `hf:NAME[@REVISION]`.
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT, TRAINING
-from mixling.cli.options import FeatureColumns, OnBadRowOption
+from mixling.cli.options import FeatureColumns, OnBadRowOption, refuse_stdin
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError
 
@@ -57,8 +57,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     others (confident learning). DIR gets report.html, rows.csv with all examples and their scores, and audit.json with
     the numbers.
     """
-    if "-" in [*data.files, *(data.test or [])]:
-        raise ConfigError("-: audit reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    refuse_stdin("audit", [*data.files, *(data.test or [])])
     if output.out.exists() and not output.out.is_dir():
         raise ConfigError(f"{output.out}: is a file; give a folder with -o")
     started = announce("audit")

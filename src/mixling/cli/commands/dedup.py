@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import OnBadRowOption, TextColumn
+from mixling.cli.options import OnBadRowOption, TextColumn, refuse_stdin
 from mixling.cli.output import no_collections, put, wrapped
 from mixling.errors import ConfigError
 
@@ -55,8 +55,7 @@ def dedup_command(rows: DedupInput, output: DedupOutput) -> None:
         from mixling.cli.inputs import keep_inputs
         from mixling.data.readers import OnBadRow
         from mixling.data.without_duplicates import remove_duplicates
-    if "-" in rows.files:
-        raise ConfigError("-: dedup reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    refuse_stdin("dedup", rows.files)
     for path in (output.out, output.report):
         if path is not None:
             keep_inputs(rows.files, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,22 +10,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputColumns, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import ModelArgument
 from mixling.cli.output import no_collections, put, wrapped
-from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.drift.report import Drift
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewTexts(InputColumns):
-    """The texts to compare."""
-
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES...", help="New texts, in any format of `predict`; labels are ignored."),
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,30 +27,17 @@ class DriftOutput:
     check: Annotated[bool, typer.Option("--check", help="Exit with status 1 if a statistic moved.")] = False
 
 
-def drift_command(model: ModelArgument, new: NewTexts, output: DriftOutput) -> None:
+def drift_command(model: ModelArgument, new: InputFiles, output: DriftOutput) -> None:
     """Compare new texts with those that a model was measured on.
 
     Their lengths, unknown words, answers and confidence are compared with the counts that the model file keeps. The
     confidence also gives an estimate of the accuracy, which is reliable only where the other three did not move.
     """
-    if "-" in new.files:
-        raise ConfigError("-: drift reads files, not standard input; write the texts to a file, such as texts.txt")
     with no_collections():
-        from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import keep_inputs
-        from mixling.data.inputs import file_items
-        from mixling.runs.evaluation import columns_of
-        from mixling.runtime.predictor import Predictor
         from mixling.storage import write_json
 
-    if output.out is not None:
-        keep_inputs(new.files, output.out)
-    refuse_unfinished(model)
-    predictor = Predictor(model)
-    columns = columns_of(model, new.columns(), predictor.features)
-    items = file_items(new.files, reader=predictor.task.reader, columns=columns, skip=False)
-    texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
-    found = predictor.drift(texts)
+        predictor, texts = new.read("drift", model, output.out)
+    found = predictor.drift(list(texts))
     put(_table(found) + "\n")
     for sentence in _sentences(found, model, new.files[0]):
         put(wrapped(sentence) + "\n")

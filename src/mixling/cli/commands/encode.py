@@ -9,26 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import typer
 from typer import Option
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import InputColumns, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import ModelArgument
 from mixling.cli.output import no_collections
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.runtime.predictor import Predictor
     from mixling.text.encoder import Text
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodeInput(InputColumns):
-    """The texts."""
-
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Texts, in any format of `predict`; labels are ignored.")
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,35 +37,22 @@ class EncodeOutput:
     int8: Annotated[bool, Option("--int8", help="8-bit integers, of length 127, in place of float32.")] = False
 
 
-def encode_command(model: ModelArgument, texts: EncodeInput, output: EncodeOutput) -> None:
+def encode_command(model: ModelArgument, texts: InputFiles, output: EncodeOutput) -> None:
     """Write a vector for each text.
 
     The layer "words" is the mean of the words' vectors before the network, "text" what the network makes its answer of.
     These vectors know what the model learned, not the language: they find texts with the same words, or of the same
     topic as the model sees it, not paraphrases.
     """
-    with no_collections():
-        from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import keep_inputs
-        from mixling.data.inputs import file_items
-        from mixling.runs.evaluation import columns_of
-        from mixling.runtime.index import write_index
-        from mixling.runtime.predictor import Predictor
-
-    if "-" in texts.files:
-        raise ConfigError("-: encode reads files, not standard input; write the texts to a file, such as texts.txt")
     suffix = output.out.suffix.lower()
     if suffix not in ("", ".npy", ".parquet"):
         raise ConfigError(f"{output.out}: ends in none of .npy and .parquet, and a folder's name has no suffix")
-    if suffix:
-        keep_inputs(texts.files, output.out)
-    elif output.out.is_file():
+    if not suffix and output.out.is_file():
         raise ConfigError(f"{output.out}: is a file; a folder is needed")
-    refuse_unfinished(model)
-    predictor = Predictor(model)
-    columns = columns_of(model, texts.columns())
-    items = file_items(texts.files, reader=predictor.task.reader, columns=columns, skip=False)
-    found: Iterator[Text] = (item.text for item in itertools.chain.from_iterable(items) if item.text is not None)
+    with no_collections():
+        from mixling.runtime.index import write_index
+
+        predictor, found = texts.read("encode", model, output.out)
     dtype = "int8" if output.int8 else "float32"
     if not suffix:
         count = write_index(output.out, predictor, found, layer=output.layer)

@@ -12,6 +12,7 @@ from mixling.cli.mistakes import check_mistakes_file, write_mistakes
 from mixling.cli.options import (
     ModelArgument,
     read_threshold,
+    refuse_stdin,
 )
 from mixling.cli.output import put, wrapped
 from mixling.errors import ConfigError
@@ -35,8 +36,7 @@ def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: Rep
     from mixling.storage import write_json
 
     files = options.files
-    if "-" in files:
-        raise ConfigError("-: evaluate reads files, not standard input; write the rows to a file, such as rows.jsonl")
+    refuse_stdin("evaluate", files)
     bad = OnBadRow(options.on_bad_row)  # type: ignore[arg-type]
     if report.errors is not None:
         check_mistakes_file(report.errors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from dataclasses import dataclass
@@ -12,23 +11,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import EscapeOption, InputColumns, ModelArgument
+from mixling.cli.input_files import InputFiles
+from mixling.cli.options import EscapeOption, ModelArgument
 from mixling.cli.output import no_collections
-from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
     from mixling.audit.suggestions import Suggestion
     from mixling.text.encoder import Text
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pool(InputColumns):
-    """The texts to choose from."""
-
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES...", help="Unlabeled texts, in any format of `predict`; labels are ignored."),
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +33,7 @@ class SuggestOutput:
     escape: EscapeOption = False
 
 
-def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> None:
+def suggest_command(model: ModelArgument, pool: InputFiles, output: SuggestOutput) -> None:
     """Choose the unlabeled texts to label next.
 
     The model is unsure about these texts, and they differ from one another. The most useful ones are first, each with
@@ -52,24 +41,13 @@ def suggest_command(model: ModelArgument, pool: Pool, output: SuggestOutput) -> 
     """
     with no_collections():
         from mixling.audit.suggestions import suggest
-        from mixling.cli.folders import refuse_unfinished
-        from mixling.cli.inputs import format_of, keep_inputs
+        from mixling.cli.inputs import format_of
         from mixling.cli.predictions import open_output
         from mixling.data.csv_lines import csv_line
-        from mixling.data.inputs import file_items
-        from mixling.runs.evaluation import columns_of
-        from mixling.runtime.predictor import Predictor
 
-    if "-" in pool.files:
-        raise ConfigError("-: suggest reads files, not standard input; write the texts to a file, such as texts.txt")
-    name = "csv" if output.out is None else format_of(output.out, readable=False)
-    if output.out is not None:
-        keep_inputs(pool.files, output.out)
-    refuse_unfinished(model)
-    predictor = Predictor(model)
-    columns = columns_of(model, pool.columns(), predictor.features)
-    items = file_items(pool.files, reader=predictor.task.reader, columns=columns, skip=False)
-    texts = [item.text for item in itertools.chain.from_iterable(items) if item.text is not None]
+        name = "csv" if output.out is None else format_of(output.out, readable=False)
+        predictor, items = pool.read("suggest", model, output.out)
+    texts = list(items)
     found = suggest(predictor, texts, output.count)
     pairs = bool(texts) and isinstance(texts[0], tuple)
 

@@ -1,6 +1,6 @@
 /* The module mixling.native._counts: sums over the words of training texts, in Python's stable ABI of 3.11.
 
-   mixling/text/vectors.py and mixling/native/sparse.py have what each function computes, and are the only ones to call
+   mixling/text/vectors.py, mixling/native/sparse.py and mixling/minimize.py have what each function computes, and are the only ones to call
    them. Sums are in the order of the entries, so that the results do not depend on the number of threads. */
 
 #define Py_LIMITED_API 0x030B0000
@@ -138,6 +138,8 @@ static PyMethodDef METHODS[] = {
     {"nearest", nearest, METH_VARARGS, "Return the most similar of vectors of integers."},
     {"new_duplicates", new_duplicates, METH_VARARGS, "Make a finder of duplicates."},
     {"add_texts", add_texts, METH_VARARGS, "Return which texts repeat an earlier one."},
+    {"dot", dot, METH_VARARGS, "Return the inner product of two vectors."},
+    {"add_dot", add_dot, METH_VARARGS, "Add a multiple of a vector to another, and return its product with a third."},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
 static PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_counts", NULL, 0, METHODS, SLOTS, NULL, NULL, NULL};

@@ -117,7 +117,10 @@ static void add_dense(const matrix *left, const float *dense, size_t width, floa
         for (int32_t i = starts[row]; i < starts[row + 1]; i++) {
             const float *restrict from = dense + (size_t)columns[i] * width;
             float value = values[i];
-            for (size_t k = 0; k < width; k++) sums[k] += value * from[k];
+            size_t k = 0;
+            for (; k + 4 <= width; k += 4)
+                for (size_t j = 0; j < 4; j++) sums[k + j] += value * from[k + j];
+            for (; k < width; k++) sums[k] += value * from[k];
         }
     }
 }

@@ -16,4 +16,10 @@ PyObject *new_duplicates(PyObject *module, PyObject *arguments);
 /* add_texts(finder, keys, words, lengths): for each text the number of an earlier one or -1, and their similarity. */
 PyObject *add_texts(PyObject *module, PyObject *arguments);
 
+/* dot(one, other): the inner product of two vectors (n), of float32 or float64, summed in float64. */
+PyObject *dot(PyObject *module, PyObject *arguments);
+/* add_dot(out, other, along, factor): add a multiple of the second vector to the first, whose product with the third is
+   returned. */
+PyObject *add_dot(PyObject *module, PyObject *arguments);
+
 #endif
