@@ -5,7 +5,7 @@ const [folder, path, text, label, template, out] = process.argv.slice(2);
 const { decode, examplesOf, guessColumns, readTable } = await import(`${folder}/rows.js`);
 const { train } = await import(`${folder}/train.js`);
 
-const table = readTable(decode(await readFile(path)), path);
+const table = readTable(decode(await readFile(path)).text, path);
 const wasm = await WebAssembly.compile(await readFile(`${folder}/trainer.wasm`));
 const began = performance.now();
 const phases = [];

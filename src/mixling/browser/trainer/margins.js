@@ -26,11 +26,12 @@ function scales({ matrix, hashes }, marks, power) {
   const squares = new Float64Array(terms);
   const having = marks.map((own) => own.reduce((sum, mark) => sum + mark, 0));
   for (let text = 0; text < texts; text++) {
+    const score = marks.findIndex((own) => own[text]);
     for (let i = matrix.starts[text]; i < matrix.starts[text + 1]; i++) {
       const column = matrix.columns[i];
       all[column]++;
       squares[column] += matrix.values[i] * matrix.values[i];
-      for (let k = 0; k < scores; k++) counts[column * scores + k] += marks[k][text];
+      if (score >= 0) counts[column * scores + score]++;
     }
   }
   const out = new Float32Array(terms * scores);

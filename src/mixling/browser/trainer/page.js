@@ -19,6 +19,7 @@ let worker = null;
 let waiting = new Map();
 let asked = 0;
 let content = null;
+let saved = true;
 let timer = 0;
 
 function report(message, problem = false) {
@@ -35,10 +36,14 @@ function begin() {
   const url = URL.createObjectURL(new Blob([by("worker").textContent], { type: "text/javascript" }));
   return new Promise((resolve, reject) => {
     const made = new Worker(url);
-    made.onerror = (event) => reject(new Error(event.message || "the worker could not begin"));
+    made.onerror = (event) => {
+      const error = new Error(event.message || "the worker could not begin");
+      reject(error);
+      for (const { failed } of waiting.values()) failed(error);
+    };
     made.onmessage = ({ data: { ready, id, progress: told, value, error } }) => {
       if (ready) return resolve(made);
-      const { done, failed, tell } = waiting.get(id) ?? {};
+      const { done, failed, tell } = waiting.get(id) ?? {}; // none, of a worker that was stopped
       if (told) return tell?.(told);
       waiting.delete(id);
       if (error) failed?.(errorOf(error));
@@ -59,8 +64,10 @@ async function open(chosen) {
   if (!chosen) return;
   stop();
   model.hidden = columns.hidden = true;
+  let read;
   try {
-    table = readTable(decode(new Uint8Array(await chosen.arrayBuffer())), chosen.name);
+    read = decode(new Uint8Array(await chosen.arrayBuffer()));
+    table = readTable(read.text, chosen.name);
     if (table.columns.length < 2) throw new Error(`${chosen.name}: has the column ${JSON.stringify(table.columns[0])} alone; a column of texts and one of labels are required`);
   } catch (error) {
     return report(error.message, true);
@@ -70,7 +77,8 @@ async function open(chosen) {
     const options = table.columns.map((column) => element("option", { value: column, selected: column === name }, column));
     select.replaceChildren(...(name === null ? [element("option", { value: "", selected: true }, "choose…")] : []), ...options);
   }
-  about.textContent = `${chosen.name}: ${many(table.rows.length, "row")}`;
+  const as = read.encoding === "utf-8" ? "" : `, read as ${read.encoding}: see whether its letters are right`;
+  about.textContent = `${chosen.name}: ${many(table.rows.length, "row")}${as}`;
   columns.hidden = false;
   look();
 }
@@ -130,6 +138,7 @@ async function train() {
     const rows = examplesOf(table, textColumn.value, labelColumn.value).examples;
     const found = await call("train", { rows, wasm: by("trainer.wasm").textContent, template: by("template").textContent }, told);
     content = found.content;
+    saved = false;
     show(found, (performance.now() - began) / 1000);
   } catch (error) {
     report(error.message, true);
@@ -188,6 +197,7 @@ async function ask() {
 function download() {
   const link = element("a", { href: URL.createObjectURL(new Blob([content], { type: "application/octet-stream" })), download: "model.onnx" });
   link.click();
+  saved = true;
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
@@ -215,3 +225,4 @@ text.addEventListener("input", () => {
   timer = setTimeout(ask, PAUSE);
 });
 save.addEventListener("click", download);
+addEventListener("beforeunload", (event) => saved || event.preventDefault());

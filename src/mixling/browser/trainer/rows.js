@@ -15,14 +15,15 @@ const LABEL_NAMES = (
 ).split(" ");
 const NO_WORDS = /^\s*(\S+:\/\/\S+|\S+@\S+\.\S+|[\d\p{P}\p{S}\s_]*|[0-9a-f]{8,}(-[0-9a-f]{4,})*)\s*$/iu;
 
-/** Return the text of a file: UTF-8, UTF-16 with its mark, else the encoding of Windows for the languages of Western Europe. */
+/** Return the text of a file and its encoding: UTF-8, UTF-16 with its mark, else that of Windows for Western Europe. */
 export function decode(bytes) {
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return new TextDecoder("utf-16le").decode(bytes);
-  if (bytes[0] === 0xfe && bytes[1] === 0xff) return new TextDecoder("utf-16be").decode(bytes);
+  const marks = { "utf-16le": [0xff, 0xfe], "utf-16be": [0xfe, 0xff] };
+  const marked = Object.keys(marks).find((name) => marks[name].every((byte, i) => bytes[i] === byte));
+  if (marked) return { text: new TextDecoder(marked).decode(bytes), encoding: marked };
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), encoding: "utf-8" };
   } catch {
-    return new TextDecoder("windows-1252").decode(bytes);
+    return { text: new TextDecoder("windows-1252").decode(bytes), encoding: "windows-1252" };
   }
 }
 
@@ -144,10 +145,11 @@ export function guessColumns({ columns, rows }) {
   });
   const texts = found.filter((one) => one.words > 0.5 && one.different > Math.max(2, 0.3 * one.filled)).sort((a, b) => b.length - a.length);
   const near = texts.filter((one) => one.length >= 0.5 * texts[0].length);
-  const text = named(near, TEXT_NAMES) ?? texts[0]?.name ?? null;
+  const called = (name) => (columns.includes(name) ? name : undefined);
+  const text = called("text") ?? named(near, TEXT_NAMES) ?? texts[0]?.name ?? null;
   const repeats = (one) => one.different >= 2 && one.different <= MOST_LABELS && (one.filled >= 3 * one.different || rank(one.name, LABEL_NAMES) !== null);
   const labels = found.filter((one) => one.name !== text && repeats(one)).sort((a, b) => a.different - b.different);
-  return { text, label: named(labels, LABEL_NAMES) ?? labels[0]?.name ?? null };
+  return { text, label: called("label") ?? named(labels, LABEL_NAMES) ?? labels[0]?.name ?? null };
 }
 
 function named(columns, names) {
