@@ -195,7 +195,8 @@ def private_doors(*folders: Path, source: Path = ROOT / "src" / "mixling") -> in
         for folder in folders
         for _, tree in trees(folder)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") >= 2 and node.module not in packages
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mixling.")
+        if node.module.count(".") >= 2 and node.module not in packages
     )
 
 

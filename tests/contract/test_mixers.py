@@ -23,9 +23,10 @@ from torch.utils.flop_counter import FlopCounterMode
 import mixling.mixers
 from mixling import ConfigError
 from mixling.config import parse
+from mixling.export.encode import encode_model
 from mixling.export.graph_builder import GraphBuilder
 from mixling.export.scope import NoWriter, Scope
-from mixling.export.write import WRITERS
+from mixling.export.write import all_writers
 from mixling.layers import mixer as steps
 from mixling.layers import plain_operations
 from mixling.mixers import Mixer, MixerConfig, config_class, mixer_config, mixer_types
@@ -583,18 +584,28 @@ def written(mixer: Mixer) -> bytes:
     onnx = pytest.importorskip("onnx")
     graph = GraphBuilder({id(value): name for name, value in (*mixer.named_parameters(), *mixer.named_buffers())})
     length = graph.add("Shape", "x", start=1, end=2)
-    scope = Scope(graph, WRITERS, length, graph.add("Unsqueeze", "mask", graph.integers(2)))
+    scope = Scope(graph, all_writers(), length, graph.add("Unsqueeze", "mask", graph.integers(2)))
     y = graph.add("Identity", scope.write(mixer, "x"))  # an output is no input
     x = ("batch", "length", DIM)
     inputs = {"x": (onnx.TensorProto.FLOAT, x), "mask": (onnx.TensorProto.BOOL, x[:2])}
-    opset = [onnx.helper.make_opsetid("", 20)]
-    model = onnx.helper.make_model(graph.build(inputs, {"y": (y, x)}), opset_imports=opset, ir_version=10)
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
+    file = encode_model(graph.build(inputs, {"y": (y, x)}), {}, producer=("mixling", "0"))
+    onnx.checker.check_model(file, full_check=True)
+    return file
 
 
-def traced(mixer: Mixer) -> bytes:
-    """The ONNX file of the graph that torch traces."""
+class Beside(torch.nn.Module):
+    """Mixers of the same input."""
+
+    def __init__(self, mixers: list[Mixer]) -> None:
+        super().__init__()
+        self.mixers = torch.nn.ModuleList(mixers)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        return tuple(mixer(x, mask) for mixer in self.mixers)
+
+
+def traced(mixers: list[Mixer]) -> bytes:
+    """The ONNX file of the graph that torch traces, of all mixers at once, as each tracing takes seconds."""
     pytest.importorskip("onnxscript")
     x, mask = batch([6, 4])
     file = io.BytesIO()
@@ -602,12 +613,12 @@ def traced(mixer: Mixer) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own
         program = torch.onnx.export(
-            mixer,
+            Beside(mixers),
             (x.float(), mask),
             dynamo=True,
             verbose=False,
             input_names=["x", "mask"],
-            output_names=["y"],
+            output_names=[f"y{number}" for number in range(len(mixers))],  # of identity, too, which would be x
             dynamic_shapes={"x": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}},
         )
     assert program is not None
@@ -615,25 +626,45 @@ def traced(mixer: Mixer) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.slow
-@every_mixer
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_onnx_with_any_batch_and_any_length(name: str) -> None:
-    """As export makes it: written, or traced where there is no writer."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    mixer = built(name, dtype=torch.float32)
+def is_written(name: str) -> bool:
+    """Whether export writes a mixer, and leaves it not to torch."""
     try:
-        file = written(mixer)
+        return bool(written(built(name, dtype=torch.float32)))
     except NoWriter:
-        file = traced(mixer)
+        return False
+
+
+@every_mixer
+def test_onnx_that_export_writes(name: str) -> None:
+    if not is_written(name):
+        pytest.skip("it is traced")
+    mixer = built(name, dtype=torch.float32)
+    check_onnx(written(mixer), [mixer])
+
+
+@pytest.mark.slow
+@every_type
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_onnx_that_torch_traces(name: str) -> None:
+    cases = [case for case, values in CASES.items() if values["type"] == name and not is_written(case)]
+    if not cases:
+        pytest.skip("export writes it")
+    mixers = [built(case, dtype=torch.float32) for case in cases]
+    check_onnx(traced(mixers), mixers)
+
+
+def check_onnx(file: bytes, mixers: list[Mixer]) -> None:
+    """Compare the outputs of a file with those of mixers, for any batch and any length."""
+    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     given = {item.name for item in session.get_inputs()}
     for lengths in ([1], [3, 2, 1], [MAX_LEN - 1, 4], [MAX_LEN, 4], [6, 4]):
         x, mask = batch(lengths)
         feeds = {"x": x.float().numpy(), "mask": mask.numpy()}
-        (y,) = session.run(None, {key: value for key, value in feeds.items() if key in given})
-        expected = mixer(x.float(), mask).detach().numpy()
-        np.testing.assert_allclose(y[mask.numpy()], expected[mask.numpy()], rtol=1e-4, atol=1e-4)
+        outputs = session.run(None, {key: value for key, value in feeds.items() if key in given})
+        for mixer, y in zip(mixers, outputs, strict=True):
+            expected = mixer(x.float(), mask).detach().numpy()
+            np.testing.assert_allclose(y[mask.numpy()], expected[mask.numpy()], rtol=1e-4, atol=1e-4)
 
 
 def in_training(name: str) -> tuple[Mixer, Tensor, Tensor]:

@@ -41,7 +41,7 @@ static int append_number(list *to, size_t number) {
 
 static inline uint32_t number_of(const list *from, size_t index) { return ((const uint32_t *)from->items)[index]; }
 
-/* Where the n-grams of the word in `scratch` go on behind those of the words before. */
+/* Append the terms of the word in `scratch`; a status. */
 static int append_terms(mixling_reader *reader) {
     const word_scratch *scratch = &reader->worker->scratch;
     uint32_t *points = scratch->codes[0];

@@ -26,7 +26,7 @@ _PAGE = ("errors", "render", "rows", "page")
 def write_trainer(path: Path) -> None:
     """Write one HTML file that trains classifiers, which a browser opens without a server.
 
-    Its models are as those of the preset "mixling-linear": n-grams alone, chosen and fitted in the same way.
+    Its models are what the preset "mixling-linear" gives: n-grams alone, chosen and fitted in the same way.
     """
     folder = files("mixling.browser") / "trainer"
     html = page((folder / "index.html").read_text("utf-8"), _POLICY)

@@ -48,7 +48,9 @@ class Profile(Config):
     confidence: tuple[Count, ...] | None = Field(
         default=None, description="texts by the top probability; None: no classes"
     )
-    right: tuple[Count, ...] | None = Field(default=None, description="those of `confidence` whose answer was right")
+    right: tuple[Count, ...] | None = Field(
+        default=None, description="the texts of `confidence` whose answer was right"
+    )
     median_length: float = Field(ge=0, description="words")
     mean_unknown: float = Field(ge=0, le=1, description="fraction of unknown words")
     mean_confidence: float | None = Field(default=None, ge=0, le=1)

@@ -177,5 +177,10 @@ def _writers(layers: Layers) -> Writers:
     parts = [layers.positions, *(sublayer.layer for sublayer in layers.sublayers)]
     if all(part is None or type(part) in WRITERS for part in parts):
         return WRITERS
+    return all_writers()
+
+
+def all_writers() -> Writers:
+    """Return for each class its writer, PyTorch's modules included."""
     modules: Writers = importlib.import_module("mixling.export.write_mixers").MODULE_WRITERS
     return {**WRITERS, **modules}

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32, Float64
-from mixling.minimize import dot, minimize
+from mixling.native.minimize import dot, minimize
 from mixling.native.sparse import SparseRows
 
 # As scikit-learn's LogisticRegression ends; its import takes longer than all fits of a few hundred texts.

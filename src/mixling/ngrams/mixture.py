@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mixling.minimize import minimize
+from mixling.native.minimize import minimize
 from mixling.tasks.base import Task
 
 

@@ -9,7 +9,7 @@ export class Core {
 
   /**
    * @param {WebAssembly.Module} module
-   * @param {Uint8Array} model a file whose texts are split into words as those of the model that is trained
+   * @param {Uint8Array} model a file that splits texts into words as the trained model does
    * @param {{min_n: number, max_n: number}} lengths of character n-grams
    */
   static async open(module, model, { min_n, max_n }) {

@@ -17,7 +17,7 @@ export const MAX_BYTES = 300_000;
 
 const round = Math.fround;
 
-/** Return numbers from 0 to below `size`, at equal distances, of which there are at most `most`. */
+/** Return numbers from 0 to below `size`, at equal distances, at most `most` of them. */
 function spaced(size, most) {
   const number = Math.min(size, most);
   return Array.from({ length: number }, (_, i) => Math.floor(number > 1 ? (i * (size - 1)) / (number - 1) : 0));
@@ -68,7 +68,7 @@ class Judge {
   }
 }
 
-/** Return some texts of features, at equal distances, with about so many features that are not zero. */
+/** Return some texts of features, at equal distances, with about a given number of features that are not zero. */
 function sampled(features, targets, nonzeros) {
   const { starts, columns, values } = features.matrix;
   const texts = targets.length;

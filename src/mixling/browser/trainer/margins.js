@@ -9,7 +9,7 @@ const MAX_PER_TERM = 255;
 
 const round = Math.fround;
 
-/** The number of scores of a model with so many labels: of two labels one, how much rather it is the second. */
+/** The number of scores for a number of labels: of two labels one, how much rather it is the second. */
 export const scoresOf = (labels) => (labels === 2 ? 1 : labels);
 
 /** Return whether each text (B) has the label of each score (K), as rows (K, B). */

@@ -1,4 +1,4 @@
-// How much the linear branch counts, and the biases beside it: mixling/minimize.py and mixling/ngrams/mixture.py.
+// How much the linear branch counts, and the biases beside it: mixling/native/minimize.py and mixling/ngrams/mixture.py.
 
 const PAIRS = 10;
 const DECREASE = 1e-3;

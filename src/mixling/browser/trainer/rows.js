@@ -15,7 +15,7 @@ const LABEL_NAMES = (
 ).split(" ");
 const NO_WORDS = /^\s*(\S+:\/\/\S+|\S+@\S+\.\S+|[\d\p{P}\p{S}\s_]*|[0-9a-f]{8,}(-[0-9a-f]{4,})*)\s*$/iu;
 
-/** Return the text of a file and its encoding: UTF-8, UTF-16 with its mark, else that of Windows for Western Europe. */
+/** Return the text of a file and its encoding: UTF-8, UTF-16 with its mark, else Windows-1252. */
 export function decode(bytes) {
   const marks = { "utf-16le": [0xff, 0xfe], "utf-16be": [0xfe, 0xff] };
   const marked = Object.keys(marks).find((name) => marks[name].every((byte, i) => bytes[i] === byte));
@@ -164,7 +164,7 @@ function rank(name, names) {
   return places.length ? Math.min(...places) : null;
 }
 
-/** Return the rows that have both text and label, and how many have not. */
+/** Return the rows with a text and a label, and the number of the others. */
 export function examplesOf({ rows }, text, label) {
   const found = rows.flatMap(({ line, values }) => {
     const name = values[label].trim();

@@ -1,6 +1,6 @@
 /* The module mixling.native._counts: sums over the words of training texts, in Python's stable ABI of 3.11.
 
-   mixling/text/vectors.py, mixling/native/sparse.py and mixling/minimize.py have what each function computes, and are the only ones to call
+   mixling/text/vectors.py, mixling/native/sparse.py and mixling/native/minimize.py have what each function computes, and are the only ones to call
    them. Sums are in the order of the entries, so that the results do not depend on the number of threads. */
 
 #define Py_LIMITED_API 0x030B0000

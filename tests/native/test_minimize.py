@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize as scipys
 from scipy.optimize import rosen, rosen_der
 
-from mixling.minimize import dot, minimize
 from mixling.native import _counts
+from mixling.native.minimize import dot, minimize
 
 
 @pytest.mark.parametrize("number", [2, 10, 100])

@@ -25,7 +25,7 @@ _TRIES = 30  # of a step
 
 
 class _Pair(NamedTuple, Generic[_Floats]):
-    """A step, how it changed the slopes, the product of both, and that of the change with itself."""
+    """A step, how it changed the slopes, the product of both, and the product of the change with itself."""
 
     moved: _Floats
     turned: _Floats
