@@ -94,7 +94,7 @@ function branchArrays({ hashes, squares, packed, scale, bias }) {
     ["scale", FLOAT, [scores], scale],
     ["bias", FLOAT, [scores], bias],
   ];
-  const sparse = storedBytes(terms.length, weights.length, scores) < full.length && Math.max(0, ...counts) <= MAX_PER_TERM;
+  const sparse = storedBytes(terms.length, weights.length, scores) < full.length && counts.every((count) => count <= MAX_PER_TERM);
   if (!sparse) return [...out, ["weights", INT8, [terms.length, scores], full]];
   const width = outputBytes(scores);
   const outputs = new Uint8Array(weights.length * width);
