@@ -1,10 +1,11 @@
-"""Compile the native engine to WebAssembly, for browsers and node: src/mixling/browser/package/mixling.wasm.
+"""Compile the native engine to WebAssembly, for browsers and node.
 
     pip install ziglang==0.17.1
     python tools/wasm.py
 
-The result is committed, so that installing mixling needs no compiler. It is the same bytes wherever it is built, and
-ends with a section that has the SHA-256 of the sources; tests compare both. Run this after a change of the C sources.
+writes src/mixling/browser/package/mixling.wasm and, with what training needs, src/mixling/browser/trainer/trainer.wasm.
+They are committed, so that installing mixling needs no compiler. They are the same bytes wherever they are built, and
+end with a section that has the SHA-256 of the sources; tests compare both. Run this after a change of the C sources.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pathlib import Path
 ZIG = "0.17.1"
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mixling"
-FILE = SOURCE / "browser" / "package" / "mixling.wasm"
+ENGINE = SOURCE / "browser" / "package" / "mixling.wasm"
+TRAINER = SOURCE / "browser" / "trainer" / "trainer.wasm"
+TRAINING = ("browser/training.c", "native/linear/descent.c")  # of the trainer alone
 SECTION = b"mixling.sources"
 FLAGS = (
     *("-target", "wasm32-wasi", "-msimd128", "-std=gnu11", "-g0", "-fno-math-errno", "-fno-trapping-math"),
@@ -31,48 +34,52 @@ SMALL = ("-Os", "-fno-inline-functions", "-fno-vectorize", "-fno-slp-vectorize")
 LINK = ("-mexec-model=reactor", "-s", "-Wl,-z,stack-size=1048576")
 
 
-def exports() -> list[str]:
+def exports(file: Path) -> list[str]:
     """Return the functions that JavaScript calls and the C sources have."""
-    called = set(re.findall(r"\bmixling_\w+", (FILE.parent / "engine.js").read_text("utf-8")))
-    declared = (SOURCE / "native/mixling.h").read_text("utf-8") + (SOURCE / "browser/metadata.c").read_text("utf-8")
+    scripts = [ENGINE.parent / "engine.js", *([TRAINER.parent / "core.js"] if file == TRAINER else [])]
+    called = {name for script in scripts for name in re.findall(r"\bmixling_\w+", script.read_text("utf-8"))}
+    headers = ["native/mixling.h", "browser/metadata.c", *(TRAINING if file == TRAINER else ())]
+    declared = "".join((SOURCE / header).read_text("utf-8") for header in headers)
     return ["malloc", "free", *sorted(called & set(re.findall(r"\b(mixling_\w+)\(", declared)))]
 
 
-def sources() -> list[Path]:
+def sources(file: Path) -> list[Path]:
     """Return the C files that are compiled."""
-    native = sorted(SOURCE.glob("native/*.c"))
-    own = sorted(SOURCE.glob("browser/*.c"))
-    return [*(file for file in native if file.name not in ("python.c", "example.c")), *own]
+    training = [SOURCE / name for name in TRAINING]
+    native = [found for found in sorted(SOURCE.glob("native/*.c")) if found.name not in ("python.c", "example.c")]
+    own = [found for found in sorted(SOURCE.glob("browser/*.c")) if found not in training]
+    return [*native, *own, *(training if file == TRAINER else ())]
 
 
-def digest() -> bytes:
+def digest(file: Path) -> bytes:
     """Return the SHA-256 of the sources and of how they are compiled."""
-    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *FAST, *SMALL, *LINK, *exports()]).encode())
-    for file in [*sources(), *sorted(SOURCE.glob("native/*.h")), SOURCE / "native/unicode_tables.inc"]:
-        sha256.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *FAST, *SMALL, *LINK, *exports(file)]).encode())
+    headers = [*SOURCE.glob("native/*.h"), *([SOURCE / "native/linear/descent.h"] if file == TRAINER else [])]
+    for source in [*sources(file), *sorted(headers), SOURCE / "native/unicode_tables.inc"]:
+        sha256.update(source.name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
     return sha256.digest()
 
 
-def section() -> bytes:
+def section(file: Path) -> bytes:
     """Return the section of the file that has the digest."""
-    content = bytes([len(SECTION)]) + SECTION + digest()
+    content = bytes([len(SECTION)]) + SECTION + digest(file)
     return bytes([0, len(content)]) + content
 
 
-def build() -> bytes:
+def build(file: Path) -> bytes:
     """Compile; needs ziglang of the version `ZIG`."""
     if (found := importlib.metadata.version("ziglang")) != ZIG:
         sys.exit(f"ziglang is {found}; other versions make other bytes: pip install ziglang=={ZIG}")
     with tempfile.TemporaryDirectory() as temporary:
         out, inputs = Path(temporary) / "mixling.wasm", []
-        for file in sources():
-            inputs.append(str(file.relative_to(SOURCE)))
-            if file.name.startswith("kernels"):
-                made = str(Path(temporary) / f"{file.stem}.o")
+        for source in sources(file):
+            inputs.append(str(source.relative_to(SOURCE)))
+            if source.name.startswith(("kernels", "descent")):
+                made = str(Path(temporary) / f"{source.stem}.o")
                 compile_with(*FAST, "-c", inputs[-1], "-o", made)
                 inputs[-1] = made
-        compile_with(*SMALL, *LINK, *(f"-Wl,--export={name}" for name in exports()), *inputs, "-o", str(out))
-        return out.read_bytes() + section()
+        compile_with(*SMALL, *LINK, *(f"-Wl,--export={name}" for name in exports(file)), *inputs, "-o", str(out))
+        return out.read_bytes() + section(file)
 
 
 def compile_with(*arguments: str) -> None:
@@ -81,5 +88,6 @@ def compile_with(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(build())
-    print(f"{FILE.relative_to(ROOT)}: {FILE.stat().st_size:,} bytes")
+    for file in (ENGINE, TRAINER):
+        file.write_bytes(build(file))
+        print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")

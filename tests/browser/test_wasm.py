@@ -21,6 +21,7 @@ from mixling.browser import without_comments
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "mixling" / "browser" / "package"
 WASM = (PACKAGE / "mixling.wasm").read_bytes()
+TRAINER = PACKAGE.parent / "trainer"
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +30,16 @@ def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
 
 
 def test_it_was_compiled_from_these_sources(script: ModuleType) -> None:
-    assert WASM.endswith(script.section()), "the C sources have changed: run python tools/wasm.py"
+    for file in (script.ENGINE, script.TRAINER):
+        assert file.read_bytes().endswith(script.section(file)), "the C sources have changed: run python tools/wasm.py"
 
 
 @pytest.mark.slow
 def test_compiling_gives_the_same_bytes(script: ModuleType) -> None:
     if find_spec("ziglang") is None or importlib.metadata.version("ziglang") != script.ZIG:
         pytest.skip(f"ziglang {script.ZIG} is not installed")
-    assert script.build() == WASM
+    for file in (script.ENGINE, script.TRAINER):
+        assert script.build(file) == file.read_bytes()
 
 
 def test_the_download_is_small() -> None:
@@ -58,15 +61,22 @@ def test_types_name_what_there_is() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
-def test_it_imports_nothing() -> None:
+@pytest.mark.parametrize(
+    ("wasm", "scripts"),
+    [
+        (PACKAGE / "mixling.wasm", [PACKAGE / "engine.js"]),
+        (TRAINER / "trainer.wasm", [PACKAGE / "engine.js", TRAINER / "core.js"]),
+    ],
+)
+def test_it_imports_nothing(wasm: Path, scripts: list[Path]) -> None:
     code = (
         "const m = new WebAssembly.Module(require('fs').readFileSync(0));"
         "console.log(JSON.stringify([WebAssembly.Module.imports(m), WebAssembly.Module.exports(m).map(e => e.name)]))"
     )
-    done = subprocess.run(["node", "-e", code], input=WASM, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(["node", "-e", code], input=wasm.read_bytes(), capture_output=True, check=True, timeout=60)
     imports, exports = json.loads(done.stdout)
     assert imports == []
-    used = set(re.findall(r"\b(?:mixling_\w+|malloc|free)\b(?=[,( ])", (PACKAGE / "engine.js").read_text()))
+    used = set(re.findall(r"\b(?:mixling_\w+|malloc|free)\b(?=[,( ])", "".join(file.read_text() for file in scripts)))
     assert {"memory", "_initialize"} <= set(exports)
     assert {name for name in exports if name.startswith("mixling")} <= used
 

@@ -66,6 +66,16 @@ def test_a_page_is_exported(call: Call, tmp_path: Path) -> None:
     assert call("export", GOLDEN, "-o", tmp_path / "a.onnx", "--browser", tmp_path / "site").code == 2
 
 
+def test_a_page_that_trains_is_exported(call: Call, tmp_path: Path) -> None:
+    done = call("export", "--trainer", tmp_path / "page.html")
+    assert done.code == 0
+    assert "a page that trains models" in done.err
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
+    assert "give MODEL" in call("export", "-o", tmp_path / "a.onnx").err
+    assert "leave out MODEL" in call("export", GOLDEN, "--trainer", tmp_path / "page.html").err
+    assert "a page is one file" in call("export", "--trainer", tmp_path / "page").err
+
+
 def test_answers_are_explained_and_texts_to_label_suggested(call: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(ROWS)
     for model in (GOLDEN, folder):

@@ -59,7 +59,7 @@ FLAGS = {
     },
     "show": {"model", "--json", "--engine"},
     "inspect": {"folder", "--out", "-o", "texts", "--maps", "--filters", "--highest"},
-    "export": {"model", "--out", "-o", "--precision", "--browser"},
+    "export": {"model", "--out", "-o", "--precision", "--browser", "--trainer"},
     "push": {"model", "name", "--private", "--license", "--language", "--dataset", "--example"},
     "sample": {"name", "--out", "-o", "--overwrite"},
     "demo": {"--out", "-o", "--overwrite", "--no-open"},

@@ -1,4 +1,4 @@
-"""The browser package: models in JavaScript, and static pages that answer with them."""
+"""The browser package: models in JavaScript, static pages that answer with them, and one that trains them."""
 
 from typing import TYPE_CHECKING
 
@@ -6,5 +6,6 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.browser.site import one_script, without_comments, write_page, write_site
+    from mixling.browser.training_page import template, write_trainer
 
 __getattr__, __dir__ = lazy_imports(__name__)

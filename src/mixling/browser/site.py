@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,12 @@ _MODULES = (
     "render",
     "app",
 )  # importers come later
-_IMPORT = re.compile(r'(?m)^import (\{[^}]*\}) from "[./]+(?:mixling/)?(\w+)\.js";$')
+# Where they are; the page has a module of the playground's name in its place.
+_PLACES = (
+    ("mixling.browser", "package"), ("mixling.browser", "page"), ("mixling.browser", "trainer"),
+    ("mixling.serving", "playground"),
+)  # fmt: skip
+_IMPORT = re.compile(r'(?m)^import (\{[^}]*\}) from "[./]+(?:\w+/)?(\w+)\.js";$')
 _EXPORT = re.compile(r"(?m)^export (?=(?:async )?(?:class|const|function) (\w+))")
 _EXPORTS = re.compile(r"(?m)^export \{([^}]*)\};$")
 _TASKS = ("classification", "multi_label", "regression", "tagging", "question_answering")  # of predictions.js
@@ -95,21 +100,32 @@ def write_page(content: bytes, path: Path, *, name: str) -> None:
         ModelFileError: the model needs ONNX Runtime, which the page does not have.
     """
     about = _describe(content, name)
-    html = page(_read("mixling.serving", "playground", "index.html").decode(), POLICY_OF_FILE)
     embedded = {
         "models.json": json.dumps({"models": [about]}).replace("<", "\\u003c"),
         about["file"]: base64.b64encode(content).decode(),
         "NOTICE.txt": _read("mixling.browser", "package", "NOTICE.txt").decode(),
         "mixling.wasm": base64.b64encode(_read("mixling.browser", "package", "mixling.wasm")).decode(),
     }
+    html = page(_read("mixling.serving", "playground", "index.html").decode(), POLICY_OF_FILE)
+    write_atomic(path, one_file(html, embedded, one_script(_MODULES)))
+
+
+def one_file(html: str, embedded: Mapping[str, str], script: str, style: str = "") -> str:
+    """Return a page that loads nothing: with the icon and the style of the playground, and its script, in it.
+
+    Args:
+        html: a page as a server has it.
+        embedded: content of elements of the page, by their ids; it has no end of a script.
+        script: a module.
+        style: behind the playground's.
+    """
     data = "".join(f'<script type="text/plain" id="{key}">{value}</script>\n' for key, value in embedded.items())
     icon = quote(_read("mixling.serving", "playground", "icon.svg"))
     html = html.replace('href="playground/icon.svg"', f'href="data:image/svg+xml,{icon}"')
-    style = _read("mixling.serving", "playground", "style.css").decode()
+    style = _read("mixling.serving", "playground", "style.css").decode() + style
     html = html.replace('<link rel="stylesheet" href="playground/style.css">', f"<style>{style}</style>")
     html = html.replace('    <script type="module" src="playground/app.js"></script>\n', "")
-    script = f'{data}<script type="module">\n{one_script(_MODULES)}</script>\n  </body>'
-    write_atomic(path, html.replace("</body>", script))
+    return html.replace("</body>", f'{data}<script type="module">\n{script}</script>\n  </body>')
 
 
 def one_script(modules: Sequence[str]) -> str:
@@ -118,12 +134,11 @@ def one_script(modules: Sequence[str]) -> str:
     Args:
         modules: their names; each after those that it imports.
     """
-    places = {"api": "page", **dict.fromkeys(("code", "rows", "render", "app"), "playground")}
     parts = []
     for module in modules:
-        place = places.get(module, "package")
-        package = "mixling.serving" if place == "playground" else "mixling.browser"
-        text = _IMPORT.sub(r"const \1 = $\2;", without_comments(_read(package, place, f"{module}.js").decode()))
+        found = (files(package) / place / f"{module}.js" for package, place in _PLACES)
+        content = next(item for item in found if item.is_file()).read_text("utf-8")
+        text = _IMPORT.sub(r"const \1 = $\2;", without_comments(content))
         names = [*_EXPORT.findall(text), *",".join(_EXPORTS.findall(text)).replace(" ", "").split(",")]
         text = _EXPORTS.sub("", _EXPORT.sub("", text)).replace("</", "<\\/")
         parts.append(

@@ -35,21 +35,19 @@ def local_model(model: str) -> str:
         from mixling.samples.sets import saved_model
 
         return str(saved_model(model))
-    if not model.startswith("hf:"):
+    if not model or not model.startswith("hf:"):  # none, where a command needs none
         return model
     from mixling.artifacts.artifact import fetch_run
 
     return str(fetch_run(model))
 
 
-ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A run folder, a model.onnx, hf:NAME[@REVISION] on the hub, or demo (packaged).",
-        callback=local_model,
-    ),
-]
+MODEL = typer.Argument(
+    metavar="MODEL",
+    help="A run folder, a model.onnx, hf:NAME[@REVISION] on the hub, or demo (packaged).",
+    callback=local_model,
+)
+ModelArgument = Annotated[str, MODEL]
 ThreadsOption = Annotated[int, Option("--threads", min=1, help="Number of CPU threads.")]
 ThresholdOption = Annotated[
     list[str] | None,

@@ -9,9 +9,9 @@ export { ConfigError, DataError, MixlingError, ModelFileError, UnsupportedModelE
 
 const CACHE_BYTES = 16 << 20;
 const FILES_OF_NODE = "node:fs/promises"; // not in the import itself, where bundlers for browsers would look for it
-const WASM = new URL("./mixling.wasm", import.meta.url);
+const besideThis = () => new URL("./mixling.wasm", import.meta.url);
 
-let compiled; // of WASM, once for all models
+let compiled; // of the file beside this one, once for all models
 
 export class Mixling {
   #engine;
@@ -243,7 +243,7 @@ function cellOf(value, name, number) {
 
 function compile(wasm) {
   if (wasm !== undefined) return compileFrom(wasm);
-  compiled ??= compileFrom(WASM).catch((error) => {
+  compiled ??= compileFrom(besideThis()).catch((error) => {
     compiled = undefined; // so that the next model tries again
     throw error;
   });

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mixling.cli.options import ModelArgument
+from mixling.cli.options import MODEL
 from mixling.errors import ConfigError, command_line, near_miss
 
 if TYPE_CHECKING:
@@ -18,11 +18,15 @@ _PRECISIONS = ("int8", "float32")
 
 
 def export_command(
-    model: ModelArgument,
+    model: Annotated[str | None, MODEL] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE.onnx", help="File to write.")] = None,
     browser: Annotated[
         Path | None,
         typer.Option("--browser", metavar="PATH", help="Write a web page: a folder, or one file PAGE.html."),
+    ] = None,
+    trainer: Annotated[
+        Path | None,
+        typer.Option("--trainer", metavar="PAGE.html", help="Write a web page that trains models, without MODEL."),
     ] = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="int8|float32", help="Precision of weights [as in MODEL].")
@@ -35,7 +39,15 @@ def export_command(
 
     With --browser, a page is written that computes answers in the browser: one file PAGE.html, which can be opened and
     sent as it is, or a folder for any file server. Repeat the latter with other models to compare them on one page.
+
+    With --trainer, the page has no model: drop a CSV or JSONL file there, and it trains one as `mixling train --model
+    mixling-linear` does, shows what it gets right, and saves model.onnx. No text leaves the browser.
     """
+    if trainer is not None:
+        _write_trainer(trainer, model, out, browser, precision)
+        return
+    if model is None:
+        raise ConfigError("give MODEL, a run folder or a model.onnx; or --trainer PAGE.html for a page that trains one")
     from mixling.artifacts.resume import unfinished_run
     from mixling.runtime.onnx.session import open_model
     from mixling.runtime.quick import ONNX_FILE
@@ -66,6 +78,19 @@ def export_command(
         if precision == "int8":
             print("note: check the accuracy of the 8-bit model with `mixling evaluate`", file=sys.stderr)
     _write(content, out, browser, model, precision or has)
+
+
+def _write_trainer(path: Path, *others: object) -> None:
+    from mixling.browser.training_page import write_trainer
+
+    if any(other is not None for other in others):
+        raise ConfigError("--trainer PAGE.html writes a page without a model; leave out MODEL and all other options")
+    if path.suffix != ".html":
+        raise ConfigError(f"--trainer: got {path}; a page is one file, such as {path.with_suffix('.html')}")
+    write_trainer(path)
+    print(
+        f"{path}: a page that trains models ({path.stat().st_size / 1e6:.2f} MB); open it in a browser", file=sys.stderr
+    )
 
 
 def _write(content: bytes, out: Path | None, browser: Path | None, model: str, what: str) -> None:
