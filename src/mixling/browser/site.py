@@ -37,7 +37,7 @@ _MODULES = (
     "index",
     "api",
     "code",
-    "rows",
+    "dropped",
     "render",
     "app",
 )  # importers come later

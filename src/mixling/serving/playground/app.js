@@ -3,7 +3,7 @@
 import { addressOf, hasKey, models, predict, Refused, ServerGone, useKey } from "./api.js";
 import { codeOf, fragmentOf, typedOf } from "./code.js";
 import { answerOf, element, summaryOf } from "./render.js";
-import { textsOf } from "./rows.js";
+import { textsOf } from "./dropped.js";
 
 const PAUSE = 60; // ms after the last key
 const RETRY = 1000; // ms
