@@ -69,7 +69,7 @@ class NotFittedError(UserError, ValueError, AttributeError):
 
 def command_line(*words: str | Path) -> str:
     """Return a command for a message, quoted so that it can be pasted into a shell."""
-    parts = [str(word) for word in words]
+    parts = list(map(str, words))
     if os.name == "nt":
         from subprocess import list2cmdline
 
@@ -118,7 +118,7 @@ def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "", cutoff: fl
     """
     from difflib import get_close_matches
 
-    choices = [str(choice) for choice in allowed]
+    choices = list(map(str, allowed))
     close = get_close_matches(word, choices, n=1, cutoff=cutoff)
     hint = f"did you mean {prefix + close[0]!r}? " if close else ""
     if len(choices) > _FEW and get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):

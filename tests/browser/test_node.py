@@ -269,7 +269,7 @@ def test_the_page_of_one_file_answers_with_the_model_in_it(tmp_path: Path) -> No
         f"globalThis.document = {{ getElementById: (id) => ({{ textContent: ({json.dumps(elements)})[id] }}) }};\n"
         + one_script(["errors", "engine", "predictions", "explanation", "index", "api", "render"])
         + f"await $api.models();\nconst given = {{ texts: [{json.dumps(text)}], explain: true }};\n"
-        'const answer = await $api.predict("intents", given, { throwIfAborted() {} });\n'
+        'const [answer] = await $api.predict("intents", given, { throwIfAborted() {} });\n'
         "console.log(JSON.stringify([answer.label, answer.probabilities, answer.explanation.words.length]));\n"
     )
     assert NODE is not None

@@ -28,6 +28,7 @@ from ..chromium import NEEDS_CHROMIUM, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "src" / "mixling" / "browser" / "trainer"
+PLAYGROUND = ROOT / "src" / "mixling" / "serving" / "playground"
 NODE = shutil.which("node")
 NEEDS_NODE = [pytest.mark.skipif(NODE is None, reason="there is no node"), pytest.mark.slow]  # each starts node
 TEXT = "Where is my parcel? It isn't here, the naïve courier 🫨"
@@ -114,7 +115,7 @@ class TestModel:
 def in_node(code: str, given: object) -> Any:
     """The value that JavaScript with `given` and the functions of rows.js returns."""
     script = (
-        f"import * as rows from {json.dumps(FOLDER.joinpath('rows.js').as_uri())};\n"
+        f"import * as rows from {json.dumps(PLAYGROUND.joinpath('rows.js').as_uri())};\n"
         f"const given = {json.dumps(given)};\n"
         f"const found = (() => {{ {code} }})();\nconsole.log(JSON.stringify(found));\n"
     )
@@ -172,7 +173,7 @@ class TestTables:
     )
     def test_errors_say_where_and_what(self, text: str, name: str, message: str) -> None:
         code = "try { return rows.readTable(...given); } catch (error) { return `${error.name}: ${error.message}`; }"
-        assert in_node(code, [text, name]).startswith(f"DataError: {message}")
+        assert in_node(code, [text, name]).startswith(f"Error: {message}")
 
     def test_columns_are_guessed(self, rows: list[tuple[str, str]]) -> None:
         tables = {

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 
 const [folder, path, text, label, template, out] = process.argv.slice(2);
-const { decode, examplesOf, guessColumns, readTable } = await import(`${folder}/rows.js`);
+const { decode, examplesOf, guessColumns, readTable } = await import(`${folder}/../../serving/playground/rows.js`);
 const { train } = await import(`${folder}/train.js`);
 
 const table = readTable(decode(await readFile(path)).text, path);

@@ -88,7 +88,7 @@ FLAGS = {
     "drift": {"model", "files", "--text", "--text-pair", "--set", "--out", "-o", "--check"},
     "label": {
         "file", "--task", "--text", "--text-pair", "--label", "--set", "--names", "--strategy", "--no-model",
-        "--annotator", "--overlap", "--host", "--port", "--no-open", "--export",
+        "--annotator", "--overlap", "--host", "--port", "--no-open", "--export", "--format", "--agreed",
     },
     "suggest": {
         "model", "files", "--text", "--text-pair", "--set", "-n", "--count", "--out", "-o", "--escape-formulas",

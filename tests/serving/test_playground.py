@@ -304,7 +304,7 @@ def test_the_rows_of_a_file_are_answered(page: Any, predictors: dict[str, Predic
     assert page.input_value("#text") == "book it"
     (tmp_path / "rows.jsonl").write_text("{}\nno JSON\n")
     page.set_input_files("#file", tmp_path / "rows.jsonl")
-    page.wait_for_selector("#status:has-text('rows.jsonl, line 2: is no JSON object.')")
+    page.wait_for_selector("#status:has-text('rows.jsonl:2: is no JSON: ')")
 
 
 def test_examples_beside_a_model_are_buttons(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:

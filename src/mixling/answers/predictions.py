@@ -169,7 +169,7 @@ class Prediction:
         if "spans" in out:
             from dataclasses import asdict
 
-            out["spans"] = [asdict(span) for span in out["spans"]]
+            out["spans"] = list(map(asdict, out["spans"]))
         if not of_label and (answer := self.answer) is not None:
             out |= {"answer": answer.text, "start": answer.start, "end": answer.end, "score": answer.score}
             out["no_answer"] = answer.is_none

@@ -55,7 +55,7 @@ class TagSequences:
         if not logits:
             return
         joined = np.concatenate(logits).astype(np.float32)
-        lengths = np.array([len(rows) for rows in logits], np.int32)
+        lengths = np.array(list(map(len, logits)), np.int32)
         ends = np.cumsum(lengths)[:-1]
         tags, of_tags = self._tagger.best(joined.tobytes(), lengths.tobytes())
         ids = np.frombuffer(tags, np.uint32).astype(np.int64)

@@ -3,7 +3,8 @@
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 
 if TYPE_CHECKING:
-    from mixling.audit.audit import Audit, LabelsAudit, leaked
+    from mixling.audit.audit import leaked
+    from mixling.audit.audits import Audit, LabelsAudit
     from mixling.audit.label_errors import (
         confident_labels,
         likely_errors,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixling.audit.audit import SHARES, Audit, LabelsAudit
+from mixling.audit.audits import SHARES, Audit, LabelsAudit
 from mixling.data.dataset import Dataset
 from mixling.data.similar_labels import with_escapes
 from mixling.notebook import html_page

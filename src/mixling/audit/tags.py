@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float64, Int64
-from mixling.audit.audit import CONFUSED, Audit, Finding
+from mixling.audit.audits import CONFUSED, Audit, Finding
 from mixling.audit.label_errors import likely_errors, planted_errors, self_confidence
 from mixling.tasks.tagging import Tagging
 
@@ -93,7 +93,7 @@ def tags_audit(
     """
     flat = np.concatenate(given)
     values = np.concatenate(probabilities)
-    bounds = np.concatenate([[0], np.cumsum([len(tags) for tags in given])])
+    bounds = np.concatenate([[0], np.cumsum(list(map(len, given)))])
     own = self_confidence(flat, values)
     errors = likely_errors(flat, values) & learnable[flat]
     worst = np.minimum.reduceat(np.where(errors, own, own + 1), bounds[:-1])

@@ -37,6 +37,7 @@ _MODULES = (
     "index",
     "api",
     "code",
+    "rows",
     "dropped",
     "render",
     "app",

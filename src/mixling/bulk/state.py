@@ -99,7 +99,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
     if JOB not in sizes and old.inputs == inputs:
         return FolderState(records={name: record for name, record in records.items() if sizes.get(name) == record.size})
     # The manifest is removed before anything that it lists; what it lists is in the file of the job before that.
-    parts = [asdict(record) for record in records.values()]
+    parts = list(map(asdict, records.values()))
     if JOB not in sizes:
         folder.write_json(JOB, {**asdict(old), "parts": parts})
     folder.remove(MANIFEST)
@@ -109,7 +109,7 @@ def open_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, *, r
             folder.remove(name)
             folder.remove(record_name(name))
             del records[name]
-    folder.write_json(JOB, {**job, "parts": [asdict(record) for record in records.values()]})
+    folder.write_json(JOB, {**job, "parts": list(map(asdict, records.values()))})
     return FolderState(
         records={name: record for name, record in records.items() if sizes.get(name) == record.size}, again=again
     )
@@ -130,7 +130,7 @@ def close_state(folder: Folder, settings: Mapping[str, Any], plan: PartPlan, rec
         "rows": rows,
         "bad_rows": bad,
         "inputs": {file.name: _input(file) for file, _ in plan.files},
-        "parts": [asdict(record) for record in records],
+        "parts": list(map(asdict, records)),
     }
     folder.write_json(MANIFEST, manifest)
     folder.remove_folder(PROGRESS)

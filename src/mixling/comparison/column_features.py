@@ -113,7 +113,7 @@ class ColumnFeatures:
 
 
 def _rows(texts: Sequence[Text]) -> list[Cells]:
-    rows = [cells_of(text) for text in texts]
+    rows = list(map(cells_of, texts))
     if None in rows:
         raise DataError(f"text {rows.index(None) + 1} has no columns beside it")
     return [row for row in rows if row is not None]

@@ -120,7 +120,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
             "name": one.name,
             "about": one.about,
             "chosen": one.options,
-            "tried": [asdict(tried) for tried in one.tried],
+            "tried": list(map(asdict, one.tried)),
             "parameters": one.parameters,
             "file_bytes": one.file_bytes,
             "train_seconds": list(one.seconds),
@@ -145,7 +145,7 @@ def to_dict(found: Comparison, origin: dict[str, Any]) -> dict[str, Any]:
         "rows": found.rows,
         "seeds": list(found.seeds),
         "results": results,
-        "failed": [asdict(one) for one in found.failed],
+        "failed": list(map(asdict, found.failed)),
         "remarks": _notes(found),
     }
 

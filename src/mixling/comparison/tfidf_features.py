@@ -180,7 +180,7 @@ def _numbered(pieces: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple
 
 
 def _flat(numbers: Sequence[Sequence[int]]) -> tuple[Int64, Int64]:
-    owners = np.repeat(np.arange(len(numbers)), [len(one) for one in numbers])
+    owners = np.repeat(np.arange(len(numbers)), list(map(len, numbers)))
     return owners, np.fromiter(itertools.chain.from_iterable(numbers), np.int64, len(owners))
 
 

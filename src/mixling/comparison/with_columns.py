@@ -88,13 +88,15 @@ class _Reduced:
 
     def fit_transform(self, texts: Sequence[Text]) -> tuple[Float32, Float64]:
         """Learn both; return the dimensions (R, D) and the columns (R, P)."""
+        from scipy.sparse import csr_matrix
         from sklearn.decomposition import TruncatedSVD
 
         features = self._texts.fit_transform(texts)
         number = min(max(COMPONENTS), *(size - 1 for size in features.shape))
         self._axes = np.zeros((features.shape[1], 0), np.float32)
         if number > 0:
-            reduce = TruncatedSVD(number, n_iter=_POWERS, random_state=self._seed).fit(_csr(features))
+            matrix = csr_matrix((features.data, features.indices, features.indptr), features.shape)
+            reduce = TruncatedSVD(number, n_iter=_POWERS, random_state=self._seed).fit(matrix)
             self._axes = np.ascontiguousarray(reduce.components_.T, np.float32)
         columns = self._columns.learn(texts).numbers(texts)
         self._kept = [min(part.values, _MOST_VALUES) for part in self._columns.parts]
@@ -119,12 +121,6 @@ class _Reduced:
 
     def parameters(self, components: int) -> int:
         return len(self._axes) * components
-
-
-def _csr(features: SparseRows) -> Any:
-    from scipy.sparse import csr_matrix
-
-    return csr_matrix((features.data, features.indices, features.indptr), features.shape)
 
 
 class Trees(Baseline):
@@ -222,8 +218,8 @@ def _fit(
         model = HistGradientBoostingRegressor(**how).fit(features, np.array(targets, np.float64))
         return _Fitted([model], 1, lambda found: found[0].tolist())
     if task.exclusive:
-        model = HistGradientBoostingClassifier(**how).fit(features, [str(target) for target in targets])
-        return _Fitted([model], each, lambda found: [str(name) for name in found[0]])
+        model = HistGradientBoostingClassifier(**how).fit(features, list(map(str, targets)))
+        return _Fitted([model], each, lambda found: list(map(str, found[0])))
     rows = list(map(names_of, targets))
     names = sorted({name for row in rows for name in row})
     marks = np.array([[name in row for name in names] for row in rows])

@@ -45,7 +45,7 @@ class WordFeatures:
         """Return one row per word of each sentence; unseen features are left out."""
         columns = self._columns
         found = [[columns[name] for name in names if name in columns] for names in _rows(sentences)]
-        starts = np.append(0, np.cumsum([len(row) for row in found], dtype=np.int32)).astype(np.int32)
+        starts = np.append(0, np.cumsum(list(map(len, found)), dtype=np.int32)).astype(np.int32)
         indices = np.fromiter(itertools.chain.from_iterable(found), np.int32, int(starts[-1]))
         return SparseRows(np.ones(len(indices), np.float32), indices, starts, (len(found), len(columns)))
 
@@ -66,7 +66,7 @@ class WordTags(Baseline):
         self.options = {"C": strength, "columns": features.shape[1]}
         self._encode = encode
         names, ids = np.unique(tags, return_inverse=True)
-        self._names = [str(name) for name in names]
+        self._names = list(map(str, names))
         marks = ids == np.arange(len(names))[:, None]
         fitted = fit_margins(features, marks, np.ones(len(tags)), strength, threads=num_threads())
         self._linear = Linear(*fitted)

@@ -113,7 +113,7 @@ class TextSet:
         self._forget_stale()
         # Approximate lengths are enough for buckets; only the lengths of kept texts are known at no cost.
         self.lengths = (
-            np.array([len(words) for words in self._kept], np.int32)
+            np.array(list(map(len, self._kept)), np.int32)
             if self._kept is not None
             else np.full(len(dataset), encoder.config.max_len, np.int32)
         )
@@ -208,7 +208,7 @@ def drop_words(
 
 def real_tokens(texts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
     """Return the mask (B, N) of the tokens of texts, whose longest has N."""
-    lengths = np.array([len(words) for words in texts])
+    lengths = np.array(list(map(len, texts)))
     return np.arange(max(int(lengths.max(initial=1)), 1)) < lengths[:, None]
 
 

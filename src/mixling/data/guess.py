@@ -229,7 +229,7 @@ def _column(name: str, rows: Sequence[Row]) -> TableColumn | None:
     if lists:
         items = {str(item) for value in lists for item in value}
         return TableColumn(name, values=len(items), filled=len(values), length=0, words=0)
-    written = [str(value) for value in values]
+    written = list(map(str, values))
     if all(map(_DATE_OR_LINK.fullmatch, written)):
         return None
     return TableColumn(

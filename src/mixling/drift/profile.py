@@ -135,7 +135,7 @@ def profile_of(
     for word, _ in frequent.most_common(KNOWN_WORDS):
         known.add(word)
     split = [profile_words(text) for text in held_out]
-    lengths = [len(text) for text in split]
+    lengths = list(map(len, split))
     fractions = [unknown_fraction(text, known) for text in split]
     return Profile(
         texts=len(split),

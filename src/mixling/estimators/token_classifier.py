@@ -86,7 +86,7 @@ class TokenClassifier(Estimator):
         """
         sentences, gold = self._scored_rows(X, y)
         weights = score_weights(sample_weight, len(sentences))
-        lengths = [len(words) for words in sentences]
+        lengths = list(map(len, sentences))
         pairs = zip(self._tags(sentences), gold, strict=True)
         right = [sum(a == b for a, b in zip(found, names_of(tags), strict=True)) for found, tags in pairs]
         return float((weights * right).sum() / (weights * lengths).sum())

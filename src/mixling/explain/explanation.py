@@ -97,14 +97,14 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        words = [asdict(word) for word in self.words]
+        words = list(map(asdict, self.words))
         if not isinstance(self.text, tuple):
             for item in words:
                 del item["part"]
         names = ("target", "word", "method", "score", "base", "probability")
         values = {name: value for name in names if (value := getattr(self, name)) is not None}
         text = list(self.text) if isinstance(self.text, tuple) else self.text
-        columns = {"columns": [asdict(column) for column in self.columns]} if self.columns else {}
+        columns = {"columns": list(map(asdict, self.columns))} if self.columns else {}
         return {"text": text, **values, "words": words, **columns, "truncated": self.truncated}
 
 

@@ -179,7 +179,11 @@ def learn(texts: Sequence[Text], task: str, lesson: Lesson, earlier: list[tuple[
     pool = lesson.pool[:_POOL]
     # Doubts of a model teach as far as it is better than the baseline; with one right and one wrong answer more.
     skill = max(0.0, (right - baseline + 1) / (len(truth) - baseline + 2))
-    chosen = _mixed(_chosen(predictor, texts, pool, task, lesson.strategy), pool, skill)
+    best = _chosen(predictor, texts, pool, task, lesson.strategy)
+    counts = [math.ceil(number * skill) for number in range(len(best) + 1)]
+    doubted = set(best[: counts[-1]])
+    others = (index for index in pool if index not in doubted)
+    chosen = [best[before] if after > before else next(others) for before, after in pairwise(counts)]
     stop_set = range(0, len(texts), max(1, len(texts) // _STOP_SET))
     now = [canonical(value) for value in answers(stop_set)]
     older = next((item for item in reversed(earlier) if item[0] <= _OLDER * len(lesson.said)), None)
@@ -230,14 +234,6 @@ def _chosen(predictor: Any, texts: Sequence[Text], pool: Sequence[int], task: st
 
     found = suggest(predictor, contents, _CHOSEN, spread=strategy == "suggest")
     return [pool[item.index] for item in found]
-
-
-def _mixed(best: Sequence[int], pool: Sequence[int], share: float) -> list[int]:
-    """Return as many texts as the best: this share of them, and others at random between them."""
-    counts = [math.ceil(number * share) for number in range(len(best) + 1)]
-    chosen = set(best[: counts[-1]])
-    others = (index for index in pool if index not in chosen)
-    return [best[before] if after > before else next(others) for before, after in pairwise(counts)]
 
 
 def _contradicted(texts: Sequence[Text], said: Mapping[int, LabelValue], task: str) -> list[int]:

@@ -47,7 +47,7 @@ class Metrics(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return vars(self) | {"per_class": [asdict(row) for row in self.per_class]}
+        return vars(self) | {"per_class": list(map(asdict, self.per_class))}
 
     def numbers(self) -> dict[str, float]:
         """Return the metrics that are single numbers and defined, without the counts."""

@@ -199,8 +199,8 @@ def tagging_report(
     Raises:
         DataError: there is no word.
     """
-    assert [len(tags) for tags in targets] == [len(tags) for tags in predictions], "one prediction for each word"
-    n_words = sum(len(tags) for tags in targets)
+    assert list(map(len, targets)) == list(map(len, predictions)), "one prediction for each word"
+    n_words = sum(map(len, targets))
     _require(n_words)
     true_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in targets]
     predicted_tags = [[labels.names[tag] for tag in sentence.tolist()] for sentence in predictions]

@@ -70,7 +70,7 @@ class Reader:
         self._task, self._words, self._found = task, words.of_rows(used), replace(found, rows=rows.astype(np.int32))
         if terms is not None:  # without the others, each branch has less to look up
             self._words, self._found = self._words.only(terms), self._found.only(terms)
-        self._ends = np.cumsum([len(windows) for windows in texts])
+        self._ends = np.cumsum(list(map(len, texts)))
 
     def column_logits(self, branch: NgramBranch) -> Float32 | None:
         """Return the logits (B, C) that a branch has for the columns beside the texts; None: there are none."""

@@ -110,7 +110,7 @@ class Decisions:
             "calibration": _entry(self.calibration_report),
             "rule": None if self.rule is None else self.rule.to_dict(),
             "abstention": _entry(self.abstention),
-            "risk_coverage": None if self.risk_coverage is None else [asdict(item) for item in self.risk_coverage],
+            "risk_coverage": None if self.risk_coverage is None else list(map(asdict, self.risk_coverage)),
             "label_thresholds": None if thresholds is None else {name: asdict(one) for name, one in thresholds.items()},
             "out_of_scope": _entry(self.out_of_scope),
             "conformal": None if self.conformal is None else {**self.conformal.to_dict(), "examples": self.held_out},

@@ -151,7 +151,7 @@ class Inference:
             return self.native.logits(texts, to_end=to_end)
         except ValueError:
             if (columns := self.network.model.columns) is not None:
-                columns.encode([cells_of(text) for text in texts])
+                columns.encode(list(map(cells_of, texts)))
             raise
 
     def _read_up_to_maximum(self, texts: list[Text], batch_size: int) -> tuple[Sequence[Encoded], Sequence[Float32]]:

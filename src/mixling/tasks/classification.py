@@ -206,7 +206,7 @@ class Classification(Task):
 
     @classmethod
     def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:
-        names, classes = np.unique([str(target) for target in targets], return_inverse=True)
+        names, classes = np.unique(list(map(str, targets)), return_inverse=True)
         weights, bias = fit_logistic(features, classes, len(names), strength)
 
         def answers(scores: Float32) -> list[Target]:

@@ -280,7 +280,7 @@ class Tagging(Task):
         """Compare decisions, over all words with logits."""
         gold = np.concatenate([np.asarray(tags)[: len(row)] for tags, row in zip(targets, before, strict=True)])
         first, second = (np.concatenate([ids for ids, _ in self._best(list(part))]) for part in (before, after))
-        return compare_quantized(first, second, gold, lengths=[len(row) for row in before])
+        return compare_quantized(first, second, gold, lengths=list(map(len, before)))
 
     @classmethod
     def csv_values(cls, prediction: Prediction) -> list[Any]:
@@ -291,7 +291,7 @@ class Tagging(Task):
     def lines(cls, prediction: Prediction) -> list[str]:
         words = prediction.tokens or ()
         tags = prediction.tags or ()
-        width = max((len(word) for word in words), default=0)
+        width = max((map(len, words)), default=0)
         return [f"{printable(word):<{width}}  {printable(tag)}" for word, tag in zip(words, tags, strict=True)]
 
     def score(self, targets: Sequence[Target], answers: Sequence[Target]) -> Score:

@@ -63,7 +63,7 @@ def collect_predictions(
 
 
 def _name(key: str, texts: Sequence[Text], labels: LabelSet) -> str:
-    beside = [cells_of(text) for text in texts]
+    beside = list(map(cells_of, texts))
     of_texts = [texts, beside] if any(beside) else [texts]
     content = json.dumps([key, labels.to_dict(), *of_texts], ensure_ascii=False)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".safetensors"

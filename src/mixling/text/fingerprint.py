@@ -272,7 +272,7 @@ def _simhash(subwords: Sequence[Sequence[str]], config: SimHash) -> npt.NDArray[
 
 
 def _starts(groups: Sequence[Sequence[object]]) -> npt.NDArray[np.intp]:
-    lengths = np.array([len(group) for group in groups], np.intp)
+    lengths = np.array(list(map(len, groups)), np.intp)
     return np.cumsum(lengths) - lengths
 
 
@@ -287,7 +287,7 @@ def _ragged(
     *,
     mean: bool = False,
 ) -> Bags:
-    width = max([1, *(len(row) for row in features)])  # an embedding bag cannot read rows of no width
+    width = max([1, *(map(len, features))])  # an embedding bag cannot read rows of no width
     out = Bags(np.zeros((len(features), width), np.int32), np.zeros((len(features), width), np.float32))
     assert out.weights is not None
     for i, row in enumerate(features):

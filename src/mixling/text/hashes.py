@@ -20,7 +20,7 @@ _PRIME = np.uint32(16777619)
 def hash_strings(strings: Sequence[str]) -> UInt32:
     """Return the 32-bit FNV-1a hash (S,) of each string's UTF-8 bytes."""
     encoded = [string.encode() for string in strings]
-    lengths = np.array([len(data) for data in encoded], np.int64)
+    lengths = np.array(list(map(len, encoded)), np.int64)
     return hash_parts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum(lengths) - lengths, lengths)
 
 

@@ -59,7 +59,7 @@ def gram_hashes(
         (W + 1,).
     """
     padded = [f" {word} " for word in words]
-    lengths = np.array([len(word) for word in padded], np.int64)
+    lengths = np.array(list(map(len, padded)), np.int64)
     points = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
     owners = np.repeat(np.arange(len(words)), lengths)
     is_second = marks & SECOND > 0
@@ -110,7 +110,7 @@ class Words:
         marked = table.config.segments or table.config.overlap
         parts = []
         begin = 0
-        ends = np.cumsum([len(word) for word in words])
+        ends = np.cumsum(list(map(len, words)))
         while begin < len(words):
             spent = ends[begin - 1] if begin else 0
             end = max(int(np.searchsorted(ends, spent + _CHARS)), begin + 1)
@@ -165,7 +165,7 @@ class Distinct:
         """Yield the n-grams of some texts after the other, which takes little memory beside them."""
         if not len(texts):
             yield cls._of_part(texts, hashes)
-        for first, last in parts_of([len(text) for text in texts]):
+        for first, last in parts_of(list(map(len, texts))):
             part = cls._of_part(texts[first:last], hashes)
             moved = {name: getattr(part, name) + np.int32(first) for name in ("word_texts", "pair_texts") if first}
             yield replace(part, **moved)
@@ -186,7 +186,7 @@ class Distinct:
         rows = texts[0] if alone else np.concatenate([np.zeros(0, np.int32), *texts])
         owners = np.zeros(len(rows), np.int32)
         if not alone:
-            owners = np.repeat(np.arange(len(texts), dtype=np.int32), [len(text) for text in texts])
+            owners = np.repeat(np.arange(len(texts), dtype=np.int32), list(map(len, texts)))
         is_word = rows >= FIRST
         found = hashes[rows]
         neighbors = is_word[:-1] & is_word[1:]

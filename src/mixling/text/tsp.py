@@ -51,7 +51,7 @@ def tsp_hashes(words: Sequence[str], num_features: int) -> NDArray[np.uint64]:
 
 def _murmur128(raw: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return both halves of the hash of each byte string, (len(raw),) each. No string may be empty."""
-    lengths = np.array([len(item) for item in raw], np.int64)
+    lengths = np.array(list(map(len, raw)), np.int64)
     chunks, starts, num_chunks = _chunks(raw, lengths)
     first = lengths.astype(np.uint64) * MUL
     second = np.zeros_like(first)

@@ -2,7 +2,7 @@
 
 import { errorOf } from "../package/errors.js";
 import { answerOf, element } from "../playground/render.js";
-import { decode, examplesOf, guessColumns, readTable } from "./rows.js";
+import { decode, examplesOf, guessColumns, readTable } from "../playground/rows.js";
 
 const SHOWN_ROWS = 3;
 const SHOWN_CHARACTERS = 200;

@@ -41,7 +41,7 @@ class CompareModels:
         typer.Option(
             "--systems",
             metavar="NAME,NAME,...",
-            help="What mixling is compared with: tf-idf, fasttext, majority, transformer-matched; with --features "
+            help="What mixling is compared with: tf-idf, fasttext, majority, transformer-matched; beside columns "
             "tf-idf+columns, trees+columns; of tags words, majority, transformer-matched [all that fit but "
             "transformer-matched].",
         ),

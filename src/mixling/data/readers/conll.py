@@ -178,7 +178,7 @@ def _numbered(tokens: list[list[str]], next_number: int, at: int) -> list[list[s
     numbers = [parts[at] for parts in kept]
     starts = (first for first in (1, 0, next_number) if kept and numbers[0] == str(first))
     first = next(starts, None)
-    counted = first is not None and numbers == [str(number) for number in range(first, first + len(kept))]
+    counted = first is not None and numbers == list(map(str, range(first, first + len(kept))))
     return kept if counted else None
 
 

@@ -86,7 +86,7 @@ def read_header(
             dialect = replace(dialect, unnamed=unnamed_column(len(names), head, dialect))
     if dialect.numbered:
         records = itertools.chain([(line, names)], records)
-        names = [str(number) for number in range(1, len(names) + 1)]
+        names = list(map(str, range(1, len(names) + 1)))
     names = [*([""] if dialect.unnamed == "first" else []), *names, *([""] if dialect.unnamed == "last" else [])]
     header = check_header([name.strip() for name in names], path, line)
     return Header(header, tuple(source.row), line, dialect, source, records)

@@ -78,11 +78,11 @@ def is_remark(head: Sequence[str], kind: str) -> bool:
 def unnamed_column(width: int, head: Sequence[str], dialect: Dialect) -> Literal["", "first", "last"]:
     """Return `Dialect.unnamed` of a table whose header has `width` names."""
     rows = whole_rows(head[1:], dialect)
-    if not rows or {len(row) for row in rows} != {width + 1}:
+    if not rows or set(map(len, rows)) != {width + 1}:
         return ""
     if not any(row[-1] for row in rows):
         return "last"
-    counted = [str(number) for number in range(1, len(rows) + 1)]
+    counted = list(map(str, range(1, len(rows) + 1)))
     return "first" if [row[0] for row in rows] == counted else ""
 
 

@@ -36,7 +36,7 @@ def first_line_is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bo
     if width < 2 or len(rows) < _FEWEST or any(field.strip().lower() in _NAMES for field in first):
         return False
     named = [field.strip() for field in first if field.strip()]
-    if any(named == [str(n) for n in range(start, start + len(named))] for start in (0, 1)):
+    if any(named == list(map(str, range(start, start + len(named)))) for start in (0, 1)):
         return False  # as pandas names columns without names
     is_row = False
     is_label = False

@@ -74,7 +74,7 @@ def _is_conll(lines: list[str]) -> bool:
     """Return whether all lines have the same columns, one of them tags with marks."""
     rows = [line.split("\t") if "\t" in line else line.split() for line in map(str.rstrip, lines)]
     rows = [parts for parts in rows if not parts[0].startswith("#") and parts[0] != "-DOCSTART-"]
-    widths = {len(parts) for parts in rows}
+    widths = set(map(len, rows))
     if len(rows) < 2 or len(widths) != 1 or widths == {1}:
         return False
     return any(has_marks(column) for column in list(zip(*rows, strict=True))[1:])

@@ -62,4 +62,4 @@ def to_file(rows: Sequence[Measurement], path: Path, *, device: str, repeats: in
         StorageError: the file cannot be written.
     """
     made = {**provenance(device=device), "device": device, "repeats": repeats}
-    write_json(path, {"provenance": made, "rows": [asdict(row) for row in rows]})
+    write_json(path, {"provenance": made, "rows": list(map(asdict, rows))})

@@ -34,7 +34,7 @@ class PairBatch:
 
 def pad_sources(sources: Sequence[SubwordIds], *, pad: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
     """Return sources as one tensor, and its mask."""
-    lengths = np.array([len(source) for source in sources])
+    lengths = np.array(list(map(len, sources)))
     width = int(lengths.max())
     return torch.from_numpy(pad_targets(sources, width, pad)), torch.from_numpy(np.arange(width) < lengths[:, None])
 

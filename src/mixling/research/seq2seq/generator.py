@@ -154,7 +154,7 @@ class TextGenerator:
         """Generate a text for each source that `encode` returned; see `generate`."""
         config = config or self.generation
         out: dict[int, Generation] = {}
-        lengths = np.array([len(source) for source in sources], np.int32)
+        lengths = np.array(list(map(len, sources)), np.int32)
         for indices in length_batches(lengths, batch_size):
             source, mask = pad_sources([sources[i] for i in indices], pad=self.coder.pad_id)
             hypotheses = generate(

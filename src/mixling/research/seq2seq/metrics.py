@@ -66,7 +66,7 @@ class TextMetrics(Metrics):
         return super().numbers() | dict(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"metrics": dict(self.metrics), "groups": [asdict(group) for group in self.groups]}
+        return super().to_dict() | {"metrics": dict(self.metrics), "groups": list(map(asdict, self.groups))}
 
     def summary(self) -> str:
         parts = [f"exact match {self.exact_match:.4f}"]

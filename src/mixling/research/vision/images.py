@@ -237,7 +237,7 @@ def _read_idx(path: Path, shape: ImageShape) -> LabeledImages:
         from PIL import Image
 
         images = np.stack([image_pixels(Image.fromarray(image), shape, where=str(path)) for image in pixels])
-    labels = tuple(str(number) for number in numbers)
+    labels = tuple(map(str, numbers))
     return LabeledImages(pixels=images, labels=labels, files=tuple((str(path), i + 1) for i in range(len(labels))))
 
 

@@ -104,7 +104,7 @@ class Network:
         """Return the logits of texts with what the columns beside them add."""
         assert self.branch is not None
         assert self.model.columns is not None
-        own = self.branch.of_columns([cells_of(text) for text in texts], self.model.columns)
+        own = self.branch.of_columns(list(map(cells_of, texts)), self.model.columns)
         return [row + mine for row, mine in zip(logits, own, strict=True)]
 
     def logits(self, encoded: Sequence[Encoded]) -> list[Float32]:
@@ -146,7 +146,7 @@ class Network:
         known = self._rows.known()
         if len(words) < 2:
             return [known[item] for item in words], scores
-        return np.split(known[np.concatenate(words)], np.cumsum([len(item) for item in words])[:-1]), scores
+        return np.split(known[np.concatenate(words)], np.cumsum(list(map(len, words)))[:-1]), scores
 
     def _complete(self, encoded: Sequence[Encoded], logits: list[Float32], scores: Float32 | None) -> list[Float32]:
         """Return the model's logits for texts, or for their words, given the graph's and the branch's."""

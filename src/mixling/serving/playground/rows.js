@@ -1,7 +1,5 @@
 // Tables of a file that was dropped: CSV (RFC 4180, with the delimiter that it has), TSV, JSON Lines and JSON.
 
-import { DataError } from "../package/errors.js";
-
 const DELIMITERS = [",", ";", "\t", "|"];
 const LOOKED_AT = 1000; // rows, as in mixling/data/guess.py, where the names are from
 const MOST_LABELS = 200;
@@ -36,24 +34,24 @@ export function decode(bytes) {
  */
 export function readTable(text, name) {
   const begin = text.trimStart()[0];
-  if (begin === undefined) throw new DataError(`${name}: is empty; a header and at least one row are required`);
+  if (begin === undefined) throw new Error(`${name}: is empty; a header and at least one row are required`);
   const isJson = /\.(jsonl?|ndjson)$/i.test(name) || (begin === "{" && !/\.(csv|tsv|txt)$/i.test(name));
   const found = isJson ? readJson(text, name) : readDelimited(text, name);
-  if (!found.rows.length) throw new DataError(`${name}: has no rows; a header and at least one row are required`);
+  if (!found.rows.length) throw new Error(`${name}: has no rows; a header and at least one row are required`);
   return found;
 }
 
 function readJson(text, name) {
   const objects = [];
   const add = (value, line) => {
-    if (value === null || typeof value !== "object" || Array.isArray(value)) throw new DataError(`${name}:${line}: is ${JSON.stringify(value).slice(0, 40)}; an object such as {"text": "...", "label": "..."} is required`);
+    if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error(`${name}:${line}: is ${JSON.stringify(value).slice(0, 40)}; an object such as {"text": "...", "label": "..."} is required`);
     objects.push({ line, object: value });
   };
   const parse = (part, line) => {
     try {
       return JSON.parse(part);
     } catch (error) {
-      throw new DataError(`${name}:${line}: is no JSON: ${error.message}`);
+      throw new Error(`${name}:${line}: is no JSON: ${error.message}`);
     }
   };
   if (text.trimStart()[0] === "[") {
@@ -79,7 +77,7 @@ function* records(text, delimiter, name) {
       if (text[at] === '"') {
         for (let open = true; open; ) {
           const end = text.indexOf('"', at + 1);
-          if (end < 0) throw new DataError(`${name}:${begin}: a quote is not closed before the file ends`);
+          if (end < 0) throw new Error(`${name}:${begin}: a quote is not closed before the file ends`);
           const part = text.slice(at + 1, end);
           line += part.split("\n").length - 1;
           field += part;
@@ -106,11 +104,11 @@ function readDelimited(text, name) {
   const { fields: columns } = all.next().value;
   const names = columns.map((column) => column.trim());
   const twice = names.find((column, i) => column && names.indexOf(column) !== i);
-  if (twice !== undefined) throw new DataError(`${name}:1: the header has ${JSON.stringify(twice)} twice; give each column a name of its own`);
+  if (twice !== undefined) throw new Error(`${name}:1: the header has ${JSON.stringify(twice)} twice; give each column a name of its own`);
   const rows = [];
   for (const { line, fields } of all) {
     if (fields.length > names.length && fields.slice(names.length).some((field) => field.trim())) {
-      throw new DataError(`${name}:${line}: has ${fields.length} fields; the header has ${names.length}: quote a field that has ${JSON.stringify(delimiter)} in it`);
+      throw new Error(`${name}:${line}: has ${fields.length} fields; the header has ${names.length}: quote a field that has ${JSON.stringify(delimiter)} in it`);
     }
     rows.push({ line, values: Object.fromEntries(names.map((column, i) => [column, fields[i] ?? ""])) });
   }
