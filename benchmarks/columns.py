@@ -120,6 +120,8 @@ def cost(data: Path, rounds: int = 15) -> dict[str, Any]:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             models[name] = Predictor(out, num_threads=1)
     asked: dict[str, list[Any]] = {"text": [row["text"] for row in rows], "columns": rows}
+    for row in rows:
+        del row["label"]
     for name, model in models.items():
         model.predict(asked[name])  # words are remembered
     p50: dict[str, list[float]] = {name: [] for name in models}
