@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,24 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float64, Int64
-from mixling.audit.audits import CONFUSED, Audit, Finding
+from mixling.audit.audits import LabelAudit
 from mixling.audit.label_errors import likely_errors, planted_errors, self_confidence
 from mixling.tasks.tagging import Tagging
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagsAudit(Audit):
+class TagsAudit(LabelAudit):
     """An audit of sentences with a tag for each word. `quality` is the probability of the worst tag of a sentence.
 
     Source: Wang and Mueller, Detecting Label Errors in Token Classification Data (2022), which ranks sentences so.
 
     Attributes:
-        given: (words of all sentences,) ids of the given tags.
+        given: (words of all sentences,) ids of the given tags; the probabilities are (words, C).
         bounds: (n + 1,) where the words of each sentence begin.
         word_errors: (words,) tags that the models find improbable.
     """
 
-    given: Int64
     bounds: Int64
     word_errors: npt.NDArray[np.bool_]
 
@@ -66,17 +64,6 @@ class TagsAudit(Audit):
             score = float(self.probabilities[words].max(1).min())
             out.append((self._tagged(index, words, best.tolist()), score))
         return out
-
-    def findings(self) -> list[Finding]:
-        suggested = self.suggested
-        return [Finding(index, float(self.quality[index]), *suggested[index]) for index in self.ranked().tolist()]
-
-    @property
-    def mixed_up(self) -> tuple[tuple[str, str, int], ...]:
-        best = self.probabilities.argmax(1)
-        wrong = np.flatnonzero(best != self.given)
-        pairs = Counter((self.names[self.given[at]], self.names[best[at]]) for at in wrong.tolist())
-        return tuple((given, found, count) for (given, found), count in pairs.most_common(CONFUSED))
 
 
 def tags_audit(
