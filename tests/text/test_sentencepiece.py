@@ -183,7 +183,5 @@ def test_without_protobuf_the_extra_is_named(tmp_path: Path, monkeypatch: pytest
     path.write_bytes(model())
     monkeypatch.delitem(sys.modules, "mixling.text.sentencepiece")
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(
-        UserError, match=r"vocabulary\.model: is read by protobuf, which is missing: pip install .*\[sentencepiece\]"
-    ):
+    with pytest.raises(UserError, match=r"other than WordPiece's vocab\.txt need an extra: pip install .*\[subwords\]"):
         Vocabulary.load(str(path))

@@ -63,10 +63,10 @@ def test_a_harmless_tokenizer_is_rebuilt_as_it_is(steps: dict[str, Any]) -> None
 
 def test_what_mixling_writes_is_read() -> None:
     words = ["play", "music", "(", "x", "_", "1", ")"] * 9
-    for kind in ("unigram", "wordpiece"):
-        vocabulary = Vocabulary.train(words, size=100, kind=kind)  # type: ignore[arg-type]
-        again = read_tokenizer(vocabulary.tokenizer.to_str())
-        assert json.loads(again.to_str()) == json.loads(vocabulary.tokenizer.to_str())
+    vocabulary = Vocabulary.train(words, size=100, kind="unigram")
+    assert json.loads(read_tokenizer(vocabulary.tokenizer.to_str()).to_str()) == json.loads(
+        vocabulary.tokenizer.to_str()
+    )
     for join_symbols in (False, True):
         coder = SubwordTokenizer.train(["agent ( x _ 2 ) plays"] * 5, size=60, sentinels=3, join_symbols=join_symbols)
         again = SubwordTokenizer.parse(*coder.serialize())

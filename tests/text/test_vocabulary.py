@@ -265,17 +265,17 @@ def test_load_reads_files_and_folders(tmp_path: Path) -> None:
 def test_load_reports_what_it_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def offline(name: str) -> None:
+    def offline(name: str, *_: object, **__: object) -> None:
         asked.append(name)
         raise OSError(f"no route to {name}\nand more")
 
-    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", offline)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", offline)
     with pytest.raises(ConfigError, match=r"neither vocab\.txt nor tokenizer\.json"):
         Vocabulary.load(str(tmp_path))
     (tmp_path / "t5.txt").write_bytes(b"\x0a\xff\xfe")
     with pytest.raises(ConfigError, match=r"t5\.txt: is not UTF-8 text"):
         Vocabulary.load(str(tmp_path / "t5.txt"))
-    with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to https://.*/org/name/.*$"):
+    with pytest.raises(ConfigError, match=r"'org/name': no such file .* no route to org/name; try again$"):
         Vocabulary.load("org/name")
     assert len(asked) == 1
     with pytest.raises(ConfigError, match=r"File name too long|no such file"):  # the second from Python 3.14 on

@@ -1,4 +1,4 @@
-"""Raw text -> `Encoded`, with NumPy and tokenizers only."""
+"""Raw text -> `Encoded`, with NumPy only."""
 
 from mixling.lazy import TYPE_CHECKING, lazy_imports
 

@@ -26,7 +26,8 @@ from mixling.config import Config
 from mixling.native._core import Hasher
 from mixling.text.hashes import hash_family, hash_letters, hash_strings
 from mixling.text.tsp import tsp_features
-from mixling.text.vocabulary import CONTINUATION, Vocabulary
+from mixling.text.vocabulary import Vocabulary
+from mixling.text.wordpiece import CONTINUATION
 
 HASH_VERSION = 1
 NGRAM = 3

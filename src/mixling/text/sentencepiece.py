@@ -16,8 +16,7 @@ from google.protobuf.message import DecodeError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from mixling.errors import ModelFileError
-from mixling.text.tokenizer_file import ENDS_PATTERN, SEVERAL_SPACES_PATTERN, check_charsmap, rust_errors
-from mixling.text.unigram import MARK
+from mixling.text.tokenizer_file import ENDS_PATTERN, MARK, SEVERAL_SPACES_PATTERN, check_charsmap, library_errors
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 UNIGRAM = 1
@@ -185,7 +184,7 @@ def _normalizers(rules: Any) -> list[Any]:
 
 def _charsmap(data: bytes) -> Any:
     check_charsmap(data)
-    with rust_errors(ModelFileError, "the character replacement table is damaged"):
+    with library_errors(ModelFileError, "the character replacement table is damaged"):
         table = normalizers.Precompiled(data)
         table.normalize_str("Ａﬁ \t①é")
     return table

@@ -10,7 +10,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from mixling.errors import ConfigError, DataError, ModelFileError
 from mixling.text.clean import clean
-from mixling.text.tokenizer_file import MAX_SPECIALS, SPACES_PATTERN, read_tokenizer, rust_errors
+from mixling.text.tokenizer_file import MAX_SPECIALS, SPACES_PATTERN, library_errors, read_tokenizer
 from mixling.text.unigram import splitter, train_unigram, unigram_tokenizer
 from mixling.text.vocabulary import Vocabulary, default_size
 
@@ -75,7 +75,7 @@ class SubwordTokenizer:
     def normal(self, text: str) -> str:
         """Return the normalized text: composed characters, single spaces, and the file's own rules."""
         text = _cleaned(text)
-        with rust_errors(DataError, "the text cannot be split into subwords"):
+        with library_errors(DataError, "the text cannot be split into subwords"):
             if self._tokenizer.normalizer is not None:
                 text = self._tokenizer.normalizer.normalize_str(text)
             return self._tokenizer.decoder.decode([text]) if self._tokenizer.decoder is not None else text
@@ -91,7 +91,7 @@ class SubwordTokenizer:
             DataError: the tokenizer fails on a text.
         """
         cleaned = [_cleaned(text) for text in texts]
-        with rust_errors(DataError, "a text cannot be split into subwords"):
+        with library_errors(DataError, "a text cannot be split into subwords"):
             return [item.ids for item in self._tokenizer.encode_batch(cleaned, add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -107,7 +107,7 @@ class SubwordTokenizer:
             self._check(number)
             if number != self.pad_id:
                 kept.append(number)
-        with rust_errors(DataError, "the subwords cannot be decoded"):
+        with library_errors(DataError, "the subwords cannot be decoded"):
             return self._tokenizer.decode(kept, skip_special_tokens=False)
 
     def subword(self, number: int) -> str:

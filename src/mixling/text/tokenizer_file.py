@@ -14,14 +14,18 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tokenizers import Tokenizer
-
-from mixling.errors import ModelFileError, UserError
+from mixling.errors import MissingPackage, ModelFileError, UserError
+from mixling.installation import install_command
 from mixling.storage import parse_json
-from mixling.text.unigram import MARK, WORD_PATTERN
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+MARK = "▁"  # U+2581, as in SentencePiece
+# A word with at least two letters; between such words there are symbols.
+WORD_PATTERN = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"
 MAX_SUBWORD_CHARS = 4096
 MAX_IDS = 1 << 24
 MAX_SPECIALS = 10_000
@@ -67,17 +71,26 @@ def read_tokenizer(content: str) -> Tokenizer:
     }
     if (growth := _growth(normalizer)) > MAX_GROWTH:
         raise ModelFileError(f"its normalizer may make texts {growth} times as long; allowed: up to {MAX_GROWTH} times")
-    with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
+    with library_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
+        from tokenizers import Tokenizer
+
         return Tokenizer.from_str(json.dumps(rebuilt))
 
 
 @contextlib.contextmanager
-def rust_errors(kind: type[UserError], message: str) -> Iterator[None]:
-    """Convert errors of the `tokenizers` library to `kind`, including panics, which do not derive from `Exception`."""
+def library_errors(kind: type[UserError], message: str) -> Iterator[None]:
+    """Convert errors of the `tokenizers` library to `kind`, including panics, which do not derive from `Exception`.
+
+    Raises:
+        MissingPackage: the library, or protobuf, is not installed.
+    """
     try:
         yield
     except UserError:
         raise
+    except ModuleNotFoundError:
+        install = install_command("subwords")
+        raise MissingPackage(f"vocabularies other than WordPiece's vocab.txt need an extra: {install}") from None
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             reason = (str(error) or type(error).__name__).splitlines()[0][:200]

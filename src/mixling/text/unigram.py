@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-MARK = "▁"  # U+2581, as in SentencePiece
-# A word with at least two letters; between such words there are symbols.
-WORD_PATTERN = rf"{MARK}[^{MARK}]*\p{{L}}[^{MARK}]*\p{{L}}[^{MARK}]*"
+from mixling.text.tokenizer_file import MARK, WORD_PATTERN
+
 _LONGEST = 32  # names of labels and relations are longer than SentencePiece's 16
 
 Subword = tuple[str, float]

@@ -6,26 +6,24 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tokenizers import Tokenizer, models, trainers
-
-from mixling.errors import ConfigError, MissingPackage, ModelFileError
-from mixling.hub import split_revision
-from mixling.installation import install_command
+from mixling.errors import ConfigError, ModelFileError, UserError
+from mixling.hub import fetch_file
 from mixling.opening import read_limited
 from mixling.storage import MAX_JSON
-from mixling.text.tokenizer_file import read_tokenizer, rust_errors
-from mixling.text.unigram import repeated, train_unigram, unigram_tokenizer
+from mixling.text.tokenizer_file import library_errors, read_tokenizer
+from mixling.text.wordpiece import CONTINUATION, split_word, train_wordpiece
 from mixling.text.words import split_words
 
-CONTINUATION = "##"
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 UNKNOWN = "[UNK]"
 FILES = ("vocab.txt", "tokenizer.json", "spiece.model", "tokenizer.model")
 SENTENCEPIECE = ".model"
 MIN_SUBWORDS = 1_000
 MAX_SUBWORDS = 8_000
-_MAX_CHARS = 1_000  # of a word that is split into subwords
 
 VocabularyKind = Literal["wordpiece", "unigram"]
 
@@ -39,30 +37,58 @@ class Vocabulary:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        """Split words as a tokenizer of the `tokenizers` library does."""
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        self._tokenizer = tokenizer
-        self._is_wordpiece = type(tokenizer.model).__name__ == "WordPiece"
+        self._tokenizer: Tokenizer | None = tokenizer
+        self._ids: dict[str, int] = tokenizer.get_vocab()
         self._unknown = _unknown(tokenizer)
-        if self._is_wordpiece:
-            if tokenizer.token_to_id(self._unknown) is None:
-                raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary needs it")
-            tokenizer.model.max_input_chars_per_word = _MAX_CHARS
+        is_wordpiece = type(tokenizer.model).__name__ == "WordPiece"
+        self._continuation = tokenizer.model.continuing_subword_prefix if is_wordpiece else None
+        if is_wordpiece and self._unknown not in self._ids:
+            raise ModelFileError(f"the subword {self._unknown} is missing; a WordPiece vocabulary needs it")
+
+    @classmethod
+    def from_subwords(cls, subwords: Sequence[str], name: str = "the vocabulary") -> Vocabulary:
+        """Return a standard WordPiece vocabulary with `[UNK]`, ids by order.
+
+        Raises:
+            ModelFileError: a subword is listed twice, or `[UNK]` is missing; the message begins with `name`.
+        """
+        vocabulary = cls.__new__(cls)
+        vocabulary._tokenizer = None
+        vocabulary._ids = ids = {subword: number for number, subword in enumerate(subwords)}
+        vocabulary._unknown = UNKNOWN
+        vocabulary._continuation = CONTINUATION
+        if len(ids) != len(subwords) or not ids:
+            twice = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
+            problem = "is empty" if twice is None else f"has the subword {twice!r} twice"
+            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct subword per line")
+        if UNKNOWN not in ids:
+            raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary needs it")
+        return vocabulary
 
     def __len__(self) -> int:
-        return self._tokenizer.get_vocab_size()
+        return len(self._ids)
 
     def names(self) -> list[str]:
         """Return all subwords, in the order of their ids."""
-        ids = self._tokenizer.get_vocab()
-        return sorted(ids, key=ids.__getitem__)
+        return sorted(self._ids, key=self._ids.__getitem__)
 
     def __contains__(self, subword: str) -> bool:
-        return self._tokenizer.token_to_id(subword) is not None
+        return subword in self._ids
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that splits words; do not modify it."""
+        """The library's tokenizer that splits words, which standard WordPiece does not have; do not modify it.
+
+        Raises:
+            ModelFileError: this is standard WordPiece.
+        """
+        if self._tokenizer is None:
+            raise ModelFileError(
+                "is a WordPiece vocabulary, from whose subwords the text cannot be restored; allowed: Unigram, BPE"
+            )
         return self._tokenizer
 
     def subwords(self, words: Sequence[str]) -> list[list[str]]:
@@ -71,11 +97,11 @@ class Vocabulary:
         Raises:
             ModelFileError: the tokenizer fails on a word.
         """
-        with rust_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
-            if self._is_wordpiece:
-                spelled = [[token.value for token in self._tokenizer.model.tokenize(word)] for word in words]
-            else:
-                encodings = self._tokenizer.encode_batch(list(words), add_special_tokens=False)
+        if self._continuation is not None:
+            spelled = [split_word(word, self._ids, self._continuation) for word in words]
+        else:
+            with library_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
+                encodings = self.tokenizer.encode_batch(list(words), add_special_tokens=False)
                 spelled = [encoding.tokens for encoding in encodings]
         return [
             [word] if not subwords or self._unknown in subwords else subwords
@@ -84,22 +110,22 @@ class Vocabulary:
 
     def subword_id(self, subword: str) -> int:
         """Return the id of a subword; if it is missing, the unknown subword's, or 0."""
-        number = self._tokenizer.token_to_id(subword)
+        number = self._ids.get(subword)
         return number if number is not None else self.unknown_id or 0
 
     @property
     def unknown_id(self) -> int | None:
         """The id of the unknown subword; None if there is none."""
-        return self._tokenizer.token_to_id(self._unknown)
+        return self._ids.get(self._unknown)
 
     def serialize(self) -> tuple[str, str]:
         """Return file name and content for `parse`: `vocab.txt` for standard WordPiece, otherwise `tokenizer.json`."""
-        model = self._tokenizer.model
-        ids = self._tokenizer.get_vocab()
-        usual = self._is_wordpiece and (model.unk_token, model.continuing_subword_prefix) == (UNKNOWN, CONTINUATION)
-        if not usual or sorted(ids.values()) != list(range(len(ids))):  # lines are numbered without gaps
-            return "tokenizer.json", self._tokenizer.to_str()
-        return "vocab.txt", "".join(f"{subword}\n" for subword in sorted(ids, key=ids.__getitem__))
+        usual = (self._unknown, self._continuation) == (UNKNOWN, CONTINUATION)
+        if self._tokenizer is not None:  # lines are numbered without gaps
+            usual = usual and sorted(self._ids.values()) == list(range(len(self._ids)))
+            if not usual:
+                return "tokenizer.json", self._tokenizer.to_str()
+        return "vocab.txt", "".join(f"{subword}\n" for subword in self.names())
 
     @classmethod
     def parse(cls, name: str, content: str) -> Vocabulary:
@@ -110,26 +136,14 @@ class Vocabulary:
         """
         if name.endswith(".json"):
             try:
-                with rust_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
+                with library_errors(ModelFileError, "is not a tokenizer of the `tokenizers` library"):
                     return cls(read_tokenizer(content))
             except ModelFileError as error:
                 raise ModelFileError(f"{name}: {error}") from None
         subwords = content.split("\n")
         if subwords and not subwords[-1]:
             subwords.pop()
-        return cls._from_subwords(subwords, name)
-
-    @classmethod
-    def _from_subwords(cls, subwords: Sequence[str], name: str) -> Vocabulary:
-        ids = {subword: number for number, subword in enumerate(subwords)}
-        if len(ids) != len(subwords) or not ids:
-            twice = next((subword for subword, count in Counter(subwords).items() if count > 1), None)
-            problem = "is empty" if twice is None else f"has the subword {twice!r} twice"
-            raise ModelFileError(f"{name}: the vocabulary {problem}; it needs one distinct subword per line")
-        if UNKNOWN not in ids:
-            raise ModelFileError(f"{name}: the subword {UNKNOWN} is missing; a WordPiece vocabulary needs it")
-        with rust_errors(ModelFileError, f"{name}: is not a vocabulary"):
-            return cls(Tokenizer(models.WordPiece(ids, unk_token=UNKNOWN, max_input_chars_per_word=_MAX_CHARS)))
+        return cls.from_subwords(subwords, name)
 
     @classmethod
     def load(cls, source: str) -> Vocabulary:
@@ -146,11 +160,8 @@ class Vocabulary:
             if path.is_dir():
                 raise ConfigError(f"{path}: the folder has neither {' nor '.join(FILES)}")
             if path.is_file() and path.suffix == SENTENCEPIECE:
-                try:
+                with library_errors(ModelFileError, str(path)):
                     from mixling.text.sentencepiece import read_sentencepiece  # imports protobuf: 20 ms
-                except ModuleNotFoundError:
-                    install = install_command("sentencepiece")
-                    raise MissingPackage(f"{path}: is read by protobuf, which is missing: {install}") from None
 
                 return cls(read_sentencepiece(read_limited(path, MAX_JSON), str(path)))
             if path.is_file():
@@ -160,14 +171,12 @@ class Vocabulary:
         except OSError as error:
             raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
         try:
-            base, revision = split_revision(source)
-            _probe_hub(base, revision)
-            return cls(read_tokenizer(Tokenizer.from_pretrained(base, revision=revision or "main").to_str()))
-        except Exception as error:  # network, authorization and parsing errors have no common base class
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            path = fetch_file(source, "tokenizer.json")
+        except UserError as error:
             raise ConfigError(
-                f"vocabulary {source!r}: no such file or folder, and it cannot be loaded from the hub: {reason}"
+                f"vocabulary {source!r}: no such file or folder, and it cannot be loaded from the hub: {error}"
             ) from None
+        return cls.load(str(path))
 
     @classmethod
     def train(
@@ -193,24 +202,13 @@ class Vocabulary:
         size = size or default_size(counts)
         fixed = [UNKNOWN, *specials]
         check_specials(fixed)
-        if kind == "unigram":
-            subwords = train_unigram(counts, size, fixed, unknown=UNKNOWN)
-            return cls(unigram_tokenizer(subwords, unknown=UNKNOWN, specials=fixed))
-        # The trainer breaks ties by id, and gives characters ids in the random order of a hash map unless they are
-        # known before it starts: without this, two runs would give different vocabularies.
-        first = {word[0] for word in counts if word}
-        later = {CONTINUATION + char for word in counts for char in word[1:]}
-        fixed += [*sorted(first), *sorted(later)]
-        tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=max(size, len(fixed)),
-            special_tokens=fixed,
-            continuing_subword_prefix=CONTINUATION,
-            show_progress=False,
-        )
-        tokenizer.train_from_iterator(repeated(counts), trainer)
-        ids = json.loads(tokenizer.to_str())["model"]["vocab"]
-        return cls._from_subwords(sorted(ids, key=ids.__getitem__), "the trained vocabulary")
+        if kind == "wordpiece":
+            return cls.from_subwords(train_wordpiece(counts, size, fixed))
+        with library_errors(ModelFileError, "Unigram vocabularies are trained"):
+            from mixling.text.unigram import train_unigram, unigram_tokenizer
+
+        subwords = train_unigram(counts, size, fixed, unknown=UNKNOWN)
+        return cls(unigram_tokenizer(subwords, unknown=UNKNOWN, specials=fixed))
 
 
 def default_size(counts: Counter[str]) -> int:
@@ -241,11 +239,3 @@ def _unknown(tokenizer: Tokenizer) -> str:
         number = json.loads(tokenizer.to_str())["model"]["unk_id"]
         name = None if number is None else tokenizer.id_to_token(number)
     return name or UNKNOWN
-
-
-def _probe_hub(name: str, revision: str | None) -> None:
-    """Ask the model hub once for a tokenizer that is not cached; the download itself retries six times, with output."""
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-
-    if not isinstance(try_to_load_from_cache(name, "tokenizer.json", revision=revision), str):
-        get_hf_file_metadata(hf_hub_url(name, "tokenizer.json", revision=revision))

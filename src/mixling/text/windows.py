@@ -18,7 +18,7 @@ from mixling.errors import ConfigError
 from mixling.text.clean import clean, normalize
 from mixling.text.encoder import TextEncoder
 from mixling.text.table import SEPARATOR
-from mixling.text.vocabulary import CONTINUATION
+from mixling.text.wordpiece import CONTINUATION
 from mixling.text.words import word_spans
 
 MAX_CONTEXT_CHARS = 1 << 20  # characters of a context, and of a question

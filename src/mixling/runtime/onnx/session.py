@@ -38,7 +38,6 @@ from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.config import TextConfig
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
-from mixling.text.tokenizer_file import rust_errors
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
 
@@ -285,8 +284,7 @@ def set_threshold(task: Task, threshold: float | Mapping[str, float]) -> None:
 
 
 def _vocabulary(entries: dict[str, str]) -> Vocabulary:
-    with rust_errors(ModelFileError, "its vocabulary cannot be used"):
-        return Vocabulary.parse(entries["vocabulary_name"][:100], entries["vocabulary"])
+    return Vocabulary.parse(entries["vocabulary_name"][:100], entries["vocabulary"])
 
 
 def _check_signature(graph: Graph, *, has_weights: bool) -> int:
