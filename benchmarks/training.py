@@ -237,7 +237,7 @@ def baselines(train: Rows, dev: Rows, accuracy: float) -> dict[str, Any]:
         enough = [one for one in tried if one["accuracy"] >= accuracy]
         best = min(enough, key=itemgetter("cpu_s")) if enough else max(tried, key=itemgetter("accuracy"))
         begin = time.process_time()  # of this fit alone; in the grid, fits share what they read
-        next(kind.fit(Classification, texts, targets, seed=0, only=best["options"]))
+        next(kind.fit(Classification, texts, targets, seed=0, only=(best["options"],)))
         out[name] = {**best, "cpu_s": round(time.process_time() - begin, 2)}
     return out
 

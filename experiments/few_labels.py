@@ -88,7 +88,7 @@ def evaluated(
         best, _ = choose(
             fits, lambda one: task.score(validation.targets, one.predict(list(validation.texts))).numbers["accuracy"]
         )
-        again = fit_tfidf(Classification, list(few.texts), list(few.targets), seed=seed, only=best.options)
+        again = fit_tfidf(Classification, list(few.texts), list(few.targets), seed=seed, only=(best.options,))
         return next(again).predict(texts)
 
     def encoder() -> list[Target]:

@@ -101,7 +101,7 @@ def chosen_baseline(
 
     best, tried = choose(kind.fit(type(task), train.texts, train.targets, seed=0), accuracy)
     texts, targets = train.texts + validation.texts, train.targets + validation.targets
-    return best, tried, next(kind.fit(type(task), texts, targets, seed=0, only=best.options))
+    return best, tried, next(kind.fit(type(task), texts, targets, seed=0, only=(best.options,)))
 
 
 def configure(name: str, train: Dataset, options: argparse.Namespace, seed: int) -> tuple[RunConfig, str]:

@@ -209,7 +209,7 @@ def test_a_fit_is_repeated_with_its_options(fit: Any) -> None:
     task, targets = (Classification, labels) if fit is fit_tfidf else (Tagging, [("O", "B-x")] * 40)
     inputs = texts if fit is fit_tfidf else [text.split()[:2] for text in texts]
     for found in fit(task, inputs, targets, seed=0):
-        (again,) = fit(task, inputs, targets, seed=0, only=found.options)
+        (again,) = fit(task, inputs, targets, seed=0, only=(found.options,))
         assert again.options == found.options
 
 
@@ -252,7 +252,11 @@ def test_fasttext_learns_from_texts_without_labels_and_survives_an_option(monkey
     assert lines == [["/label/0", "/label/1", "x"], ["/label/1", "z"], ["/label/2", "y"]]
     assert fits[0].predict(["x"]) == [("__label__a", "b c")]  # not the third
     with pytest.raises(RuntimeError, match="NaN"):
-        list(fast_text.fit_fasttext(MultiLabel, ["x"], [("a",)], seed=0, only={"wordNgrams": 1, "epoch": 5, "lr": 1.0}))
+        list(
+            fast_text.fit_fasttext(
+                MultiLabel, ["x"], [("a",)], seed=0, only=({"wordNgrams": 1, "epoch": 5, "lr": 1.0},)
+            )
+        )
 
 
 def test_an_encoder_embeds_each_text_once() -> None:
@@ -280,7 +284,7 @@ def test_on_real_data_it_is_as_accurate_as_scikit_learns_pipeline(shared_data: P
             parts[name] = [json.loads(line) for line in lines][:1500]
     texts, others = ([" ".join(row["tokens"]) for row in part] for part in parts.values())
     labels, targets = ([row["intent"] for row in part] for part in parts.values())
-    (found,) = fit_tfidf(Classification, texts, labels, seed=0, only={"features": "word+char", "C": 10.0})
+    (found,) = fit_tfidf(Classification, texts, labels, seed=0, only=({"features": "word+char", "C": 10.0},))
     direct = make_pipeline(FeatureUnion([("word", words()), ("char", letters())]), LogisticRegression(C=10.0))
     expected = np.mean(direct.fit(texts, labels).predict(others) == targets)
     assert expected > 0.9

@@ -94,7 +94,7 @@ def test_trees_read_the_dimensions_and_the_columns() -> None:
     assert {one.options["iterations"] for one in fits} == {25, 50, 100, 200, 400}
     best = max(fits, key=lambda one: sum(map(str.__eq__, one.predict(others), truth)))
     assert np.mean([one == other for one, other in zip(best.predict(others), truth, strict=True)]) > 0.9
-    again = next(kind.fit(Classification, texts, labels, seed=0, only=best.options))
+    again = next(kind.fit(Classification, texts, labels, seed=0, only=(best.options,)))
     assert again.predict(others) == best.predict(others)
     alone = [with_cells(text, (None, None, None)) for text in others]
     assert np.mean([one == other for one, other in zip(best.predict(alone), truth, strict=True)]) < 0.8

@@ -87,7 +87,8 @@ class BulkOptions:
         ),
     ] = None
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="FOLDER/: processes or tasks at a time [one for each CPU].")
+        int | None,
+        typer.Option("--workers", min=1, max=1024, help="FOLDER/: processes or tasks at a time [one for each CPU]."),
     ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="FOLDER/: predict the missing parts, or begin; inputs may be added.")

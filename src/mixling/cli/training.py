@@ -159,17 +159,15 @@ def train_labels(
                 if baseline and config.train.time_budget is not None:
                     terminal.log("no linear model to compare with: it is not in the time budget (--baseline)")
                     baseline = False
-            if baseline and (ranks is None or ranks.is_main):
-                from mixling.comparison.benchmark import fit_reference
-                from mixling.training.callbacks import Detail
-
-                terminal.log(Detail("fitting the baseline"))
-                begun = time.monotonic()
-                reference = fit_reference(config, train, validation, log=lambda message: None)
-                opened.arguments["started"] += time.monotonic() - begun  # the time budget is the model's
             opened.arguments["tested"] = len(test or ())
             test_texts = () if test is None else tuple(test.texts)
             run = fit(config, train, validation, test_texts=test_texts, **opened.arguments)
+            if run is not None and baseline and (ranks is None or ranks.is_main):
+                from mixling.comparison.benchmark import fit_reference
+                from mixling.training.progress import ProgressLine
+
+                with ProgressLine() as line:
+                    reference = fit_reference(config, train, validation, log=line.log)
     if run is not None:
         if test is None:
             _report_validation(run, config, terminal)

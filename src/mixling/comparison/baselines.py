@@ -148,19 +148,20 @@ def fit_tfidf(
     targets: Sequence[Target],
     *,
     seed: int,
-    only: Mapping[str, Any] | None = None,
+    only: Sequence[Mapping[str, Any]] = (),
     encoder: Callable[[str], LearnedFeatures] = TfidfFeatures,
 ) -> Iterator[LinearBaseline]:
     """Yield one fit per choice of features and C, smaller ones first; its seconds include computing the features.
 
     Args:
-        only: the options of one earlier fit; None: all choices.
+        only: the choices, such as the options of one earlier fit; empty: all.
         encoder: makes what learns features of one of `FEATURES`.
 
     Raises:
         DataError: no text has a word.
     """
-    kinds = FEATURES if only is None else (only["features"],)
+    choices = only or [{"features": features, "C": strength} for features in FEATURES for strength in TFIDF_STRENGTHS]
+    kinds = list(dict.fromkeys(choice["features"] for choice in choices))
     for features in kinds:
         begin = time.perf_counter()
         encode = encoder(features)
@@ -171,8 +172,10 @@ def fit_tfidf(
                 continue
             raise
         seconds = time.perf_counter() - begin
-        for strength in TFIDF_STRENGTHS if only is None else (only["C"],):
-            options = {"features": features, "C": strength, "columns": encoded.shape[1]}
+        for choice in choices:
+            if choice["features"] != features:
+                continue
+            options = {"features": features, "C": choice["C"], "columns": encoded.shape[1]}
             baseline = LinearBaseline(task, encode, encoded, targets, options)
             baseline.seconds += seconds
             yield baseline
@@ -183,7 +186,7 @@ class BaselineKind:
     """A baseline that a task can name.
 
     title, about: its name in the table and its description in the legend. fit: yields one fit per choice of options, or
-    with `only`, the options of a fit, that one. missing: why it cannot be fitted here; "" if it can. likely: the
+    with `only`, some choices, these. missing: why it cannot be fitted here; "" if it can. likely: the
     options that are tried where there is no time for all; empty: all are. reads_columns: whether it reads the columns
     beside the texts.
     """

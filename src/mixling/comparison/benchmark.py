@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -239,12 +238,10 @@ def _tuned(
     seed: int,
     refit: bool,
     log: Log,
-    only: Sequence[Mapping[str, Any] | None] = (None,),
+    only: Sequence[Mapping[str, Any]] = (),
 ) -> TrainedSystem:
     log(f"== {kind.title(task)}")
-    fitted = itertools.chain.from_iterable(
-        kind.fit(type(task), train.texts, train.targets, seed=seed, only=options) for options in only
-    )
+    fitted = kind.fit(type(task), train.texts, train.targets, seed=seed, only=only)
     metric = task.metric
     begin = time.perf_counter()
 
@@ -259,7 +256,7 @@ def _tuned(
     if refit:
         texts = train.texts + validation.texts
         targets = train.targets + validation.targets
-        best = next(kind.fit(type(task), texts, targets, seed=seed, only=chosen.options))
+        best = next(kind.fit(type(task), texts, targets, seed=seed, only=(chosen.options,)))
     return TrainedSystem(
         name=kind.title(task),
         about=kind.about(task),
@@ -287,7 +284,7 @@ def fit_reference(config: RunConfig, train: Dataset, validation: Dataset, *, log
     baseline = column_baselines(kinds)[WITH_COLUMNS[0]] if kinds else BASELINES[task.baselines[0]]
     with failures.of(baseline.title(task), baseline.about(task)):
         how: dict[str, Any] = {"seed": config.train.seed, "refit": config.fits_validation, "log": log}
-        return _tuned(baseline, task, *rows, **how, only=baseline.likely or (None,))
+        return _tuned(baseline, task, *rows, **how, only=baseline.likely)
     (failed,) = failures.found.values()
     return failed
 

@@ -50,12 +50,12 @@ def embeddings(path: str, encoder: SentenceEncoder) -> BaselineKind:
         targets: Sequence[Target],
         *,
         seed: int,
-        only: Mapping[str, Any] | None = None,
+        only: Sequence[Mapping[str, Any]] = (),
     ) -> Iterator[LinearBaseline]:
         begin = time.perf_counter()
         embedded = remembered.transform(texts)
         seconds = time.perf_counter() - begin
-        for strength in STRENGTHS if only is None else (only["C"],):
+        for strength in [choice["C"] for choice in only] or STRENGTHS:
             baseline = LinearBaseline(task, remembered, embedded, targets, {"C": strength})
             baseline.seconds += seconds
             yield baseline

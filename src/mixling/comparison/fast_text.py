@@ -88,9 +88,9 @@ def fit_fasttext(
     targets: Sequence[Target],
     *,
     seed: int,
-    only: Mapping[str, Any] | None = None,
+    only: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[FastText]:
-    """Yield one fit per choice of the grid, or with `only`, the options of a fit, that one.
+    """Yield one fit per choice of the grid, or of the choices `only`.
 
     The lines are shuffled: fastText reads its file in order, and loses up to 9 points if it is sorted by label. It
     skips texts without a label, so they get a label that is none of the names.
@@ -113,7 +113,7 @@ def fit_fasttext(
         grid = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
         failed: Exception | None = None
         fits = 0
-        for options in grid if only is None else [dict(only)]:
+        for options in [dict(choice) for choice in only] or grid:
             try:
                 fitted = FastText(file, names, options, many=many, seed=seed)
             except Exception as error:  # such as NaN

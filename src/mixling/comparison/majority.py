@@ -35,7 +35,7 @@ def fit_majority(
     targets: Sequence[Target],
     *,
     seed: int,
-    only: Mapping[str, Any] | None = None,
+    only: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Majority]:
     """Yield the one fit."""
     yield Majority(task, targets)

@@ -171,9 +171,9 @@ def _fit_trees(
     targets: Sequence[Target],
     *,
     seed: int,
-    only: Mapping[str, Any] | None = None,
+    only: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Trees]:
-    """Yield trees for each choice of dimensions and iterations, fewer first; with `only` one earlier fit again."""
+    """Yield trees for each choice of dimensions and iterations, fewer first; or those of one choice, `only`."""
     each = len({name for target in targets for name in names_of(target)}) if task.has_labels else 1
     if each > _MOST_LABELS:
         raise DataError(f"{each:,} labels need as many trees in each iteration; allowed: {_MOST_LABELS}")
@@ -184,13 +184,17 @@ def _fit_trees(
     seconds = time.perf_counter() - begin
     iterations = [number for number in ITERATIONS if number * each <= _MOST_TREES] or [ITERATIONS[0]]
     known = min(encoded[0].shape[1], max(COMPONENTS))
-    for components in sorted({min(number, known) for number in COMPONENTS}) if only is None else [only["components"]]:
+    for components in [choice["components"] for choice in only] or sorted(
+        {min(number, known) for number in COMPONENTS}
+    ):
         begin = time.perf_counter()
-        most = max(iterations) if only is None else only["iterations"]
+        wanted = [choice["iterations"] for choice in only] or iterations
         categories = [False] * min(components, known) + encode.categories
-        fitted = _fit(task, _beside(*encoded, components), targets, categories, each=each, iterations=most, seed=seed)
+        fitted = _fit(
+            task, _beside(*encoded, components), targets, categories, each=each, iterations=max(wanted), seed=seed
+        )
         spent = seconds + time.perf_counter() - begin
-        for number in iterations if only is None else [most]:
+        for number in wanted:
             yield Trees(fitted, encode, components, number, spent)
             seconds = spent = 0.0  # one fit has all iterations
 

@@ -87,15 +87,15 @@ def fit_word_tags(
     targets: Sequence[Target],
     *,
     seed: int,
-    only: Mapping[str, Any] | None = None,
+    only: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[WordTags]:
-    """Yield one fit per strength, or with `only`, the options of a fit, that one; its seconds include the features'."""
+    """Yield one fit per strength, or of the choices `only`; its seconds include the features'."""
     begin = time.perf_counter()
     encode = WordFeatures(texts)
     encoded = encode.transform(texts)
     tags = [tag for target in targets for tag in names_of(target)]
     seconds = time.perf_counter() - begin
-    for strength in TAG_STRENGTHS if only is None else (only["C"],):
+    for strength in [choice["C"] for choice in only] or TAG_STRENGTHS:
         baseline = WordTags(encode, encoded, tags, strength)
         baseline.seconds += seconds
         yield baseline

@@ -29,7 +29,7 @@ class ServeOptions:
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 8000
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes that answer.")] = 1
     keys: Annotated[
         Path | None,
         typer.Option(
