@@ -318,5 +318,5 @@ def _fit_branch(
     metric = task.metric.replace("_", " ")
     parts = [] if config.use == "never" else ["n-grams"]
     added = " + ".join(parts if columns is None else [*parts, "columns"])
-    log(f"network {alone:.4f} + {added} = {whole:.4f} {metric} on validation")
+    log(f"exported network {alone:.4f} + {added} = {whole:.4f} {metric} on validation")
     return branch, combined
