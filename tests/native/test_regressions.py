@@ -34,6 +34,22 @@ def test_logistic_regression(features: csr_array, number: int, strength: float, 
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+def test_few_texts_with_many_terms_have_the_regression_of_the_terms(weighted: bool) -> None:
+    matrix = random_array((60, 900), density=0.1, dtype=np.float32, rng=np.random.default_rng(0)).toarray()
+    matrix[7] = matrix[3]  # equal texts of different classes
+    matrix[8] = 0
+    classes = np.arange(60) % 5
+    weights = np.random.default_rng(1).random(60) if weighted else None
+    features = ours(csr_array(matrix))
+    for strength in (0.3, 30.0):
+        slopes, bias = fit_logistic(features, classes, 5, strength, weights)
+        expected, expected_bias = fit_logistic(matrix, classes, 5, strength, weights)
+        np.testing.assert_allclose(slopes, expected, atol=2e-3 * np.abs(expected).max())
+        np.testing.assert_allclose(bias, expected_bias, atol=5e-3 * np.abs(expected).max())
+    assert features._factor is not None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 def test_ridge_regression(features: csr_array, weighted: bool) -> None:
     rng = np.random.default_rng(2)
     numbers = 50 + 3 * rng.normal(size=120)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from mixling import ConfigError, TextConfig, TextEncoder
 from mixling.models import ProjectionEmbedding
+from mixling.native import cholesky
 from mixling.native._counts import multiply_upper
 from mixling.networks import EmbeddingConfig
 from mixling.text import Binary, MinHash, Projection, SubwordEmbedding, VectorConfig, WordVectors, train_vocabulary
@@ -127,7 +128,7 @@ def test_squares_are_the_products_of_scipy() -> None:
         values = rng.standard_normal(columns.size).astype(np.float32)
         matrix = csr_array((values, columns.ravel(), np.arange(words + 1) * width), (words, features))
         weighted = (matrix * rng.random((words, 1), np.float32)).tocsr()
-        found = initialization._squares(ours(matrix.T.tocsr()), ours(weighted))
+        found = ours(matrix.T.tocsr()).upper_product(ours(weighted))
         np.testing.assert_allclose(np.triu(found), np.triu((matrix.T @ weighted).toarray()), rtol=1e-4, atol=1e-4)
 
 
@@ -135,17 +136,20 @@ def test_squares_are_the_products_of_scipy() -> None:
 def test_equations_are_solved_block_by_block_in_any_number_of_threads(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initialization, "_BLOCK", 8)
+    monkeypatch.setattr(cholesky, "_BLOCK", 8)
     rng = np.random.default_rng(size)
-    factor = rng.normal(size=(size, size + 5))
-    squares = factor @ factor.T + np.eye(size)
+    half = rng.normal(size=(size, size + 5))
+    squares = half @ half.T + np.eye(size)
     right = rng.normal(size=(size, 3))
     made = set()
     for number in (1, 3):
         with limited_threads(number):
-            found = initialization._solve(np.triu(squares).astype(np.float32), right.astype(np.float32))
+            factor = cholesky.Cholesky(np.triu(squares).astype(np.float32))
+            found = factor.solve(right.astype(np.float32))
         np.testing.assert_allclose(found, np.linalg.solve(squares, right), rtol=1e-3, atol=1e-4)
         made.add(found.tobytes())
+        values = right.astype(np.float32)
+        np.testing.assert_allclose(factor.transposed_times(factor.times(values)), squares @ right, rtol=1e-3, atol=1e-3)
     assert len(made) == 1
 
 

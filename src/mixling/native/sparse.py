@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.arrays import Float32, Int32
 from mixling.native import _counts
+from mixling.native.cholesky import Cholesky
 from mixling.threads import num_threads
 
 _PART = 1 << 22  # multiplications that are worth a thread
+_DIAGONAL = 1e-5  # added to the products of rows with themselves, as a fraction: equal rows have equal products
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +37,7 @@ class SparseRows:
     indices: Int32
     indptr: Int32
     shape: tuple[int, int]
+    _factor: Cholesky | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of_pairs(
@@ -128,6 +131,25 @@ class SparseRows:
         starts = np.append(np.int32(0), np.frombuffer(ends, np.int32))
         shape = (self.shape[0], other.shape[1])
         return SparseRows(np.frombuffer(data, np.float32), np.frombuffer(columns, np.int32), starts, shape)
+
+    def upper_product(self, other: SparseRows) -> Float32:
+        """Return the product (R, R) with a matrix (C, R) whose columns are in order, from its diagonal on."""
+        out = np.zeros((self.shape[0], self.shape[0]), np.float32)
+        left = (self.indptr, self.indices, self.data)
+        _counts.multiply_upper(out, *left, other.indptr, other.indices, other.data)
+        return out
+
+    def factor(self) -> Cholesky:
+        """Return the factor U (R, R) of the products of rows with each other: the rows of U^T have the same products.
+
+        It is found once; the entries must not change afterwards.
+        """
+        if self._factor is None:
+            products = self.upper_product(self.transposed())
+            diagonal = np.diag_indices(self.shape[0])
+            products[diagonal] = products[diagonal] * np.float32(1 + _DIAGONAL) + np.float32(_DIAGONAL)
+            self._factor = Cholesky(products)
+        return self._factor
 
     def __matmul__(self, dense: Float32) -> Float32:
         """Return the product with a matrix (C, K) or a vector (C,) of float32."""

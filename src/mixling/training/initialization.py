@@ -6,30 +6,24 @@ vectors too, by the features they share with others. The method is this project'
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
-from threadpoolctl import threadpool_limits
 
 from mixling.arrays import Float32
 from mixling.errors import ConfigError
-from mixling.native._counts import multiply_upper
+from mixling.native.cholesky import Cholesky
 from mixling.native.sparse import SparseRows
 from mixling.networks.config import EmbeddingConfig
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
 from mixling.text.vectors import WordVectors
-from mixling.threads import num_threads
 
 # As a fraction of the mean diagonal of the normal equations. Chosen by the accuracy of initialized models, for which
 # 0.001 to 0.1 are alike: the vectors of known words matter, and the best penalty for unseen words (above 1) blurs them.
 _PENALTY = 0.03
-# Rows of the normal equations that are solved at a time, and columns that are one thread's work.
-_BLOCK = 128
-_TILE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,42 +133,7 @@ def _ridge(features: SparseRows, wanted: Float32, weights: Float32) -> Float32:
     """
     transposed = features.transposed()
     weighted = replace(transposed, data=transposed.data * weights[transposed.indices])
-    squares = _squares(transposed, weighted.transposed())
+    squares = transposed.upper_product(weighted.transposed())
     size = features.shape[1]
     squares[np.diag_indices(size)] += np.float32(_PENALTY * np.trace(squares, dtype=np.float64) / size)
-    return _solve(squares, weighted @ wanted)
-
-
-def _squares(left: SparseRows, right: SparseRows) -> Float32:
-    """Return the product of two sparse matrices, from its diagonal on; the second has its columns in order."""
-    squares = np.zeros((right.shape[1], right.shape[1]), np.float32)
-    multiply_upper(squares, left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
-    return squares
-
-
-def _solve(squares: Float32, right: Float32) -> Float32:
-    """Solve symmetric positive definite equations; both arrays are overwritten; of the first its upper part is read.
-
-    By a Cholesky decomposition of blocks: each is the work of one thread, so that the result does not depend on their
-    number.
-    """
-    size = len(squares)
-    blocks = [(first, min(first + _BLOCK, size)) for first in range(0, size, _BLOCK)]
-    inverses = []
-    with threadpool_limits(1), ThreadPoolExecutor(num_threads()) as pool:
-        for first, last in blocks:
-
-            def reduce(begin: int, first: int = first, last: int = last) -> None:
-                tile = slice(begin, begin + _TILE)
-                squares[first:last, tile] -= squares[:first, first:last].T @ squares[:first, tile]
-
-            list(pool.map(reduce, range(first, size, _TILE)))
-            lower = np.linalg.cholesky(squares[first:last, first:last].T)
-            inverses.append(np.linalg.inv(lower))
-            row = inverses[-1] @ squares[first:last, last:]
-            squares[first:last, last:] = row
-            right[first:last] = inverses[-1] @ right[first:last]
-            right[last:] -= row.T @ right[first:last]
-        for (first, last), inverse in zip(reversed(blocks), reversed(inverses), strict=True):
-            right[first:last] = inverse.T @ (right[first:last] - squares[first:last, last:] @ right[last:])
-    return right
+    return Cholesky(squares).solve(weighted @ wanted)
