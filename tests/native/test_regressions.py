@@ -45,7 +45,7 @@ def test_few_texts_with_many_terms_have_the_regression_of_the_terms(weighted: bo
         slopes, bias = fit_logistic(features, classes, 5, strength, weights)
         expected, expected_bias = fit_logistic(matrix, classes, 5, strength, weights)
         np.testing.assert_allclose(slopes, expected, atol=2e-3 * np.abs(expected).max())
-        np.testing.assert_allclose(bias, expected_bias, atol=5e-3 * np.abs(expected).max())
+        np.testing.assert_allclose(bias, expected_bias, rtol=5e-3)  # the minimum is flat there
     assert features._factor is not None
 
 
