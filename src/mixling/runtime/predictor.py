@@ -271,7 +271,7 @@ class Predictor:
         if top_k is not None:
             self._check_top_k(top_k)
             return self.predict_one(text).top(top_k)
-        decided: Prediction | None = self._inference.decide(text) if isinstance(text, str) else None
+        decided: Prediction | None = None if isinstance(text, list) else self._inference.decide(text)
         if decided is not None:
             return decided
         text = self._inference.inputs.row(text)
