@@ -7,11 +7,17 @@
 One core: the process and its children are pinned to one, both systems use one thread. Written to
 benchmarks/results/latency.json: p50 and p90 of one text (str -> label), texts/s in batches with cold and warm caches,
 process start + load + first answer, where our time goes, and the machine's limit (its float32 matrix product rate).
+
+    python benchmarks/latency.py --beside ../older --data ../shared/data/snips
+
+`--beside` names the checkout of another commit, with its modules built: each of both trains a model of its defaults,
+and what they need is measured in turn, in processes of their own on one core. The file keeps the other results.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import json
 import os
@@ -35,6 +41,23 @@ from mixling import Predictor
 from mixling.provenance import provenance
 
 OURS = "from mixling import Predictor; print(Predictor({path!r}).predict({text!r}).label)"
+# Answers each line, texts as JSON, with the median of the seconds of an answer, and texts/s.
+ANSWER = """
+import json, statistics, sys, time
+from mixling import Predictor
+predictor = Predictor(sys.argv[1])
+for line in sys.stdin:
+    texts, spent = json.loads(line), []
+    predictor.predict(texts)
+    for text in texts:
+        begin = time.perf_counter()
+        predictor.predict_one(text)
+        spent.append(time.perf_counter() - begin)
+    begin = time.perf_counter()
+    for _ in range(20):
+        predictor.predict(texts)
+    print([statistics.median(spent), 20 * len(texts) / (time.perf_counter() - begin)], flush=True)
+"""
 RIVAL = "import joblib; print(joblib.load({path!r}).predict([{text!r}])[0])"
 
 
@@ -66,10 +89,10 @@ def rate(call: Callable[[list[str]], Any], texts: list[str]) -> float:
     return len(texts) / (time.perf_counter() - begin)
 
 
-def start(code: str) -> float:
+def start(code: str, environment: dict[str, str] | None = None) -> float:
     """Seconds of a new process that runs the code."""
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.perf_counter() - begin
 
 
@@ -102,6 +125,62 @@ def _timed(call: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
+
+
+def train(checkout: Path, data: Path, out: Path) -> None:
+    """Train a model of texts alone with the defaults of a checkout."""
+    command = [sys.executable, "-m", "mixling", "train", str(data / "train.jsonl.gz"), "--text", "tokens"]
+    command += ["--validation", str(data / "dev.jsonl.gz"), "--label", "intent", "-o", str(out)]
+    subprocess.run(command, check=True, env=of_checkout(checkout), stdout=subprocess.DEVNULL)
+
+
+def of_checkout(checkout: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(checkout.resolve() / "src")}
+
+
+def checkouts_in_turn(checkouts: dict[str, Path], data: Path, rounds: int, starts: int) -> dict[str, Any]:
+    """Seconds of the start, p50 of an answer, texts/s, and bytes, of each checkout."""
+    texts = json.dumps(read(data / "test.jsonl.gz")[0])
+    spent: dict[str, dict[str, list[float]]] = {name: {"start": [], "p50": [], "texts_per_s": []} for name in checkouts}
+    out: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as open_ones:
+        asked: dict[str, subprocess.Popen[str]] = {}
+        for name, checkout in checkouts.items():
+            train(checkout, data, Path(folder) / name)
+            asked[name] = open_ones.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", ANSWER, str(Path(folder) / name)],
+                    env=of_checkout(checkout), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                )
+            )  # fmt: skip
+            package = checkout.resolve() / "src" / "mixling"
+            files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+            out[name] = {
+                "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=checkout, text=True).strip(),
+                "file_bytes": (Path(folder) / name / "model.onnx").stat().st_size,
+                "package_bytes": sum(path.stat().st_size for path in files),
+            }
+        for _ in range(rounds):
+            for name, process in asked.items():
+                assert process.stdin is not None
+                assert process.stdout is not None
+                print(texts, file=process.stdin, flush=True)
+                p50, rate = json.loads(process.stdout.readline())
+                spent[name]["p50"].append(p50)
+                spent[name]["texts_per_s"].append(rate)
+        for process in asked.values():
+            process.communicate()
+        for number in range(starts + 1):
+            for name, checkout in checkouts.items():
+                code = OURS.format(path=str(Path(folder) / name), text="book a table for two")
+                seconds = start(code, of_checkout(checkout))
+                if number:  # the first one reads the files from the disk
+                    spent[name]["start"].append(seconds)
+    for name, values in spent.items():
+        median = {key: statistics.median(numbers) for key, numbers in values.items()}
+        out[name] |= {"start_s": median["start"], "p50_us": 1e6 * median["p50"], "texts_per_s": median["texts_per_s"]}
+    new, old = out.values()
+    return out | {"ratio": {key: new[key] / old[key] for key in new if key != "commit"}}
 
 
 def evaluate(model: Path, data: Path, rounds: int, starts: int) -> dict[str, Any]:
@@ -148,21 +227,30 @@ def evaluate(model: Path, data: Path, rounds: int, starts: int) -> dict[str, Any
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="?")
+    parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another commit, built; instead of a model")
     parser.add_argument("--data", type=Path, required=True, help="folder of SNIPS")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--starts", type=int, default=11)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "latency.json")
     options = parser.parse_args()
+    if (options.model is None) == (options.beside is None):
+        parser.error("give a model, or --beside CHECKOUT")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ["OMP_NUM_THREADS"] = "1"
     made = provenance(seed=0, packages=("onnxruntime", "tokenizers", "scikit-learn"))
-    with threadpool_limits(1):
-        report = evaluate(options.model, options.data, options.rounds, options.starts)
-    report["provenance"] = made
+    known = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
+    if options.beside is not None:
+        checkouts = {"this": Path(__file__).resolve().parent.parent, "beside": options.beside}
+        found = checkouts_in_turn(checkouts, options.data, options.rounds, options.starts)
+        report = {**known, "checkouts": {**found, "provenance": made}}
+    else:
+        with threadpool_limits(1):
+            found = evaluate(options.model, options.data, options.rounds, options.starts)
+        report = {**known, **found, "provenance": made}
     options.out.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in report.items() if key != "provenance"}, indent=1))
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

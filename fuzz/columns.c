@@ -48,6 +48,7 @@ static void check_row(const column_set *set, const uint8_t *data, size_t size) {
         bytes cell = part(&data, &size);
         cells[i] = (mixling_cell){(const char *)cell.data, cell.size};
         check_cell(cells[i]);
+        if (cell.size == sizeof(double)) cells[i].size = MIXLING_NUMBER;
         if (absent) free((void *)cell.data), cells[i] = (mixling_cell){NULL, 0};
     }
     size_t bad = columns_bad(set, cells);

@@ -212,7 +212,7 @@ def test_tables_that_do_not_fit_are_refused(change: Callable[[Any], Any], messag
         ({"label": "stars"}, "which column is the text.*the table has id, review"),
         ({"y": LABELS}, "which column is the text.*the table has id, review, stars"),
         ({"text": "review", "label": "star"}, "no column 'star'; did you mean 'stars'"),
-        ({"text": "stars", "label": "stars"}, "named as the text and as the label"),
+        ({"text": "stars", "label": "stars"}, "named as two of text, label and features"),
         ({"text": "review", "label": "stars", "y": LABELS}, "both y and label="),
         ({"text": "review", "label": "stars", "X": TEXTS}, "label: names a column, but got one list"),
         ({"text": "review", "y": LABELS, "X": TEXTS}, "text: 'review' names a column, but got one list"),
@@ -355,3 +355,41 @@ def test_a_class_of_another_module_is_no_table(fitted: TextClassifier) -> None:
     with pytest.raises(DataError, match="not a list of texts"):
         fitted.predict(strange)
     assert isinstance(fitted.predictor_, Predictor)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_columns_beside_the_text(library: Any, tmp_path: Path) -> None:
+    prices = [(7 * row) % ROWS - ROWS / 2 for row in range(ROWS)]
+    labels = ["dear" if price > 0 else "cheap" for price in prices]
+    table = library({"text": [f"film number {row}" for row in range(ROWS)], "label": labels, "price": prices})
+    config = {**TINY, "ngrams": {"use": "always"}}
+    model = TextClassifier(epochs=1, config=config).fit(table, features=["price:number"], validation=table)
+    assert model.score(table) > 0.9
+    assert model.features_ == model.predictor_.features == ("price:number",)
+    model.save(tmp_path)
+    loaded = TextClassifier.load(tmp_path)
+    assert loaded.features_ == model.features_
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    assert loaded.report(table).to_dict()["accuracy"] == model.score(table)
+    assert loaded.transform({"text": ["a film"], "price": [1]}).shape == loaded.predictor_.encode(["a film"]).shape
+    dearer = {"text": ["a film"] * 2, "price": [-20.0, 20.0]}
+    assert loaded.predict(dearer).tolist() == ["cheap", "dear"]
+    numbers = TextRegressor(epochs=1, config=config).fit(table, label="price", features="label")
+    assert numbers.predictor_.features == ("label:category",)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("prise", "<fit>: the table has no column 'prise'; did you mean 'price'"),
+        (["label"], "<fit>: column 'label' is named as two of text, label and features"),
+        (["text"], "<fit>: column 'text' is named as two of text, label and features"),
+        (["other:number"], "<fit>:0: column 'other' is not a number: 'x'"),
+    ],
+)
+def test_columns_that_cannot_be_beside_the_text(features: Any, message: str) -> None:
+    table = {"text": TEXTS, "label": LABELS, "price": [1] * ROWS, "other": ["x"] * ROWS}
+    with pytest.raises(DataError, match=message):
+        TextClassifier(config=TINY | {"ngrams": {"use": "always"}}).fit(table, text="text", features=features)
+    with pytest.raises(DataError, match="<fit>: features: names a column, but got one list; give a table"):
+        TextClassifier(config=TINY).fit(TEXTS, LABELS, features=features)

@@ -96,6 +96,18 @@ def test_both_engines_and_windows_agree(folder: Path, items: Any, monkeypatch: p
     assert one == [item.label for item in native.predict(items)] == [item.label for item in onnx.predict(items)]
 
 
+def test_the_core_reads_a_row(folder: Path, items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = Predictor(folder / "model")
+    known, missing, far = (35, 35.0, "35", "$35.00"), (None, float("nan"), "", "n/a"), (1e15, 10**15, "1e15")
+    groups = [[{**items[0], "price": price} for price in prices] for prices in (known, missing, far)]
+    in_python = [predictor.predict_one({**rows[0], "price": np.array(rows[0]["price"], float)[()]}) for rows in groups]
+    assert len({str(one) for one in in_python}) == len(groups)
+    monkeypatch.setattr(predictor._inference.inputs, "row", None)
+    for rows, expected in zip(groups, in_python, strict=True):
+        assert [predictor.predict_one(row) for row in rows] == [expected] * len(rows) == predictor.predict(rows)
+    assert predictor.predict_one({**items[0], "sent by": 5}) == predictor.predict_one({**items[0], "sent by": "new"})
+
+
 @pytest.mark.parametrize("engine", ["native", "onnx"])
 @pytest.mark.parametrize(
     ("change", "message"),

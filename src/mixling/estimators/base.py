@@ -226,8 +226,10 @@ class Estimator(TableColumns, TransformerMixin, BaseEstimator, ABC):
         out = cls()
         out.text_ = None
         out.label_ = None
+        out.features_ = ()
         folder = fetch_model(str(folder)) if on_hub(folder) else Path(folder)
         out._predictor_ = Predictor(folder)
+        out.features_ = out._predictor_.features
         try:
             out.files_ = run_files(folder) if folder.is_dir() else {ONNX_FILE: folder.read_bytes()}
         except OSError as error:

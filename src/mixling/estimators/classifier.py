@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +59,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         *,
         text: Names | None = None,
         label: Any = None,
+        features: str | Sequence[str] = (),
         validation: Any = None,
         teacher: Any = None,
         unlabeled: Any = (),
@@ -73,6 +75,8 @@ class TextClassifier(ClassifierMixin, Estimator):
                 "text". Later methods read the same columns of tables that they get.
             label: the table's column of the labels; by default "label". A list of names: columns of 0 and 1, one for
                 each label.
+            features: the table's columns beside the text that the model reads, too: numbers, categories or dates, with
+                the kind where it is not to be guessed, as ["price", "zip:category"].
             validation: (X, y), or a table as X, to choose the best epoch on; default: a stratified fraction of the
                 examples.
             teacher: a model to learn from as well: a saved model's folder, a `Teacher`, a fitted estimator with
@@ -82,7 +86,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         Raises:
             DataError: the texts or labels cannot be used.
         """
-        X, y = self._read(X, y, FIT, text=text, label=label)
+        X, y = self._read(X, y, FIT, text=text, label=label, features=features)
         names = self._labels_of_columns()
         indicators = IndicatorFormat.of(y, FIT) if names is None else IndicatorFormat(names)
         targets = structured(listed(y, "targets")) if indicators is None else indicators.sets(y, FIT)
@@ -106,7 +110,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             validation_rows,
             sample_weight,
             teacher,
-            texts_of(unlabeled, self.text_, "<unlabeled>") if Frame.of(unlabeled) else unlabeled,
+            texts_of(unlabeled, self.text_, "<unlabeled>", beside=self._beside) if Frame.of(unlabeled) else unlabeled,
             types=label_types(flat),
             columns=tuple(map(label_name, columns)),
         )

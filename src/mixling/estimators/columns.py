@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from mixling.data.config import ColumnsConfig
 from mixling.data.frames import Frame, Names, new_table, texts_of
 from mixling.errors import DataError
+from mixling.features.kinds import parse_features
 from mixling.runtime.predictor import Predictor
 
 _REMEDY = "give targets, y, or a table with label='stars'"
@@ -22,9 +23,11 @@ class TableColumns:
     Attributes:
         text_: the column of the text that `fit` read, or both of a pair; None: `fit` got no names.
         label_: the column of the targets, or a list of columns of 0 and 1; None: `fit` got `y`.
+        features_: the columns beside the text, each with its kind where `fit` got it, such as "price:number".
     """
 
     text_: tuple[Any, ...] | None
+    features_: tuple[str, ...]
     label_: Any
     _default_text: ClassVar[str] = "text"
     _default_label: ClassVar[str] = "label"
@@ -34,7 +37,9 @@ class TableColumns:
         @property
         def predictor_(self) -> Predictor: ...
 
-    def _read(self, X: Any, y: Any, where: str, *, text: Names | None, label: Any) -> tuple[Any, Any]:
+    def _read(
+        self, X: Any, y: Any, where: str, *, text: Names | None, label: Any, features: str | Sequence[str] = ()
+    ) -> tuple[Any, Any]:
         """Return the texts and targets that `fit` gets, and remember their columns.
 
         Raises:
@@ -44,9 +49,12 @@ class TableColumns:
         frame = Frame.of(X)
         self.text_ = None
         self.label_ = None
+        self.features_ = (features,) if isinstance(features, str) else tuple(features)
+        beside = self._beside
         if frame is None:
-            if label is not None:
-                raise DataError(f"label: names a column, but got one {type(X).__name__}; give a table", path=where)
+            if label is not None or beside:
+                option = "features" if label is None else "label"
+                raise DataError(f"{option}: names a column, but got one {type(X).__name__}; give a table", path=where)
             return texts_of(X, text, where), _targets(y, where)
         if y is not None and label is not None:
             raise DataError("got both y and label=; give only one of the two", path=where)
@@ -59,10 +67,17 @@ class TableColumns:
         pairs = None if y is not None or {"text", "text_pair"} <= {*frame.names} else False
         if text is None and self._default_text != "text" and self._default_text in frame.names:
             text = self._default_text
-        self.text_ = frame.text_columns(text, where, taken=taken, pairs=pairs)
-        if both := [name for name in self.text_ if name in taken]:
-            raise DataError(f"column {both[0]!r} is named as the text and as the label", path=where)
-        return frame.texts(self.text_, where), self._targets_of(frame, where) if y is None else _targets(y, where)
+        self.text_ = frame.text_columns(text, where, taken=(*taken, *beside), pairs=pairs)
+        roles = [*dict.fromkeys(self.text_), *taken, *beside]
+        if both := [name for name in roles if roles.count(name) > 1]:
+            raise DataError(f"column {both[0]!r} is named as two of text, label and features", path=where)
+        texts = frame.texts(self.text_, where, beside=beside)
+        return texts, self._targets_of(frame, where) if y is None else _targets(y, where)
+
+    @property
+    def _beside(self) -> tuple[str, ...]:
+        """The names of the columns beside the text."""
+        return tuple(parse_features(self.features_))
 
     def _read_again(self, X: Any, y: Any, where: str) -> tuple[Any, Any]:
         """Return texts and targets as `fit` got them.
@@ -90,7 +105,8 @@ class TableColumns:
         """Return the texts to predict for: of a table the columns that `fit` read."""
         X = list(X) if isinstance(X, Iterator) else X
         if (frame := Frame.of(X)) is not None:
-            return frame.texts(self.text_, where, pairs=None if self.text_ else self.predictor_.pairs)
+            pairs = None if self.text_ else self.predictor_.pairs
+            return frame.texts(self.text_, where, pairs=pairs, beside=self._beside)
         return texts_of(X, None, where)
 
     def _targets_of(self, frame: Frame, where: str) -> Any:
@@ -112,7 +128,7 @@ class TableColumns:
         text = self.text_ or ()
         labels = self._labels_of_columns()
         found = {"label": self.label_} if labels is None else {"labels": labels}
-        found |= dict(zip(("text", "text_pair"), text, strict=False))
+        found |= dict(zip(("text", "text_pair"), text, strict=False)) | {"features": self.features_}
         return {key: value for key, value in found.items() if isinstance(value, str | tuple)}
 
     def _remember(self, columns: ColumnsConfig) -> None:

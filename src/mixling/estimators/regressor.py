@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ class TextRegressor(RegressorMixin, Estimator):
         *,
         text: Names | None = None,
         label: Any = None,
+        features: str | Sequence[str] = (),
         validation: Any = None,
     ) -> Self:
         """Train on texts and their numbers, or on a table that has both.
@@ -36,12 +38,13 @@ class TextRegressor(RegressorMixin, Estimator):
             text: the table's column of the text, or two columns of pairs; by default the only one that is left, or
                 "text".
             label: the table's column of the numbers; by default "label".
+            features: the table's columns beside the text that the model reads, too, as of `TextClassifier.fit`.
             validation: (X, y), or a table as X, to choose the best epoch on; default: a fraction of the examples.
 
         Raises:
             DataError: the texts or numbers cannot be used.
         """
-        texts, numbers = self._read(X, y, FIT, text=text, label=label)
+        texts, numbers = self._read(X, y, FIT, text=text, label=label, features=features)
         validation_rows = None
         if validation is not None:
             validation_rows = numbered_rows(*self._read_validation(validation, VALIDATION), VALIDATION)

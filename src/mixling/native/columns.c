@@ -165,7 +165,8 @@ static int equal_lower(bytes text, const char *lower) {
 int cell_missing(bytes cell) {
     static const char *const NAMES[] = {"na", "n/a", "#n/a", "nan", "nat", "none", "null", "<na>", "-", "?"};
     if (!cell.size) return 1;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && cell.size <= 4; i++)
+    if (cell.size > 4 || !strchr("nN#<-?", *cell.data)) return 0;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
         if (equal_lower(cell, NAMES[i])) return 1;
     return 0;
 }
@@ -238,10 +239,19 @@ static int month_of(int64_t days) {
 }
 
 static int encode_cell(const column *one, mixling_cell given, column_value *out, size_t *n) {
-    bytes cell = cell_trim(given);
     double value;
     int64_t days;
     int order;
+    if (given.size == MIXLING_NUMBER) {
+        memcpy(&value, given.data, sizeof value);
+        if (one->kind != COLUMN_NUMBER) return -1;
+        if (isnan(value))
+            put(out, n, one->first, 1);
+        else
+            encode_number(one, value, one->first + 2, out, n);
+        return 0;
+    }
+    bytes cell = cell_trim(given);
     if (cell_missing(cell)) {
         put(out, n, one->first, 1);
         return 0;

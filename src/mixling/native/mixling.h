@@ -30,7 +30,9 @@ enum {
                             for a model with columns, or a cell that is no number, or date, as its column is */
 };
 
-/* The value of a column beside a text, UTF-8 as in a file; `data` is NULL where it is missing. */
+/* The value of a column beside a text, UTF-8 as in a file; `data` is NULL where it is missing. In a column of numbers it may
+   be a double, too: then `data` points to it and `size` is MIXLING_NUMBER. */
+#define MIXLING_NUMBER ((size_t)-1)
 typedef struct {
     const char *data;
     size_t size; /* in bytes */
@@ -74,9 +76,10 @@ void mixling_close(mixling_model *model);
 /* The number of labels, equal to the number of a text's logits, and the UTF-8 name of one. */
 size_t mixling_num_labels(const mixling_model *model);
 const char *mixling_label(const mixling_model *model, size_t index);
-/* The number of columns beside the text, 0 for most models, and the UTF-8 name of one. */
+/* The number of columns beside the text, 0 for most models, the UTF-8 name of one, and whether it has numbers. */
 size_t mixling_num_columns(const mixling_model *model);
 const char *mixling_column(const mixling_model *model, size_t index);
+int mixling_is_number(const mixling_model *model, size_t index);
 /* The index of the first of its cells that is no number, or date, as its column is; the number of columns: there is none. */
 size_t mixling_bad_cell(const mixling_model *model, const mixling_cell *cells);
 /* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */

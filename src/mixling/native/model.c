@@ -79,6 +79,10 @@ const char *mixling_column(const mixling_model *model, size_t index) {
     return index < model->branch.columns.number ? model->branch.columns.items[index].name : NULL;
 }
 
+int mixling_is_number(const mixling_model *model, size_t index) {
+    return index < model->branch.columns.number && model->branch.columns.items[index].kind == COLUMN_NUMBER;
+}
+
 size_t mixling_bad_cell(const mixling_model *model, const mixling_cell *cells) {
     return columns_bad(&model->branch.columns, cells);
 }

@@ -410,32 +410,56 @@ enum {
     SHORT = 512
 }; /* SHORT: bytes of a text during which other threads wait, as to let them costs more */
 
+/* The cells of texts, the numbers in them, and the objects that have their strings. */
+typedef struct {
+    mixling_cell *cells; /* of the next text */
+    double *numbers;
+    PyObject **held;
+    size_t num_held;
+} cell_memory;
+
+/* Read a cell; 1, or 0 where it is of a type that Python reads, and -1 with an exception. */
+static int read_cell(Decider *self, PyObject *given, size_t column, PyObject **kept, cell_memory *to) {
+    mixling_cell *out = to->cells + column;
+    *out = (mixling_cell){NULL, 0};
+    if (given == Py_None) return 1;
+    int is_text = PyUnicode_Check(given), is_float = PyFloat_CheckExact(given);
+    if (!is_text && !is_float && !PyLong_CheckExact(given)) return 0;
+    if (!is_text) {
+        double value = PyFloat_AsDouble(given);
+        if (PyErr_Occurred()) PyErr_Clear(), value = INFINITY;
+        if (fabs(value) >= 1e16) return 0; /* Python's cells have no exponents */
+        if (mixling_is_number(self->model->model, column)) {
+            to->numbers[column] = value;
+            *out = (mixling_cell){(const char *)(to->numbers + column), MIXLING_NUMBER};
+            return 1;
+        }
+    }
+    PyObject *shown = is_text ? Py_NewRef(given) : PyObject_Repr(given);
+    if (!shown) return -1;
+    to->held[to->num_held++] = shown;
+    return read_string(shown, kept, &out->data, &out->size) ? -1 : 1;
+}
+
 /* Read a text and the columns beside it from an object of both by name, or from a text with cells; 1, or 0 where it is
-   neither, and -1 with an exception. Numbers are read as Python writes them. */
-static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text *text, mixling_cell *cells) {
-    Py_ssize_t number = PyTuple_Size(self->columns);
-    text->cells = cells;
+   neither, and -1 with an exception. */
+static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text *text, cell_memory *to) {
+    size_t number = (size_t)PyTuple_Size(self->columns);
+    text->cells = to->cells;
     if (!PyDict_CheckExact(item)) {
         if (!PyUnicode_Check(item) || !PyObject_HasAttrString(item, "cells")) return 0;
-        return read_string(item, kept, &text->first, &text->first_size) || read_cells(item, kept, (size_t)number, cells)
-                   ? -1
-                   : 1;
+        int failed = read_string(item, kept, &text->first, &text->first_size);
+        return failed || read_cells(item, kept, number, to->cells) ? -1 : 1;
     }
     PyObject *first = PyDict_GetItemWithError(item, self->text_key);
-    if (!first || !PyUnicode_Check(first) || PyDict_Size(item) != number + 1) return PyErr_Occurred() ? -1 : 0;
-    if (!*kept && !(*kept = PyList_New(0))) return -1;
-    if (PyList_Append(*kept, first) || read_string(first, kept, &text->first, &text->first_size)) return -1;
-    for (Py_ssize_t i = 0; i < number; i++) {
-        PyObject *cell = PyDict_GetItemWithError(item, PyTuple_GetItem(self->columns, i));
+    if (!first || !PyUnicode_Check(first) || (size_t)PyDict_Size(item) != number + 1) return PyErr_Occurred() ? -1 : 0;
+    to->held[to->num_held++] = Py_NewRef(first);
+    if (read_string(first, kept, &text->first, &text->first_size)) return -1;
+    for (size_t i = 0; i < number; i++) {
+        PyObject *cell = PyDict_GetItemWithError(item, PyTuple_GetItem(self->columns, (Py_ssize_t)i));
         if (!cell) return PyErr_Occurred() ? -1 : 0;
-        cells[i] = (mixling_cell){NULL, 0};
-        if (cell == Py_None) continue;
-        int written = PyFloat_CheckExact(cell) || PyLong_CheckExact(cell);
-        if (!written && !PyUnicode_Check(cell)) return 0;
-        PyObject *shown = written ? PyObject_Repr(cell) : Py_NewRef(cell);
-        int failed = !shown || PyList_Append(*kept, shown) || read_string(shown, kept, &cells[i].data, &cells[i].size);
-        Py_XDECREF(shown);
-        if (failed) return -1;
+        int found = read_cell(self, cell, i, kept, to);
+        if (found <= 0) return found;
     }
     return 1;
 }
@@ -445,7 +469,8 @@ static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text
 static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) {
     PyObject *given, *kept = NULL, *texts = NULL, *out = NULL;
     mixling_text only, *items = &only;
-    mixling_cell *cells = NULL;
+    void *memory = NULL;
+    cell_memory cells = {NULL, NULL, NULL, 0};
     mixling_worker *worker;
     size_t count = mixling_num_labels(self->model->model), bytes = 0;
     int status = MIXLING_ARGUMENT, finite = 1;
@@ -462,8 +487,13 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     rows->number = n;
     rows->logits = PyMem_Malloc((size_t)n * (count * sizeof(float) + 1) + 1); /* and the flags */
     if (n > 1) items = PyMem_Malloc((size_t)n * sizeof *items);
-    if (columns) cells = PyMem_Calloc((size_t)n * columns + 1, sizeof *cells);
-    if (!rows->logits || !items || (columns && !cells)) {
+    if (columns) {
+        memory = PyMem_Malloc((size_t)n * ((columns + 1) * (sizeof(mixling_cell) + sizeof(double) + sizeof given)) + 1);
+        cells.cells = memory;
+        cells.numbers = (double *)(void *)(cells.cells + (size_t)n * columns);
+        cells.held = (PyObject **)(void *)(cells.numbers + (size_t)n * columns);
+    }
+    if (!rows->logits || !items || (columns && !memory)) {
         PyErr_NoMemory();
         goto done;
     }
@@ -471,10 +501,12 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = single ? given : PyTuple_GetItem(texts, i);
         memset(items + i, 0, sizeof *items);
-        if (columns ? read_row(self, item, &kept, items + i, cells + (size_t)i * columns) <= 0
+        if (columns ? read_row(self, item, &kept, items + i, &cells) <= 0
                     : !PyUnicode_CheckExact(item) || read_string(item, &kept, &items[i].first, &items[i].first_size))
             goto done;
         bytes += items[i].first_size;
+        cells.cells += columns;
+        cells.numbers += columns;
     }
     if (!(worker = borrow(self->model))) goto done;
     int (*run)(mixling_worker *, const mixling_text *, size_t, float *, uint8_t *) =
@@ -505,7 +537,8 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     }
 done:
     if (items != &only) PyMem_Free(items);
-    PyMem_Free(cells);
+    while (cells.num_held) Py_DECREF(cells.held[--cells.num_held]);
+    PyMem_Free(memory);
     Py_XDECREF(kept);
     Py_XDECREF(texts);
     Py_XDECREF((PyObject *)rows);

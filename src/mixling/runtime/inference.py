@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mixling.features.cells import cells_of
 from mixling.lazy import TYPE_CHECKING
 from mixling.runtime.inputs import BATCH_SIZE, PART_TEXTS, TextInputs
 from mixling.runtime.quick import open_quickly
@@ -151,6 +150,8 @@ class Inference:
             return self.native.logits(texts, to_end=to_end)
         except ValueError:
             if (columns := self.network.model.columns) is not None:
+                from mixling.features.cells import cells_of
+
                 columns.encode(list(map(cells_of, texts)))
             raise
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 from mixling.errors import DataError, near_miss, shown
-from mixling.features.cells import cells_in, cells_of, with_cells
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,9 +71,14 @@ class TextInputs:
         Raises:
             DataError: it lacks a column, or the text.
         """
-        if not self.columns or cells_of(item) is not None:
+        if not self.columns:
             text: Text = item
             return text
+        from mixling.features.cells import cells_in, cells_of, with_cells
+
+        if cells_of(item) is not None:
+            carried: Text = item
+            return carried
         names = ("text", "text_pair") if self.pairs else ("text",)
         allowed = (*names, *self.columns)
         if not hasattr(item, "keys"):

@@ -271,7 +271,7 @@ class Predictor:
         if top_k is not None:
             self._check_top_k(top_k)
             return self.predict_one(text).top(top_k)
-        decided: Prediction | None = self._inference.decide(text) if isinstance(text, str) else None
+        decided: Prediction | None = None if isinstance(text, list) else self._inference.decide(text)
         if decided is not None:
             return decided
         text = self._inference.inputs.row(text)
@@ -299,13 +299,13 @@ class Predictor:
         self._check_top_k(top_k)
         return (prediction.top(top_k) for prediction in predictions)
 
-    def _texts(self, texts: Any, names: Names | None = None) -> Any:
-        """Return the texts of a table, and of columns of other libraries; others as they are."""
+    def _texts(self, texts: Any, names: Names | None = None, *, alone: bool = False) -> Any:
+        """Return the texts of a table or of columns of other libraries, others as they are; `alone`: without cells."""
         if type(texts) is list and names is None and not (texts and isinstance(texts[0], dict)):
             return texts
         from mixling.data.frames import texts_of
 
-        return texts_of(texts, names, pairs=self.pairs, beside=self.feature_names)
+        return texts_of(texts, names, pairs=self.pairs, beside=() if alone else self.feature_names)
 
     def _check_top_k(self, top_k: int) -> None:
         if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
@@ -470,7 +470,7 @@ class Predictor:
         """
         from mixling.runtime.vectors import encode_texts
 
-        return encode_texts(self._inference, self._texts(texts), layer=layer, dtype=dtype)
+        return encode_texts(self._inference, self._texts(texts, alone=True), layer=layer, dtype=dtype)
 
     def tokenize(self, texts: Sequence[Text]) -> list[Encoded]:
         """Encode texts for `logits` of this predictor and of others that share its encoder; long ones are truncated."""

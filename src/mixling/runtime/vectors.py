@@ -9,6 +9,8 @@ import numpy as np
 
 from mixling.arrays import Float32, Int8
 from mixling.errors import ConfigError, near_miss, shown
+from mixling.features.cells import with_missing
+from mixling.text.clean import check_many
 
 if TYPE_CHECKING:
     from mixling.runtime.inference import Inference
@@ -23,8 +25,11 @@ def encode_texts(inference: Inference, texts: Iterable[Any], *, layer: str, dtyp
     for name, value, allowed in (("layer", layer, LAYERS), ("dtype", dtype, VECTOR_TYPES)):
         if value not in allowed:
             raise ConfigError(f"{name}: got {shown(value)}; {near_miss(str(value), allowed)}")
+    if columns := inference.inputs.columns:  # which no vector shows
+        check_many(texts, "texts")
+        texts = (with_missing(text, columns) if isinstance(text, str | tuple) else text for text in texts)
     parts = [_vectors(inference, part, layer) for part in inference.inputs.parts(texts)]
-    nothing = ("", "") if inference.inputs.pairs else ""  # whose vector has the size
+    nothing = with_missing(("", "") if inference.inputs.pairs else "", columns)  # whose vector has the size
     out = np.concatenate(parts) if parts else _vectors(inference, [nothing], layer)[:0]
     return to_integers(out) if dtype == "int8" else out
 
