@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=0)]
 class Profile(Config):
     """Counts of the texts that a model was measured on, in the bins of this file."""
 
-    texts: int = Field(ge=1, description="held-out texts that the counts are of")
+    texts: int = Field(ge=1, description="held-out texts that were answered, or that were counted if none was")
     known_words: str = Field(max_length=1400, description="Bloom filter of the most frequent words, base64")
     lengths: tuple[Count, ...] = Field(description="texts by their number of words")
     unknown: tuple[Count, ...] = Field(description="texts by their fraction of unknown words")
@@ -126,8 +126,8 @@ def profile_of(
     Args:
         training: texts whose frequent words are known.
         held_out: texts that the model was not fitted on.
-        answers: the labels that it gives to each of them; None: it has no labels.
-        confidence: (B,) its top probabilities; None: texts do not have one label each.
+        answers: the labels that it gives to each of them, or to more such texts; None: it has no labels.
+        confidence: (B,) its top probabilities for these; None: texts do not have one label each.
         right: (B,) whether each answer is right.
     """
     frequent = Counter(word for text in training for word in profile_words(text))
@@ -138,7 +138,7 @@ def profile_of(
     lengths = list(map(len, split))
     fractions = [unknown_fraction(text, known) for text in split]
     return Profile(
-        texts=len(split),
+        texts=len(split) if answers is None else len(answers),
         known_words=known.content(),
         lengths=counts(lengths, LENGTH_BINS),
         unknown=counts(fractions, UNKNOWN_BINS),

@@ -14,12 +14,13 @@ from mixling.tasks.base import Task
 
 
 def data_profile(task: Task, train: Dataset, validation: Dataset, outputs: Sequence[Any], targets: Any) -> Profile:
-    """Return the profile of validation texts and of what a model answers to them that was not fitted on them.
+    """Return the profile of validation texts, and of answers to examples by models that were not fitted on them.
 
     Args:
         task: with the model's decisions.
-        outputs: logits of the validation texts; what tasks without labels of texts have is not read.
-        targets: of the validation texts, as numbers.
+        outputs: logits of the validation examples, or of all by cross-fitting, which are more; of tasks without labels
+            of texts they are not read.
+        targets: of the same examples, as numbers.
     """
     if not (task.has_classes or task.has_label_thresholds):
         return profile_of(train.texts, validation.texts)
