@@ -156,8 +156,9 @@ def compare_observed(profile: Profile, observed: Sequence[Observed], *, texts: S
         places = bins(confidence, CONFIDENCE_BINS)
         means = [f"mean {mean:.2f}" for mean in (profile.mean_confidence or 0.0, confidence.mean())]
         movements.append(_movement("confidence", profile.confidence, places, *means))
-        accuracy = sum(profile.right) / max(1, sum(profile.confidence))
-        estimate, margin = _estimate(profile.confidence, profile.right, confidence, places)
+        counted = profile.counted or profile.confidence
+        accuracy = sum(profile.right) / max(1, sum(counted))
+        estimate, margin = _estimate(counted, profile.right, confidence, places)
     order = np.argsort(-surprise, kind="stable")[: MOST_TEXTS if texts else 0]
     examples = [texts[index] for index in order if surprise[index] > 0]
     return Drift(
