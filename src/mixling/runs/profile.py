@@ -35,7 +35,7 @@ def data_profile(
             validation.texts,
             answers=[(names[index],) for index in answers],
             confidence=task.probabilities(np.stack(outputs)).max(1),
-            counted=probabilities.max(1),
+            counted=None if more is outputs else probabilities.max(1),
             right=answers == np.asarray(targets),
         )
     least = 0.5 if task.threshold is None else task.threshold
