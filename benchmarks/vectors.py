@@ -3,9 +3,9 @@
     python benchmarks/vectors.py --data ../shared/data --parts encode similar graph duplicates similarity
 
 Processor time of one core, but for trainings. encode: texts a second of the packaged model, beside `predict`, in turns.
-similar: the nearest ten of 1,000,000 vectors of 8-bit integers. graph: of an index of 200,000 sentences, the time to add
-the graph, and for 500 other sentences the nearest ten by the graph beside all. duplicates: `mixling dedup` on 1,000,000 rows: 600,000
-sentences of unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
+similar: the nearest ten of 1,000,000 vectors of 8-bit integers. graph: of 200,000 sentences, the time to build it, and
+for 500 others the ten nearest by it beside all. duplicates: `mixling dedup` on 1,000,000 rows: 600,000 sentences of
+unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
 blanks are others. Of 2,000 random rows that were kept, and as many that were not, the Jaccard indices with all earlier
 kept rows are computed by a sparse product: recall and precision. The same for all of 20,000 such rows, by comparing
 all pairs with a word in common, beside a MinHash of 128 hashes in 32 bands of four that takes what shares a band for a

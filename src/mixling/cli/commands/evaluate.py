@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 _OF_PAIRS = {"--task-name"}
 _AUTO = ("auto",)  # --by, for all columns
-_STYLE = "body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem } td, th { padding: .1rem .6rem }"
+_STYLE = (
+    "body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem } td, th { padding: .1rem .6rem } "
+    "table { display: block; overflow-x: auto } td { white-space: nowrap } "
+    "h1 { font-size: 1.4rem; overflow-wrap: anywhere }"
+)
 
 
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
