@@ -1,10 +1,11 @@
 """Vectors of texts and duplicates: time, memory, and how much they find.
 
-    python benchmarks/vectors.py --data ../shared/data --parts encode similar duplicates similarity
+    python benchmarks/vectors.py --data ../shared/data --parts encode similar graph duplicates similarity
 
 Processor time of one core, but for trainings. encode: texts a second of the packaged model, beside `predict`, in turns.
-similar: the nearest ten of 1,000,000 vectors of 8-bit integers. duplicates: `mixling dedup` on 1,000,000 rows: 600,000
-sentences of unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
+similar: the nearest ten of 1,000,000 vectors of 8-bit integers. graph: of 200,000 sentences, the time to build it, and
+for 500 others the ten nearest by it beside all. duplicates: `mixling dedup` on 1,000,000 rows: 600,000 sentences of
+unlabeled reviews, and copies in which a tenth of the words is replaced, removed or added, or case and
 blanks are others. Of 2,000 random rows that were kept, and as many that were not, the Jaccard indices with all earlier
 kept rows are computed by a sparse product: recall and precision. The same for all of 20,000 such rows, by comparing
 all pairs with a word in common, beside a MinHash of 128 hashes in 32 bands of four that takes what shares a band for a
@@ -40,10 +41,12 @@ from mixling import Predictor
 from mixling.data import DuplicateFinder
 from mixling.native import _counts
 from mixling.provenance import provenance
+from mixling.runtime import VectorIndex, write_index
+from mixling.runtime.vector_graph import GRAPH, VectorGraph, write_vector_graph
 from mixling.samples.sets import demo_model
 from mixling.storage import write_json
 
-ROWS, SENTENCES, KNOWN, SAMPLED = 1_000_000, 600_000, 20_000, 2_000
+ROWS, SENTENCES, KNOWN, SAMPLED, GRAPH_TEXTS = 1_000_000, 600_000, 20_000, 2_000, 200_000
 THRESHOLD = 0.7
 
 
@@ -103,6 +106,35 @@ def similar() -> dict[str, float]:
         spent = in_turn({"search": lambda some=some, size=size: _counts.nearest(some, some[:1], size, 10)}, 15)
         out[f"{size} numbers, ms"] = round(1e3 * float(np.median(spent["search"])), 1)
     return out
+
+
+def graph(data: Path) -> dict[str, Any]:
+    """Time a graph and compare what it finds with the nearest ones."""
+    texts = sentences(data)[: GRAPH_TEXTS + 500]
+    with tempfile.TemporaryDirectory() as folder:
+        write_index(Path(folder), Predictor(demo_model()), texts[:GRAPH_TEXTS])
+        exact = VectorIndex(folder)
+        begin = time.process_time()
+        write_vector_graph(Path(folder, GRAPH), exact.vectors)
+        built = time.process_time() - begin
+        near = VectorGraph(Path(folder, GRAPH), exact.vectors)
+        asked = exact.predictor.encode(texts[GRAPH_TEXTS:], dtype="int8")
+        calls = {
+            "all": lambda: [_counts.nearest(exact.vectors, one, len(one), 10) for one in asked],
+            "graph": lambda: [near.nearest(one, 10) for one in asked],
+        }
+        spent = in_turn(calls, 5)
+        hits = 0
+        for (_, found), (_, right) in zip(calls["graph"](), calls["all"](), strict=True):
+            hits += int((found >= np.frombuffer(right, np.int32)[-1]).sum())
+        size = Path(folder, GRAPH).stat().st_size
+    return {
+        "texts": GRAPH_TEXTS,
+        "building, s": round(built, 1),
+        "file, MB": round(size / 1e6, 1),
+        "of the ten nearest": round(hits / 10 / len(asked), 4),
+        **{f"{name}, ms": round(1e3 * float(np.median(times)) / len(asked), 3) for name, times in spent.items()},
+    }
 
 
 # Runs a command as `python -m` does, and prints the highest memory of this process alone.
@@ -313,15 +345,17 @@ def main() -> None:
     """Measure the parts that are named."""
     parser = arguments(__doc__ or "", "vectors")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--parts", nargs="+", default=["encode", "similar", "duplicates", "similarity"])
+    parser.add_argument("--parts", nargs="+", default=["encode", "similar", "graph", "duplicates", "similarity"])
     options = parser.parse_args()
     on_one_core()
     found = json.loads(options.out.read_text()) if options.out.exists() else {}
     made = provenance(seed=0)
-    parts = {"encode": encode, "similar": similar, "duplicates": duplicates, "similarity": similarity}
+    parts = {
+        "encode": encode, "similar": similar, "graph": graph, "duplicates": duplicates, "similarity": similarity,
+    }  # fmt: skip
     for name in options.parts:
         call = parts[name]
-        figures = call(options.data) if name in ("duplicates", "similarity") else call()
+        figures = call(options.data) if name in ("graph", "duplicates", "similarity") else call()
         found[name] = {**figures, "provenance": made}
         print(name, json.dumps(found[name], indent=1), flush=True)
         write_json(options.out, found)

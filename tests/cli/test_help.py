@@ -29,8 +29,8 @@ FLAGS = {
         "--verbose", "--test", "--test-fraction", "--metric", "--costs", "--max-size",
     },
     "help": {"name"},
-    "encode": {"model", "files", "--out", "-o", "--text", "--text-pair", "--set", "--layer", "--int8"},
-    "similar": {"index", "texts", "--count", "-n", "--format"},
+    "encode": {"model", "files", "--out", "-o", "--text", "--text-pair", "--set", "--layer", "--int8", "--graph"},
+    "similar": {"index", "texts", "--count", "-n", "--exact", "--format"},
     "dedup": {
         "files", "--out", "-o", "--text", "--text-pair", "--threshold", "--on-bad-row", "--report",
     },

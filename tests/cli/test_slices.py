@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from mixling import Predictor
 
@@ -28,16 +29,10 @@ def test_values_are_those_of_the_rows(call: Call, rows: Path) -> None:
     report = json.loads(Path("report.json").read_text())["slices"]
     with rows.open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
-    right = np.array(
-        [
-            answer.label == row["topic"]
-            for answer, row in zip(
-                Predictor(str(files("mixling") / "samples" / "demo.onnx")).predict([row["message"] for row in table]),
-                table,
-                strict=True,
-            )
-        ]
-    )
+    answers = Predictor(str(files("mixling") / "samples" / "demo.onnx")).predict([row["message"] for row in table])
+    given = np.array([answer.label for answer in answers])
+    wanted = np.array([row["topic"] for row in table])
+    right = given == wanted
     for name, part in report["columns"].items():
         assert {item["where"][name] for item in part} == {row[name] for row in table}
         for item in part:
@@ -45,13 +40,29 @@ def test_values_are_those_of_the_rows(call: Call, rows: Path) -> None:
             assert item["rows"] == members.sum()
             assert item["value"] == pytest.approx(right[members].mean())
             assert item["interval"]["low"] <= item["value"] <= item["interval"]["high"]
+            assert item["metric"] == pytest.approx(f1_score(wanted[members], given[members], average="macro"))
+            assert item["metric_interval"]["low"] <= item["metric_interval"]["high"]
     assert report["worst"][0]["where"] == {"language": "not en"}
-    assert report["worst"][0]["significant"]
+    assert report["worst"][0]["chance"] < 0.1
     assert "language not en" in done.out
     assert "by channel" in done.out
+    assert report["beside"] == "macro_f1"
+    assert "macro F1" in done.out.partition("by channel")[2]
     rates = [item for item in report["rates"] if item["where"] == {"channel": "chat"} and item["label"] == "refund"]
     chat = [row for row in table if row["channel"] == "chat"]
     assert rates[0]["expected"] == pytest.approx(np.mean([row["topic"] == "refund" for row in chat]))
+
+
+def test_texts_are_predicted_once(call: Call, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(*given: object, **options: object) -> None:
+        raise AssertionError("predicted again")
+
+    monkeypatch.setattr(Predictor, "predict_stream", again)
+    monkeypatch.setattr(Predictor, "text_logits", again)
+    done = call("evaluate", "demo", rows, "--by", "channel", "--errors", "errors.csv")
+    assert done.code == 0, done.err
+    assert "by channel" in done.out
+    assert Path("errors.csv").read_text().startswith("path,line")
 
 
 def test_auto_takes_columns_of_few_values_numbers_and_dates(call: Call, rows: Path) -> None:

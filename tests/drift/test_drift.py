@@ -113,6 +113,26 @@ def test_confidence_alone_keeps_the_estimate_and_others_do_not(profile: Profile)
     assert not other.reliable
 
 
+def test_misspelled_words_are_no_warning_and_another_language_is(profile: Profile) -> None:
+    mixed = texts(120, seed=5) + texts(80, vocabulary=["strange", "other", "new"])
+    assert {one.name for one in find_drift(profile, mixed, answered(200)).moved} == {"unknown words"}
+    assert find_drift(profile, mixed, answered(200)).reliable
+    assert not find_drift(profile, mixed[80:], answered(120)).reliable
+
+
+def test_the_estimate_is_of_all_answers_and_has_a_margin(profile: Profile) -> None:
+    sure = np.full(400, 0.75)
+    many = np.full(4000, 0.75)
+    right = np.arange(4000) % 5 > 0
+    more = profile_of(texts(50), texts(400), answers=[("a",)] * 4000, confidence=sure, counted=many, right=right)
+    found = find_drift(more, texts(200, seed=3), answered(200))
+    assert found.accuracy == pytest.approx(0.8)
+    assert found.estimate == pytest.approx(0.8, abs=0.01)
+    assert found.margin == pytest.approx(1.96 * (0.16 / 4000 + 0.16 / 200) ** 0.5, rel=0.02)
+    assert more.confidence is not None
+    assert sum(more.confidence) == 400
+
+
 def test_examples_are_those_that_moved(profile: Profile) -> None:
     new = [*texts(150, seed=5), *texts(60, seed=6, vocabulary=["strange", "words"])]
     found = find_drift(profile, new, answered(210))

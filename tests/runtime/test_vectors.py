@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from mixling import ConfigError, DataError, ModelFileError, Predictor
+from mixling.errors import MissingPackage
 from mixling.native import _counts
 from mixling.runtime import VectorIndex, write_index
 from mixling.samples.sets import demo_model
@@ -195,3 +196,45 @@ def _network_alone(predictor: Predictor, texts: list[str]) -> np.ndarray:
             env={**os.environ, "MIXLING_ENGINE": "onnx"},
         )  # fmt: skip
         return np.load(file)
+
+
+def test_a_graph_finds_nearly_what_a_comparison_of_all_finds(tmp_path: Path, predictor: Predictor) -> None:
+    pytest.importorskip("usearch", reason="usearch, of the extra [index], is not installed")
+    texts = [f"{' '.join(words)} {number}" for number, words in enumerate(itertools.product(OTHERS, repeat=4))]
+    write_index(tmp_path, predictor, iter(texts), graph=True)
+    index, exact = VectorIndex(tmp_path), VectorIndex(tmp_path, exact=True)
+    asked = texts[::50]
+    found, right = index.nearest(asked, 10), exact.nearest(asked, 10)
+    hits = 0
+    for some, all_of_them in zip(found, right, strict=True):
+        assert len(some) == 10
+        assert [cosine for _, cosine in some] == sorted((cosine for _, cosine in some), reverse=True)
+        hits += sum(cosine >= all_of_them[-1][1] for _, cosine in some)
+        for number, cosine in some:
+            assert (number, cosine) in all_of_them or cosine <= all_of_them[-1][1]
+    assert hits >= 0.95 * 10 * len(asked)
+    assert len(index.nearest(asked[:1], 5000)[0]) > 1000
+    write_index(tmp_path, predictor, texts[:3])
+    assert not (tmp_path / "graph.usearch").exists()
+    assert len(VectorIndex(tmp_path).nearest(["parcel"])[0]) == 3
+
+
+def test_a_graph_that_does_not_belong_to_the_vectors_is_refused(tmp_path: Path, predictor: Predictor) -> None:
+    pytest.importorskip("usearch", reason="usearch, of the extra [index], is not installed")
+    write_index(tmp_path / "one", predictor, TEXTS, graph=True)
+    write_index(tmp_path / "two", predictor, TEXTS[:3], graph=True)
+    (tmp_path / "two" / "graph.usearch").replace(tmp_path / "one" / "graph.usearch")
+    with pytest.raises(ModelFileError, match="not a graph of the vectors"):
+        VectorIndex(tmp_path / "one")
+    (tmp_path / "one" / "graph.usearch").unlink()
+    with pytest.raises(ModelFileError, match=r"graph\.usearch"):
+        VectorIndex(tmp_path / "one")
+
+
+def test_a_graph_without_usearch_is_one_line(
+    tmp_path: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(MissingPackage, match=r"needs usearch, which is not installed: pip install .*\[index\]"):
+        write_index(tmp_path / "index", predictor, TEXTS, graph=True)
+    assert not (tmp_path / "index").exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mixling.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mixling.answers.predictions import Prediction
     from mixling.audit.mistakes import Mistake
     from mixling.data.examples import Example
     from mixling.runtime.predictor import Predictor
@@ -30,8 +31,13 @@ def check_mistakes_file(path: Path) -> None:
         raise ConfigError(f"--errors: {path} ends neither in .csv nor in .jsonl")
 
 
-def write_mistakes(model: str, predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
+def write_mistakes(
+    model: str, predictor: Predictor, examples: Sequence[Example], predictions: Sequence[Prediction], path: Path
+) -> None:
     """Write the worst mistakes, with the words that explain them, to a CSV or JSONL file.
+
+    Args:
+        predictions: for the examples.
 
     Raises:
         ConfigError: the model has no such answers.
@@ -41,7 +47,6 @@ def write_mistakes(model: str, predictor: Predictor, examples: Sequence[Example]
     from mixling.audit.neighbors import training_or_reason
     from mixling.cli.predictions import open_output
 
-    predictions = list(predictor.predict_stream(example.text for example in examples))
     train, reason = training_or_reason(model, predictor)
     if train is None:
         print(f"--errors: without the nearest training examples: {reason}", file=sys.stderr)

@@ -83,14 +83,14 @@ def report_test(
         with atomic_file(run.folder / TEST_FILE) as file:
             for line in json_rows(test, config.data.columns, of_words=task.per_word):
                 file.write(line.encode())
-    evaluation = evaluate(predictor, test)
+    evaluation = evaluate(predictor, test, keep=True)
     known = report_duplicates(train, test) + report_duplicates(validation, test)
     about = ", which nothing was trained or chosen on"
     if known:
         about = f"; {known:,} of them have texts that were trained or chosen on: too good for new text"
     found: dict[str, Any] = {"rows": len(test), "trained_on": known, **evaluation.metrics.numbers()}
     lines = [f"test: {evaluation.metrics.summary()}"]
-    answers = list(predictor.predict_stream(test.texts))
+    answers = evaluation.predictions
     given = [task.answer(answer, text) for answer, text in zip(answers, test.texts, strict=True)]
     size = (run.folder / ONNX_FILE).stat().st_size
     results = [SystemAnswers("mixling", given, f"{size / 1e6:.2f} MB")]

@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=0)]
 class Profile(Config):
     """Counts of the texts that a model was measured on, in the bins of this file."""
 
-    texts: int = Field(ge=1, description="held-out texts that the counts are of")
+    texts: int = Field(ge=1, description="held-out texts that were answered, or that were counted if none was")
     known_words: str = Field(max_length=1400, description="Bloom filter of the most frequent words, base64")
     lengths: tuple[Count, ...] = Field(description="texts by their number of words")
     unknown: tuple[Count, ...] = Field(description="texts by their fraction of unknown words")
@@ -48,9 +48,10 @@ class Profile(Config):
     confidence: tuple[Count, ...] | None = Field(
         default=None, description="texts by the top probability; None: no classes"
     )
-    right: tuple[Count, ...] | None = Field(
-        default=None, description="the texts of `confidence` whose answer was right"
+    counted: tuple[Count, ...] | None = Field(
+        default=None, description="texts by the top probability that `right` was counted of; None: of `confidence`"
     )
+    right: tuple[Count, ...] | None = Field(default=None, description="those whose answer was right")
     median_length: float = Field(ge=0, description="words")
     mean_unknown: float = Field(ge=0, le=1, description="fraction of unknown words")
     mean_confidence: float | None = Field(default=None, ge=0, le=1)
@@ -119,6 +120,7 @@ def profile_of(
     *,
     answers: Sequence[Sequence[str]] | None = None,
     confidence: npt.NDArray[np.floating] | None = None,
+    counted: npt.NDArray[np.floating] | None = None,
     right: npt.NDArray[np.bool_] | None = None,
 ) -> Profile:
     """Return the profile of a model's data.
@@ -126,19 +128,21 @@ def profile_of(
     Args:
         training: texts whose frequent words are known.
         held_out: texts that the model was not fitted on.
-        answers: the labels that it gives to each of them; None: it has no labels.
+        answers: the labels that it gives to each of them, or to more such texts; None: it has no labels.
         confidence: (B,) its top probabilities; None: texts do not have one label each.
-        right: (B,) whether each answer is right.
+        counted: (R,) the top probabilities of the answers; None: `confidence`.
+        right: (R,) whether each answer is right.
     """
     frequent = Counter(word for text in training for word in profile_words(text))
     known = KnownWords()
     for word, _ in frequent.most_common(KNOWN_WORDS):
         known.add(word)
     split = [profile_words(text) for text in held_out]
+    sure = confidence if counted is None else counted
     lengths = list(map(len, split))
     fractions = [unknown_fraction(text, known) for text in split]
     return Profile(
-        texts=len(split),
+        texts=len(split) if answers is None else len(answers),
         known_words=known.content(),
         lengths=counts(lengths, LENGTH_BINS),
         unknown=counts(fractions, UNKNOWN_BINS),
@@ -147,7 +151,8 @@ def profile_of(
         mean_confidence=None if confidence is None else round(float(confidence.mean()), 4),
         answers=None if answers is None else _most_frequent(answers),
         confidence=None if confidence is None else counts(confidence, CONFIDENCE_BINS),
-        right=None if confidence is None or right is None else counts(confidence[right], CONFIDENCE_BINS),
+        counted=None if counted is None else counts(counted, CONFIDENCE_BINS),
+        right=None if sure is None or right is None else counts(sure[right], CONFIDENCE_BINS),
     )
 
 

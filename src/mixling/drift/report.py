@@ -27,6 +27,8 @@ from mixling.text.encoder import Text
 # A statistic moved if a tenth of the texts are in other bins, and chance does that once in a thousand profiles.
 MOVED = 0.1
 CHANCE = 1e-3
+# Misspelled words are unknown, and models read them nearly as well; of other languages more texts are in other bins.
+FAR = 0.5
 MOST_TEXTS = 20
 _PRIOR = 4.0  # texts, with the bin's own confidence, beside those that were counted in it
 
@@ -60,7 +62,8 @@ class Drift:
         movements: one for each statistic.
         accuracy: of the held-out texts; None: texts do not have one label each.
         estimate: the accuracy that the confidence promises for the new texts; None as before.
-        reliable: whether nothing moved that makes the estimate unreliable.
+        margin: 95% of accuracies are within estimate +- margin if texts are of the same kind, by the numbers of texts.
+        reliable: whether neither length nor answers moved, nor the unknown words far.
         examples: the texts that are the least like the held-out ones, by the statistics that moved.
     """
 
@@ -68,6 +71,7 @@ class Drift:
     movements: tuple[Movement, ...]
     accuracy: float | None
     estimate: float | None
+    margin: float | None
     examples: tuple[str, ...]
 
     @property
@@ -77,7 +81,8 @@ class Drift:
 
     @property
     def reliable(self) -> bool:
-        return not any(one.moved for one in self.movements if one.name != "confidence")
+        least = {"length": 0.0, "answers": 0.0, "unknown words": FAR}
+        return not any(one.distance >= least.get(one.name, math.inf) for one in self.moved)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values of a JSON file."""
@@ -145,13 +150,15 @@ def compare_observed(profile: Profile, observed: Sequence[Observed], *, texts: S
         surprise += movement.moved * rarity
     accuracy = None
     estimate = None
+    margin = None
     if profile.confidence is not None and profile.right is not None:
         confidence = np.array([item.confidence for item in observed])
         places = bins(confidence, CONFIDENCE_BINS)
         means = [f"mean {mean:.2f}" for mean in (profile.mean_confidence or 0.0, confidence.mean())]
         movements.append(_movement("confidence", profile.confidence, places, *means))
-        accuracy = sum(profile.right) / max(1, sum(profile.confidence))
-        estimate = _estimate(profile.confidence, profile.right, confidence, places)
+        counted = profile.counted or profile.confidence
+        accuracy = sum(profile.right) / max(1, sum(counted))
+        estimate, margin = _estimate(counted, profile.right, confidence, places)
     order = np.argsort(-surprise, kind="stable")[: MOST_TEXTS if texts else 0]
     examples = [texts[index] for index in order if surprise[index] > 0]
     return Drift(
@@ -159,6 +166,7 @@ def compare_observed(profile: Profile, observed: Sequence[Observed], *, texts: S
         movements=tuple(movements),
         accuracy=accuracy,
         estimate=estimate,
+        margin=margin,
         examples=tuple(text if isinstance(text, str) else " | ".join(text) for text in examples),
     )
 
@@ -229,8 +237,13 @@ def _surprise(reference: Sequence[int], places: npt.NDArray[np.intp]) -> npt.NDA
 
 def _estimate(
     counted: Sequence[int], right: Sequence[int], confidence: npt.NDArray[np.float64], places: npt.NDArray[np.intp]
-) -> float:
-    """Return the mean over the texts of the accuracy that texts of their confidence had."""
-    own = np.bincount(places, confidence, len(counted)) / np.maximum(1, np.bincount(places, minlength=len(counted)))
-    accuracy = (np.array(right) + _PRIOR * own) / (np.array(counted) + _PRIOR)
-    return float(accuracy[places].mean())
+) -> tuple[float, float]:
+    """Return the mean over the texts of the accuracy that texts of their confidence had, and 1.96 standard errors."""
+    new = np.bincount(places, minlength=len(counted))
+    own = np.bincount(places, confidence, len(counted)) / np.maximum(1, new)
+    known = np.array(counted) + _PRIOR
+    accuracy = (np.array(right) + _PRIOR * own) / known
+    share = new / new.sum()
+    mean = float(share @ accuracy)
+    variance = float(share**2 @ (accuracy * (1 - accuracy) / known)) + mean * (1 - mean) / len(places)
+    return mean, 1.96 * math.sqrt(variance)

@@ -46,8 +46,8 @@ def resampled(values: _Floats) -> Interval:
     return percentiles(bootstrap(lambda rows: float(values[rows].mean()), len(values)))
 
 
-def bootstrap(value: Callable[[npt.NDArray[np.int64]], float], count: int) -> _Floats:
-    """Return a value (`RESAMPLES`,) of as many resamples of rows, which depend only on the number of rows.
+def bootstrap(value: Callable[[npt.NDArray[np.int64]], float], count: int, times: int = RESAMPLES) -> _Floats:
+    """Return a value (`times`,) of as many resamples of rows, which depend only on the number of rows.
 
     So the differences between the values of two models are paired.
 
@@ -55,7 +55,7 @@ def bootstrap(value: Callable[[npt.NDArray[np.int64]], float], count: int) -> _F
         value: of the rows with these indices; a sentence is a row, since its words are not independent.
     """
     chance = np.random.default_rng(0)
-    return np.array([value(chance.integers(count, size=count)) for _ in range(RESAMPLES)])
+    return np.array([value(chance.integers(count, size=count)) for _ in range(times)])
 
 
 def percentiles(values: _Floats) -> Interval:

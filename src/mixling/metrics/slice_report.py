@@ -26,6 +26,7 @@ class SliceReport:
 
     Attributes:
         metric: the name of the score of a row, whose mean is shown.
+        beside: the name of a metric of each value's rows; "": there is none.
         columns: the slices of each column's values.
         worst: the worst ones among columns, words of the text, unknown words and pairs of them.
         rates: how often each label is the answer, by value, the most certain differences first.
@@ -33,6 +34,7 @@ class SliceReport:
     """
 
     metric: str
+    beside: str
     columns: dict[str, list[Slice]]
     worst: list[Slice]
     rates: list[Slice]
@@ -46,6 +48,7 @@ class SliceReport:
 
         return {
             "metric": self.metric,
+            "beside": self.beside,
             "correction": "Holm",
             "columns": {name: values(part) for name, part in self.columns.items()},
             "worst": values(self.worst),
@@ -78,7 +81,7 @@ class SliceReport:
         """
         parts = []
         for title, value, slices in self._sections(short=True):
-            header, rows = _cells(slices, value)
+            header, rows = _cells(slices, value, self.beside)
             columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
             table = fit_columns(columns, width, drop=("p", "among labels", "difference"), left=("label",))
             parts.append(f"{title}\n{table}")
@@ -90,15 +93,16 @@ class SliceReport:
     def _repr_html_(self) -> str:
         tables = []
         for title, value, slices in self._sections(short=False):
-            header, rows = _cells(slices, value)
+            header, rows = _cells(slices, value, self.beside)
             tables.append(html_table(header, rows, caption=title))
         return "\n".join([*tables, f"<p>{_MARK}</p>"])
 
 
-def _cells(slices: Sequence[Slice], value: str) -> tuple[list[str], list[list[str]]]:
+def _cells(slices: Sequence[Slice], value: str, beside: str) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table."""
     has_label = any(item.label for item in slices)
     has_expected = any(item.expected is not None for item in slices)
+    has_metric = any(item.metric is not None for item in slices)
     header = ["slice", *["label"] * has_label, "rows", value, "95%", "others", "difference"]
     rows = []
     for item in slices:
@@ -111,7 +115,9 @@ def _cells(slices: Sequence[Slice], value: str) -> tuple[list[str], list[list[st
             difference = f"{item.value - item.rest:+.3f}{'*' if item.significant else ' '}"
         labels = [printable(item.label)] if has_label else []
         row = [name, *labels, f"{item.rows:,}", f"{item.value:.3f}", interval, others, difference]
-        rows.append(
-            [*row, *(["-" if item.expected is None else f"{item.expected:.3f}"] * has_expected), f"{item.chance:.2g}"]
-        )
-    return [*header, *["among labels"] * has_expected, "p"], rows
+        row += ["-" if item.expected is None else f"{item.expected:.3f}"] * has_expected
+        if item.metric is not None and item.metric_interval is not None:
+            row += [f"{item.metric:.3f}", f"{item.metric_interval.low:.3f}-{item.metric_interval.high:.3f}"]
+        rows.append([*row, f"{item.chance:.2g}"])
+    more = [metric_title(beside), "95% of it"] * has_metric
+    return [*header, *["among labels"] * has_expected, *more, "p"], rows

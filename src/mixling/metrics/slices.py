@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mixling.metrics.intervals import Interval, rate_interval
+from mixling.metrics.intervals import Interval, bootstrap, percentiles, rate_interval
 
 Floats = npt.NDArray[np.float64]
 Members = npt.NDArray[np.bool_]
@@ -25,6 +25,7 @@ LEVEL = 0.05
 MIN_ROWS = 20  # of slices that are searched
 WORST = 10  # slices that are kept
 MOST_DIMENSIONS = 12  # whose pairs are searched
+_RESAMPLES = 500  # of a slice's rows, for the interval of a metric
 _DISTINCT = 0.9  # a pair of values has at most this fraction of the rows of either
 
 
@@ -55,6 +56,8 @@ class Slice:
         chance: the probability of such a difference by chance, corrected for the number of slices.
         label: whose rate it is; "": it is the score.
         expected: the rate of the label among the right ones; None: it is the score, or unknown.
+        metric: of these rows, which is no mean over rows, as macro F1; None: none was asked for.
+        metric_interval: 95% confidence, from resampled rows.
     """
 
     where: dict[str, str]
@@ -65,6 +68,8 @@ class Slice:
     chance: float
     label: str = ""
     expected: float | None = None
+    metric: float | None = None
+    metric_interval: Interval | None = None
 
     @property
     def significant(self) -> bool:
@@ -82,23 +87,37 @@ class Slice:
         return {**values, "rest": rest, "significant": self.significant}
 
 
-def each_value(dimension: SliceColumn, scores: Floats, *, label: str = "", truth: Floats | None = None) -> list[Slice]:
+def each_value(
+    dimension: SliceColumn,
+    scores: Floats,
+    *,
+    label: str = "",
+    truth: Floats | None = None,
+    metric: Callable[[npt.NDArray[np.int64]], float] | None = None,
+) -> list[Slice]:
     """Return the slice of each value of a dimension; chances are not corrected.
 
     Args:
         scores: (R,) of each row.
         label: whose rate the scores are.
         truth: (R,) the same of the right answers; None: unknown.
+        metric: of rows by their numbers; None: none is added.
     """
     found = []
     chance_of = _Chance(scores)
     for code, value in enumerate(dimension.values):
         members = dimension.codes == code
         expected = None if truth is None else float(truth[members].mean())
-        found.append(
-            _slice({dimension.name: value}, members, scores, chance_of(members), label=label, expected=expected)
-        )
+        one = _slice({dimension.name: value}, members, scores, chance_of(members), label=label, expected=expected)
+        if metric is not None:
+            rows = np.flatnonzero(members)
+            one = replace(one, metric=metric(rows), metric_interval=_resampled(metric, rows))
+        found.append(one)
     return found
+
+
+def _resampled(metric: Callable[[npt.NDArray[np.int64]], float], rows: npt.NDArray[np.int64]) -> Interval:
+    return percentiles(bootstrap(lambda some: metric(rows[some]), len(rows), _RESAMPLES))
 
 
 def holm(chances: Sequence[float]) -> list[float]:

@@ -25,8 +25,7 @@ void body_free(mixling_worker *worker) {
     worker->body_size = 0;
 }
 
-/* Memory for texts of `n` tokens; 0, or -1 without it. */
-static int reserve(mixling_worker *worker, size_t n) {
+int body_reserve(mixling_worker *worker, size_t n) {
     const mixling_model *model = worker->model;
     if (n <= worker->body_size) return 0;
     size_t size = (n + 15) / 16 * 16, over_channels = size * model->widest, over_tokens = model->hidden * model->width;
@@ -281,7 +280,7 @@ static int run_layers(mixling_worker *worker, const sequence *of) {
     const mixling_model *model = worker->model;
     const kernels *kernels = model->kernels;
     size_t width = model->width, n = of->tokens;
-    if (reserve(worker, n > of->n ? n : of->n)) return MIXLING_MEMORY;
+    if (body_reserve(worker, n > of->n ? n : of->n)) return MIXLING_MEMORY;
     table_complete(worker);
     begin(worker, of);
     if (model->positions) kernels->add(n * width, 1.0f, model->positions, worker->tokens);

@@ -345,6 +345,8 @@ void table_complete(mixling_worker *worker);
 /* What the table has of a word. */
 void table_layout(mixling_model *model);
 
+/* Take memory for texts of `n` tokens; 0, or -1 without it. */
+int body_reserve(mixling_worker *worker, size_t n);
 /* The logits (C) of `n` tokens with rows of the table, or (n, C) where each token has its own; a status. */
 int body_run(mixling_worker *worker, const uint32_t *rows, size_t n, float *logits);
 /* Leave tokens in worker->tokens after all sublayers, which must not mix them. Token i is the sum of parts of the words at

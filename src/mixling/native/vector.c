@@ -6,31 +6,25 @@
 
 size_t mixling_vector_size(const mixling_model *model) { return model->parts * model->dim; }
 
-static float of_half(uint16_t half) {
-    uint32_t exponent = half >> 10 & 31, fraction = half & 1023, bits = (exponent + 112) << 23 | fraction << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    if (!exponent) value = (float)fraction / (1 << 24);
-    return half >> 15 ? -value : value;
-}
-
 int mixling_vector(mixling_worker *worker, const mixling_text *text, float *vector) {
     const mixling_model *model = worker->model;
-    size_t n, words, size = mixling_vector_size(model);
+    size_t n, words, width = model->width, size = width * (model->halves ? sizeof(uint16_t) : sizeof(float));
     uint8_t flags;
     int status = encode(worker, text, &n, &words, &flags);
     if (status != MIXLING_OK) return status;
     table_complete(worker);
-    memset(vector, 0, size * sizeof *vector);
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *record = worker->table.records + worker->rows[i] * model->record;
-        const float *values = (const float *)(const void *)record;
-        const uint16_t *halves = (const uint16_t *)(const void *)record;
-        for (size_t j = 0; j < size; j++) {
-            size_t at = j / model->dim * model->width + j % model->dim;
-            vector[j] += model->halves ? model->row_unit * of_half(halves[at]) : values[at];
-        }
+    if (body_reserve(worker, n)) return MIXLING_MEMORY;
+    float *nothing = worker->normed, *sum = worker->tokens;
+    memset(nothing, 0, width * sizeof *nothing);
+    for (size_t part = 0; part < model->parts; part++, vector += model->dim) {
+        for (size_t i = 0; i < n; i++)
+            worker->parts[i] = worker->table.records + worker->rows[i] * model->record + part * size;
+        const void *rows = worker->parts;
+        if (HAS_INTEGERS && model->halves)
+            model->kernels->token_of_halves(model->dim, width, n, rows, nothing, model->row_unit, sum);
+        else
+            model->kernels->combine(width, nothing, n, rows, sum);
+        for (size_t j = 0; j < model->dim; j++) vector[j] = sum[j] / (float)n;
     }
-    for (size_t j = 0; j < size; j++) vector[j] /= (float)n;
     return MIXLING_OK;
 }

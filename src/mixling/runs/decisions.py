@@ -190,7 +190,7 @@ def decide(
     counts: npt.NDArray[np.int64],
     outside: Sequence[Text],
     held_out: Dataset | None,
-    profile: Callable[[Outputs], Profile],
+    profile: Callable[[Outputs, Outputs, Any], Profile],
     columns: Columns | None = None,
     log: Log,
 ) -> Decided:
@@ -203,7 +203,8 @@ def decide(
         outside: out-of-scope texts; with neither these nor a wanted accuracy, the model does not abstain.
         columns: beside the texts, which a branch reads in any case; None: there are none.
         held_out: examples that choose nothing, for conformal sets; None: there are none.
-        profile: of the data, given the outputs for the validation examples.
+        profile: of the data, given the outputs for the validation examples, and outputs and targets of these or more
+            examples that were new to the models.
     """
     task = validation.task
     if ngrams.use == "alone":
@@ -254,7 +255,7 @@ def decide(
     decisions.apply_to(task)
     return Decided(
         network=network,
-        decisions=replace(decisions, profile=profile(outputs)),
+        decisions=replace(decisions, profile=profile(outputs, logits, targets)),
         metrics=validation.metrics(outputs),
         wanted=config.precision,
         quantization=network.quantization,

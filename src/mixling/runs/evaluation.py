@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.predictions import Prediction
 from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
 from mixling.data.config import ColumnsConfig
@@ -42,17 +43,32 @@ def columns_of(model: str | Path, given: Mapping[str, Any], features: Sequence[s
     Raises:
         ModelFileError: the folder's run.json is damaged.
     """
-    path = Path(model) / RUN_FILE
-    known: dict[str, Any] = {}
-    try:
-        known = dict(read_run(Path(model))["config"]["data"]["columns"])
-    except FileNotFoundError:  # a model.onnx alone
-        known = DEMO_COLUMNS if Path(model) == demo_model() else {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    known: dict[str, Any] = dict(_recorded(model, "data", "columns") or {})
+    if Path(model) == demo_model():
+        known = DEMO_COLUMNS
     known = {key: value for key, value in known.items() if key != "group"}  # which splits the training data only
     given = {key: value for key, value in given.items() if value is not None}
-    return parse(ColumnsConfig, {**known, **given, "features": tuple(features)}, where=str(path))
+    return parse(ColumnsConfig, {**known, **given, "features": tuple(features)}, where=str(Path(model) / RUN_FILE))
+
+
+def aim_as_trained(task: Task, model: str | Path) -> None:
+    """Let the task of a saved model have the metric that chose it, if its run recorded one; raises as `columns_of`."""
+    if (metric := _recorded(model, "decisions", "metric")) is not None:
+        task.aim_at(metric)
+
+
+def _recorded(model: str | Path, *keys: str) -> Any:
+    """Return a value of the configuration of a model's run; None: it is a model.onnx alone."""
+    path = Path(model) / RUN_FILE
+    try:
+        found: Any = read_run(Path(model))["config"]
+        for key in keys:
+            found = found[key]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path}: is damaged: {error}") from None
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,19 +80,24 @@ class Evaluation:
         unseen: a sentence about labels that the model does not know, which count as errors; "" if there are none.
         robustness: the headline metric on texts with noise.
         confidence: (B,) the top probability of each text, where they have one label each.
+        predictions: for the examples (B,), if they were to be kept.
     """
 
     metrics: Metrics
     unseen: str
     robustness: Robustness
     confidence: npt.NDArray[np.float64] | None = None
+    predictions: Sequence[Prediction] = ()
 
 
-def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = ()) -> Evaluation:
+def evaluate(
+    predictor: Predictor, examples: Iterable[Example], *, noise: Sequence[NoiseLevel] = (), keep: bool = False
+) -> Evaluation:
     """Evaluate a model on examples.
 
     Args:
         noise: noise to add to the texts, each level separately.
+        keep: the predictions.
 
     Raises:
         ConfigError: noise is given, and the task is question answering.
@@ -84,6 +105,7 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
     """
     outputs: list[Any] = []
     targets: list[Any] = []
+    predictions: list[Prediction] = []
     noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
     task = predictor.task
     path = ""
@@ -91,12 +113,19 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
         raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
     for window in in_windows(iter(examples)):
         if task.windows:
-            outputs += [item.answer.text for item in predictor.predict_stream(e.text for e in window) if item.answer]
+            answers = list(predictor.predict_stream(example.text for example in window))
+            outputs += [item.answer.text for item in answers if item.answer]
+            predictions += answers if keep else ()
             targets += [example.answers for example in window]
             continue
         texts = [example.text for example in window]
         try:
-            outputs += predictor.text_logits(texts)
+            if keep:
+                logits, answers = predictor.predict_with_logits(texts)
+                outputs += logits
+                predictions += answers
+            else:
+                outputs += predictor.text_logits(texts)
         except TooLong as error:
             example = window[error.number]
             problem = too_long_for(error.max_len)
@@ -108,7 +137,7 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
         targets += [example.target for example in window]
         path = window[0].path
     if task.windows:
-        return Evaluation(metrics=task.evaluate(outputs, targets), unseen="", robustness={})
+        return Evaluation(metrics=task.evaluate(outputs, targets), unseen="", robustness={}, predictions=predictions)
     known = task.labels.names
     given = {name for target in targets for name in names_of(target)}
     if given and given.isdisjoint(known):
@@ -120,6 +149,7 @@ def evaluate(predictor: Predictor, examples: Iterable[Example], *, noise: Sequen
     return Evaluation(
         metrics=full.evaluate(outputs, truth),
         confidence=task.probabilities(np.stack(outputs)).max(1) if task.abstains else None,
+        predictions=predictions,
         unseen=describe_unseen(targets, known) if full.unseen else "",
         robustness={
             level: full.evaluate(found, truth, tables=False).numbers()[task.headline] for level, found in noisy.items()

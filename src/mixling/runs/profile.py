@@ -13,17 +13,20 @@ from mixling.drift.profile import Profile, profile_of
 from mixling.tasks.base import Task
 
 
-def data_profile(task: Task, train: Dataset, validation: Dataset, outputs: Sequence[Any], targets: Any) -> Profile:
-    """Return the profile of validation texts and of what a model answers to them that was not fitted on them.
+def data_profile(
+    task: Task, train: Dataset, validation: Dataset, outputs: Sequence[Any], more: Sequence[Any], targets: Any
+) -> Profile:
+    """Return the profile of validation texts, and of answers to examples by models that were not fitted on them.
 
     Args:
         task: with the model's decisions.
-        outputs: logits of the validation texts; what tasks without labels of texts have is not read.
-        targets: of the validation texts, as numbers.
+        outputs: logits of the validation examples; of tasks without labels of texts they are not read.
+        more: the same, or logits of all examples by cross-fitting, whose models are less sure than the one of the file.
+        targets: of the examples of `more`, as numbers.
     """
     if not (task.has_classes or task.has_label_thresholds):
         return profile_of(train.texts, validation.texts)
-    probabilities = task.probabilities(np.stack(outputs))
+    probabilities = task.probabilities(np.stack(more))
     names = task.labels.names
     if task.has_classes:
         answers = answers_of(probabilities, task.rule)
@@ -31,7 +34,8 @@ def data_profile(task: Task, train: Dataset, validation: Dataset, outputs: Seque
             train.texts,
             validation.texts,
             answers=[(names[index],) for index in answers],
-            confidence=probabilities.max(1),
+            confidence=task.probabilities(np.stack(outputs)).max(1),
+            counted=None if more is outputs else probabilities.max(1),
             right=answers == np.asarray(targets),
         )
     least = 0.5 if task.threshold is None else task.threshold

@@ -20,7 +20,7 @@ from mixling.drift.profile import KnownWords, Profile, profile_words, unknown_fr
 from mixling.drift.report import labels_of
 from mixling.errors import ConfigError
 from mixling.features.cells import as_cell
-from mixling.metrics.base import LESS_IS_BETTER
+from mixling.metrics.base import LESS_IS_BETTER, Score
 from mixling.metrics.slice_report import SliceReport
 from mixling.metrics.slices import Floats, Slice, SliceColumn, each_value, worst_slices
 from mixling.tasks.base import Task
@@ -190,12 +190,17 @@ def slice_report(
         ConfigError: a column cannot be sliced by.
     """
     columns, left_out = rows.dimensions()
-    name, scores = row_scores(task, examples, predictions)
+    name, scores, score = row_scores(task, examples, predictions)
+    kind = type(task)
+    known = filter(score.numbers.__contains__, (task.metric, kind.headline, *kind.aside))
+    beside_name = next((metric for metric in known if metric != name), "")
     values: list[Slice] = []
     names: set[str] = set()
     for dimension in columns:
         names.add(dimension.name)
-        values += each_value(dimension, scores)
+        values += each_value(
+            dimension, scores, metric=(lambda some: score.sample(some)[beside_name]) if beside_name else None
+        )
     rates = _rates(task, examples, predictions, columns)
     texts = [dimension for dimension in text_dimensions(examples, profile) if dimension.name not in names]
     worst, beside = worst_slices(
@@ -206,6 +211,7 @@ def slice_report(
         by_column.setdefault(next(iter(item.where)), []).append(item)
     return SliceReport(
         metric=name,
+        beside=beside_name,
         columns=by_column,
         worst=worst,
         rates=sorted(beside[len(values) :], key=lambda item: (item.chance, -abs(item.value - item.rest))),
@@ -213,8 +219,8 @@ def slice_report(
     )
 
 
-def row_scores(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[str, Floats]:
-    """Return the metric that rows have, and its value for each row (R,)."""
+def row_scores(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> tuple[str, Floats, Score]:
+    """Return the metric that rows have, its value for each row (R,), and the score of all."""
     targets: list[Any] = []
     answers: list[Any] = []
     for example, prediction in zip(examples, predictions, strict=True):
@@ -222,12 +228,12 @@ def row_scores(task: Task, examples: Sequence[Example], predictions: Sequence[Pr
         answers.append(task.answer(prediction, example.text))
     score = task.score(targets, answers)
     if score.hits is not None:
-        return type(task).headline, score.hits
+        return type(task).headline, score.hits, score
     (name, *_) = filter(score.numbers.__contains__, ("sentence_accuracy", "exact_match", "mae"))
     values = np.zeros(score.rows)
     for row in range(score.rows):
         values[row] = score.sample(np.array([row]))[name]
-    return name, values
+    return name, values, score
 
 
 def _rates(

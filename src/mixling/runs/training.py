@@ -160,9 +160,7 @@ def fit(
                 config.decisions, config.ngrams, network, measured, export=export, linear=linear,
                 counts=examples.counts,
                 outside=read_out_of_scope(config), held_out=examples.held_out, columns=examples.columns,
-                profile=lambda outputs: data_profile(
-                    measured.task, examples.train, examples.validation, outputs, measured.targets
-                ),
+                profile=partial(data_profile, measured.task, examples.train, examples.validation),
                 log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}

@@ -441,6 +441,22 @@ class Predictor:
         """
         return self._inference.logits(texts)
 
+    def predict_with_logits(self, texts: Iterable[Text]) -> tuple[list[Float32], list[Prediction]]:
+        """Return what `text_logits` returns, and the predictions that are made of it; texts are read once.
+
+        Raises:
+            DataError: an item is not a text, or the model answers questions.
+        """
+        if self._inference.inputs.questions:
+            raise DataError(f"the model predicts {self.task.gives}, without logits of texts; use predict")
+        logits: list[Float32] = []
+        predictions: list[Prediction] = []
+        for part in self._inference.inputs.parts(texts):
+            read, values = self._inference.read(part, len(logits))
+            logits.extend(values)
+            predictions += self._inference.decoder.decode_many(values, read, part)
+        return logits, predictions
+
     if TYPE_CHECKING:
 
         @overload

@@ -31,7 +31,8 @@ def drift_command(model: ModelArgument, new: InputFiles, output: DriftOutput) ->
     """Compare new texts with those that a model was measured on.
 
     Their lengths, unknown words, answers and confidence are compared with the counts that the model file keeps. The
-    confidence also gives an estimate of the accuracy, which is reliable only where the other three did not move.
+    confidence also gives an estimate of the accuracy, which is reliable only where lengths and answers did not move,
+    and unknown words not far.
     """
     with no_collections():
         from mixling.storage import write_json
@@ -61,7 +62,8 @@ def _table(found: Drift) -> str:
 def _sentences(found: Drift, model: str, file: str) -> list[str]:
     sentences = []
     if found.estimate is not None and found.accuracy is not None:
-        estimate = f"accuracy    {found.accuracy:.2f} measured, {found.estimate:.2f} by the confidence in the new texts"
+        given = f"{found.estimate:.2f} +- {found.margin:.2f}"
+        estimate = f"accuracy    {found.accuracy:.2f} measured, {given} by the confidence in the new texts"
         unreliable = "; UNRELIABLE: these texts are of another kind, and a model may be sure and wrong"
         sentences.append(estimate + ("" if found.reliable else unreliable))
     if not found.moved:

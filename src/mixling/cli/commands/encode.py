@@ -35,6 +35,9 @@ class EncodeOutput:
         str, Option("--layer", metavar="words|text", help="Texts are near that have the same words, or answers.")
     ] = "words"
     int8: Annotated[bool, Option("--int8", help="8-bit integers, of length 127, in place of float32.")] = False
+    graph: Annotated[
+        bool, Option("--graph", help="FOLDER: add a graph, which millions of texts are searched by (extra [index]).")
+    ] = False
 
 
 def encode_command(model: ModelArgument, texts: InputFiles, output: EncodeOutput) -> None:
@@ -49,13 +52,15 @@ def encode_command(model: ModelArgument, texts: InputFiles, output: EncodeOutput
         raise ConfigError(f"{output.out}: ends in none of .npy and .parquet, and a folder's name has no suffix")
     if not suffix and output.out.is_file():
         raise ConfigError(f"{output.out}: is a file; a folder is needed")
+    if suffix and output.graph:
+        raise ConfigError(f"--graph: {output.out} is no index; name a folder")
     with no_collections():
         from mixling.runtime.index import write_index
 
         predictor, found = texts.read("encode", model, output.out)
     dtype = "int8" if output.int8 else "float32"
     if not suffix:
-        count = write_index(output.out, predictor, found, layer=output.layer)
+        count = write_index(output.out, predictor, found, layer=output.layer, graph=output.graph)
     elif suffix == ".npy":
         count = _write_array(output.out, predictor, found, output.layer, dtype)
     else:

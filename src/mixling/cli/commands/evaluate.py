@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 _OF_PAIRS = {"--task-name"}
 _AUTO = ("auto",)  # --by, for all columns
-_STYLE = "body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem } td, th { padding: .1rem .6rem }"
+_STYLE = (
+    "body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem } td, th { padding: .1rem .6rem } "
+    "table { display: block; overflow-x: auto } td { white-space: nowrap } "
+    "h1 { font-size: 1.4rem; overflow-wrap: anywhere }"
+)
 
 
 def evaluate_command(model: ModelArgument, options: EvaluateOptions, report: ReportOptions) -> None:
@@ -75,7 +79,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.metrics.reports import MAX_TABLE_LABELS
     from mixling.metrics.robustness import noise_cells, noise_values
     from mixling.notebook import html_page
-    from mixling.runs.evaluation import columns_of, evaluate, evaluate_out_of_scope
+    from mixling.runs.evaluation import aim_as_trained, columns_of, evaluate, evaluate_out_of_scope
     from mixling.runs.slices import SlicedRows, slice_report
     from mixling.runtime.predictor import Predictor
     from mixling.storage import write_atomic
@@ -95,6 +99,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     reader = predictor.task.reader
     sliced = None
     if names := options.sliced_by:
+        aim_as_trained(predictor.task, model)
         sliced = SlicedRows(None if names == _AUTO else names, options.files, columns)
         reader = sliced.reader(reader)
     examples = read_examples(options.files, reader=reader, columns=columns, on_bad_row=bad)
@@ -102,7 +107,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     examples = examples if seen is None else seen.watch(examples)
     examples = examples if sliced is None else sliced.watch(examples)
     kept = list(examples) if report.errors is not None or sliced is not None else None
-    evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise)
+    evaluation = evaluate(predictor, examples if kept is None else kept, noise=noise, keep=kept is not None)
     metrics = evaluation.metrics
     text = format_table(metrics, terminal_width())
     if evaluation.unseen:
@@ -113,8 +118,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
         values["trained_on"] = seen.seen
     tables = [metrics._repr_html_()]
     if sliced is not None and kept is not None:
-        answers = list(predictor.predict_stream(example.text for example in kept))
-        slices = slice_report(predictor.task, kept, answers, sliced, profile=predictor.metadata.profile)
+        slices = slice_report(predictor.task, kept, evaluation.predictions, sliced, profile=predictor.metadata.profile)
         text += "\n\n" + slices.table(terminal_width())
         values["slices"] = slices.to_dict()
         tables.append(slices._repr_html_())
@@ -142,5 +146,5 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
         text = f"{text}\n\n{outside.summary()}"
         values["out_of_scope"] = asdict(outside)
     if report.errors is not None and kept is not None:
-        write_mistakes(model, predictor, kept, report.errors)
+        write_mistakes(model, predictor, kept, evaluation.predictions, report.errors)
     return text, values, metrics if isinstance(metrics, ClassificationMetrics) else None

@@ -29,20 +29,22 @@ class SimilarOutput:
 
     panel: ClassVar[str] = OUTPUT
     count: Annotated[int, Option("-n", "--count", min=1, metavar="N", help="Texts for each.")] = 10
+    exact: Annotated[bool, Option("--exact", help="Compare all vectors of an index with a graph, too.")] = False
     format: Annotated[str, Option("--format", metavar="text|jsonl", help="Lines to read, or JSON lines.")] = "text"
 
 
 def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
     """Find the texts of an index that are nearest to others.
 
-    Texts are near whose vectors have a high cosine; all vectors are compared.
+    Texts are near whose vectors have a high cosine. All vectors are compared, or those that the graph of the index
+    leads to, which finds about 99 of 100.
     """
     with no_collections():
         from mixling.runtime.index import VectorIndex
 
     if output.format not in ("text", "jsonl"):
         raise ConfigError(f"--format: got {output.format!r}; allowed: text, jsonl")
-    index = VectorIndex(given.index)
+    index = VectorIndex(given.index, exact=output.exact)
     for text, found in zip(given.texts, index.nearest(given.texts, output.count), strict=True):
         nearest = [(number, cosine, index.text(number)) for number, cosine in found]
         if output.format == "jsonl":
