@@ -373,7 +373,7 @@ def test_nobody_waits_for_the_other_end_of_a_pipe_in_the_place_of_a_file(read: A
     found: list[str] = []
 
     def attempt() -> None:
-        with pytest.raises((ModelFileError, StorageError, OSError), match="not a regular file|No such device"):
+        with pytest.raises((ModelFileError, StorageError, OSError), match=r"not a regular file|No such device"):
             read(path)
         found.append("refused")
 
