@@ -136,6 +136,11 @@ MODELS: dict[str, Callable[[], bytes]] = {
 }
 
 
+def _record(path: Path, content: Callable[[], bytes]) -> None:
+    path.write_text("a text\n")
+    path.with_name(f"{path.name}.labels.jsonl").write_bytes(content() + b"\n")
+
+
 def _vocabularies() -> Iterator[tuple[str, str, bytes]]:
     yield "WordPiece of empty lines", "vocab.txt", b"[UNK]\n" + b"\n" * (60 * MIB)
     yield "WordPiece of words", "vocab.txt", b"[UNK]\n" + b"\n".join(b"%d" % number for number in range(7_000_000))
@@ -177,6 +182,9 @@ def folder_bombs() -> Iterator[tuple[str, str, Write, tuple[str, ...]]]:
     for kind, file, content in _vocabularies():
         write = functools.partial(lambda path, content: path.write_bytes(content) and None, content=content)
         yield f"vocabulary: {kind}", file, write, ("train", "ROWS", "--set", "model.text.vocabulary=FILE", *_TRAIN)
+    for kind, (begin, unit, end) in _JSON.items():
+        write = functools.partial(_record, content=functools.partial(repeated, begin, unit, end))
+        yield f"labels.jsonl: {kind}", "texts.txt", write, ("label", "FILE", "--task", "classification", "--no-open")
     for file in ("_manifest.json", "_progress/job.json", "_progress/part.json"):
         for kind in ("lists", "depth", "a text", "numbers"):
             begin, unit, end = _JSON[kind]

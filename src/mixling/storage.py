@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -91,8 +92,18 @@ def refuse_linked_folders(path: str | Path) -> None:
                     raise StorageError(f"{parent}: is a symbolic link, through which nothing is written; remove it")
 
 
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+def open_no_link(path: str, flags: int) -> int:
+    """Open a file for writing, as `opener` of `open`; nobody waits for the reader of a pipe in its place.
+
+    Raises:
+        StorageError: it is a symbolic link.
+    """
+    try:
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StorageError(f"{path}: is a symbolic link, through which nothing is written; remove it") from None
 
 
 def _is_stream(path: str | Path) -> bool:
@@ -223,7 +234,7 @@ def append(path: str | Path, text: str) -> None:
     """
     try:
         refuse_linked_folders(path)
-        with open(path, "a", encoding="utf-8", opener=_open_no_link) as file:
+        with open(path, "a", encoding="utf-8", opener=open_no_link) as file:
             file.write(text)
     except OSError as error:
         raise StorageError(f"{path}: could not be written: {error.strerror or error}") from error

@@ -94,6 +94,14 @@ def test_the_task_is_seen_from_the_rows(name: str, content: str, columns: dict, 
     assert infer_task({"train": [str(tmp_path / name)], "columns": columns})[0] == task
 
 
+def test_the_task_is_found_up_to_the_first_bad_row(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text('text,label\na,b\na,"b"b\n' + "a,b\n" * 9)
+    with pytest.raises(DataError, match=r"rows\.csv:3"):  # else a file of gigabytes is read to its end, in vain
+        infer_task({"train": [str(rows)]})
+    assert infer_task({"train": [str(rows)], "on_bad_row": "skip"})[0] == "classification"
+
+
 def test_a_second_text_that_is_not_read_is_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,Sentence2,label\na,b,c\n")
     hint = "the column 'Sentence2' is not read; to learn from pairs of texts add --text-pair Sentence2"

@@ -42,6 +42,10 @@ COMMANDS = {
     "audit": ["audit", "rows.csv", "--epochs", "1", "-o", "out"],
     "compare": ["compare", "rows.csv", "--set", "train.epochs=1", "-o", "out.json"],
     "sample": ["sample", "messages", "--overwrite", "-o", "out"],
+    "encode": ["encode", MODEL, "rows.csv", "-o", "out"],
+    "encode into a file": ["encode", MODEL, "rows.csv", "-o", "out.npy"],
+    "dedup": ["dedup", "rows.csv", "-o", "out.csv", "--report", "report.csv"],
+    "export a page": ["export", MODEL, "--browser", "out"],
     "demo": ["demo", "--overwrite", "--no-open", "-o", "out"],
 }
 

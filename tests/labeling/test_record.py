@@ -146,6 +146,33 @@ def test_a_damaged_line_is_an_error_with_its_number(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_what_a_stranger_puts_in_its_place_is_refused(tmp_path: Path) -> None:
+    path = opened(tmp_path).path
+    for content in (b"[" * 100_000 + b"\n", b"[" + b"[]," * 4_000_001 + b"[]]\n"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"labels\.jsonl:1: is no line of a record"):
+            opened(tmp_path)
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(UserError, match="has 3,221,225,472 bytes; allowed: up to 67,108,864"):
+        opened(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there, and there are no such pipes")
+def test_a_record_is_no_pipe_and_no_link(tmp_path: Path) -> None:
+    path, precious = tmp_path / "texts.txt.labels.jsonl", tmp_path / "precious"
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="is not a regular file"):
+        opened(tmp_path)
+    for lines in ("", "precious\n"):
+        path.unlink()
+        path.symlink_to(precious)
+        precious.write_text(lines)
+        with pytest.raises(UserError, match="is a symbolic link, through which nothing is written"):
+            opened(tmp_path)
+        assert precious.read_text() == lines
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

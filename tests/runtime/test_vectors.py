@@ -168,6 +168,7 @@ def test_an_index_without_texts_and_damaged_ones(predictor: Predictor, tmp_path:
         ("ends.npy", b""),
         ("index.json", b"{}"),
         ("index.json", b"[1"),
+        ("index.json", b"[" * 100_000),
         ("model.onnx", b""),
     ):
         before = (tmp_path / "index" / name).read_bytes()
@@ -175,6 +176,12 @@ def test_an_index_without_texts_and_damaged_ones(predictor: Predictor, tmp_path:
         with pytest.raises(ModelFileError):
             VectorIndex(tmp_path / "index")
         (tmp_path / "index" / name).write_bytes(before)
+    index, ends = VectorIndex(tmp_path / "index"), np.load(tmp_path / "index" / "ends.npy")
+    assert index.text(1) == TEXTS[1]
+    for wrong in (ends[::-1], -ends, ends + (1 << 60)):
+        np.save(tmp_path / "index" / "ends.npy", wrong)
+        with pytest.raises(ModelFileError, match=r"texts.jsonl: is damaged"):
+            VectorIndex(tmp_path / "index").text(1)
     np.save(tmp_path / "index" / "vectors.npy", np.zeros((3, 192), np.int8))
     with pytest.raises(ModelFileError, match="do not fit together"):
         VectorIndex(tmp_path / "index")

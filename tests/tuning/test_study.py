@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("optuna", reason="searches need optuna: pip install 'mixling[tune]'")
 
 from mixling import ModelFileError, workers
+from mixling.errors import StorageError
 from mixling.tuning import Dimension
 from mixling.tuning.study import Result, Studies, best
 from mixling.tuning.tune import Search
@@ -85,9 +86,29 @@ def test_the_default_configuration_is_no_trial(tmp_path: Path) -> None:
 def test_a_damaged_journal_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     studies(path).ask("m")
-    path.write_bytes(b"nonsense\n" + path.read_bytes())
-    with pytest.raises(ModelFileError, match="journal: is damaged"):
+    whole = path.read_bytes()
+    for line in (b"nonsense", b"[" * 100_000, b"[" + b"[]," * 4_000_001 + b"[]]"):
+        path.write_bytes(line + b"\n" + whole)
+        with pytest.raises(ModelFileError, match="journal: is damaged"):
+            studies(path)
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(ModelFileError, match="journal: is damaged: has 3,221,225,472 bytes"):
         studies(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there, and there are no such pipes")
+def test_a_journal_is_no_pipe_and_no_link(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="pipe: is damaged: is not a regular file"):
+        studies(tmp_path / "pipe")
+    precious = tmp_path / "precious"
+    (tmp_path / "link").symlink_to(precious)
+    for _ in range(2):  # to nothing, and to a file
+        with pytest.raises(StorageError, match="is a symbolic link, through which nothing is written"):
+            studies(tmp_path / "link")
+        assert not precious.exists() or precious.read_text() == "precious"
+        precious.write_text("precious")
 
 
 @pytest.mark.parametrize("kills", [1, 2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,7 +21,8 @@ from mixling.labeling.lines import (
     line_problem,
 )
 from mixling.labeling.texts import FileTexts, LabelValue
-from mixling.storage import sync_folder
+from mixling.opening import read_regular
+from mixling.storage import MAX_JSON, open_no_link, parse_json, sync_folder
 
 
 class Record:
@@ -91,9 +91,9 @@ class Record:
 
     def _open(self) -> None:
         try:
-            is_new = not self.path.exists()
-            content = b"" if is_new else self.path.read_bytes()
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            is_new = not os.path.lexists(self.path)
+            self._file = open_no_link(str(self.path), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            content = read_regular(self.path, MAX_JSON)
             if is_new:
                 sync_folder(self.path.parent)
             whole = self._read(content)
@@ -135,7 +135,7 @@ class Record:
         if not last.strip():
             return end
         try:
-            json.loads(last)
+            parse_json(last)
         except ValueError:
             self.torn = last.decode(errors="replace")
             return end
@@ -144,7 +144,7 @@ class Record:
 
     def _parsed(self, line: bytes, number: int) -> RecordLine:
         try:
-            value = json.loads(line)
+            value = parse_json(line)
         except ValueError as error:
             raise DataError(f"is no line of a record of labels: {error}", path=self.path, line=number) from None
         if problem := line_problem(value):

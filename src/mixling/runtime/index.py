@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy as np
 from mixling.arrays import Int8
 from mixling.errors import ConfigError, ModelFileError, shown
 from mixling.native import _counts
+from mixling.opening import open_regular
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.vector_graph import GRAPH, VectorGraph, empty_graph, write_vector_graph
 from mixling.runtime.vectors import LAYERS, LENGTH
-from mixling.storage import atomic_file, write_atomic
+from mixling.storage import MAX_JSON, atomic_file, parse_json, read_json, write_atomic
 from mixling.text.encoder import Text
 
 RECORD = "index.json"
@@ -44,16 +46,15 @@ class VectorIndex:
     def __init__(self, folder: str | Path, *, exact: bool = False) -> None:
         self.folder = Path(folder)
         try:
-            record = json.loads((self.folder / RECORD).read_text("utf-8"))
+            record = read_json(self.folder / RECORD)
             self.layer = record["layer"]
             has_graph = bool(record.get("graph"))
             self.vectors: Int8 = _mapped(self.folder / _VECTORS)
             self._ends = _mapped(self.folder / _ENDS)
         except FileNotFoundError as error:
+            missing = Path(error.filename or str(error)).name
             remedy = f"make one: mixling encode MODEL FILE -o {self.folder}"
-            raise ModelFileError(
-                f"{self.folder}: is no index ({Path(error.filename).name} is missing); {remedy}"
-            ) from None
+            raise ModelFileError(f"{self.folder}: is no index ({missing} is missing); {remedy}") from None
         except (ValueError, KeyError, TypeError, EOFError, OSError) as error:
             raise ModelFileError(f"{self.folder}: the index is damaged: {error}") from None
         sound = self.vectors.ndim == 2 and self.vectors.dtype == np.int8 and self.layer in LAYERS
@@ -96,11 +97,13 @@ class VectorIndex:
         Raises:
             ModelFileError: the file of the texts is damaged.
         """
-        begin = int(self._ends[number - 1]) if number else 0
+        begin, end = int(self._ends[number - 1]) if number else 0, int(self._ends[number])
         try:
-            with open(self.folder / _TEXTS, "rb") as file:
+            if not 0 <= begin <= end <= begin + MAX_JSON:
+                raise ValueError(f"a text from byte {begin:,} to {end:,}")
+            with open_regular(self.folder / _TEXTS) as file:
                 file.seek(begin)
-                found = json.loads(file.read(int(self._ends[number]) - begin))
+                found = parse_json(file.read(end - begin))
         except (OSError, ValueError) as error:
             raise ModelFileError(f"{self.folder / _TEXTS}: is damaged: {error}") from None
         return tuple(found) if isinstance(found, list) else found
@@ -159,7 +162,8 @@ def npy_header(shape: tuple[int, int], dtype: str = "|i1") -> bytes:
 
 def _mapped(path: Path) -> Any:
     """Return the array of a file, which stays there unless it has no values."""
-    is_empty = path.stat().st_size <= _HEADER
+    with open_regular(path) as file:
+        is_empty = os.fstat(file.fileno()).st_size <= _HEADER
     return np.load(path, mmap_mode=None if is_empty else "r", allow_pickle=False)
 
 

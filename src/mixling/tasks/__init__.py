@@ -105,7 +105,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
 
     Raises:
         ConfigError: an option is unknown to `DataConfig`.
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or has a bad row among the first that `data.on_bad_row` does not skip.
     """
     from itertools import islice
 
@@ -127,7 +127,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
     columns = config.columns
     rows = (
         row.values
-        for row in read_rows(files[0], on_bad_row=OnBadRow("skip"), file_format=file_format)
+        for row in read_rows(files[0], on_bad_row=OnBadRow(config.on_bad_row), file_format=file_format)
         if not row.is_unlabeled
     )
     sample = Sample(

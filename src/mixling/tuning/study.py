@@ -21,7 +21,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from mixling.errors import ModelFileError, StorageError
+from mixling.errors import ModelFileError
+from mixling.opening import read_regular
+from mixling.storage import MAX_JSON, open_no_link, parse_json
 from mixling.tuning.space import Dimension, Space, Value
 
 TrialStatus = Literal["complete", "failed", "running"]
@@ -107,8 +109,8 @@ class Studies:
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.spaces = spaces
-        _complete_lines(path)
         try:
+            _complete_lines(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 storage = JournalStorage(JournalFileBackend(str(path), lock_obj=_NoLock()))  # type: ignore[arg-type]
@@ -123,8 +125,9 @@ class Studies:
                     )
                     for model in spaces
                 }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelFileError(f"{path}: is damaged: {error}; restore it, or start over in another folder") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelFileError(f"{path}: is damaged: {reason}; restore it, or start over in another folder") from None
 
     def ask(self, model: str) -> Result:
         """Return a new trial."""
@@ -217,19 +220,24 @@ def _suggest(trial: Trial, name: str, item: Dimension) -> Value:
 
 
 def _complete_lines(path: Path) -> None:
-    """Remove a last line of a file that a killed process wrote only in part.
+    """Remove a last line of a journal that a killed process wrote only in part.
 
     Raises:
         StorageError: the file is a symbolic link.
+        OSError: it is too large, or no regular file.
+        ValueError: a line is no JSON that may come from anyone.
     """
-    if path.is_symlink():
-        raise StorageError(f"{path}: is a symbolic link, through which nothing is written; remove it")
-    if not path.exists():
+    try:
+        file = open(path, "rb+", buffering=0, opener=open_no_link)  # noqa: SIM115 (closed below)
+    except FileNotFoundError:
         return
-    with open(path, "rb+") as file:
-        content = file.read()
-        if content and not content.endswith(b"\n"):
-            file.truncate(content.rfind(b"\n") + 1)
+    with file:
+        content = read_regular(path, MAX_JSON)
+        whole = content.rfind(b"\n") + 1
+        for line in content[:whole].splitlines():
+            parse_json(line)
+        if whole < len(content):
+            file.truncate(whole)
             os.fsync(file.fileno())
 
 

@@ -73,7 +73,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
 
     named = present(data.columns())
     columns = parse(ColumnsConfig, named, where="columns")
-    task = data.task or infer_task({"train": data.files, "columns": named})[0]
+    task = data.task or infer_task({"train": data.files, "columns": named, "on_bad_row": data.on_bad_row})[0]
     if task not in AUDITED:
         got = f"--task: got {task!r}" if data.task else f"{data.files[0]}: is data of {task}"
         raise ConfigError(f"{got}; data of {', '.join(AUDITED)} can be audited, as --task names them")

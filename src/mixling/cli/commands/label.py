@@ -189,7 +189,7 @@ def _task_and_columns(data: Labeled) -> tuple[str, dict[str, Any]]:
             named["label"] = guess.label[0].name
     if data.task:
         return data.task, named
-    task = infer_task({"train": [str(data.file)], "columns": named})[0]
+    task = infer_task({"train": [str(data.file)], "columns": named, "on_bad_row": "skip"})[0]
     return task if task in LABELING_TASKS else DEFAULT_TASK, named
 
 
