@@ -9,10 +9,12 @@ const SHOWN_CHARACTERS = 200;
 const SHOWN_LABELS = 8;
 const MOST_IN_TABLE = 40; // labels of a table of confusion
 const PAUSE = 60; // ms after the last key
+const NETWORK_ROWS = 1000; // of fewer, n-grams alone are as accurate
 
 const by = (id) => document.getElementById(id);
-const [status, drop, file, columns, about, textColumn, labelColumn, preview, start, cancel, progress, model, figures, text, answer, save] =
-  ["status", "drop", "file", "columns", "about", "text-column", "label-column", "preview", "start", "cancel", "progress", "model", "figures", "text", "answer", "save"].map(by);
+const [status, drop, file, columns, about, textColumn, labelColumn, preview, kind, start, cancel, progress, model, figures, text, answer, save] =
+  ["status", "drop", "file", "columns", "about", "text-column", "label-column", "preview", "kind", "start", "cancel", "progress", "model", "figures", "text", "answer", "save"].map(by);
+const PLANS = { "mixling-small": JSON.parse(by("plan").textContent) }; // of networks that are trained
 
 let table = null;
 let worker = null;
@@ -90,6 +92,7 @@ function look() {
   preview.replaceChildren();
   if (start.disabled) return report(texts && texts === labels ? "Text and label are the same column; choose two." : "Choose the columns of text and label.", true);
   const { examples, left } = examplesOf(table, texts, labels);
+  kind.value = examples.length < NETWORK_ROWS ? "mixling-linear" : "mixling-small";
   const counts = new Map();
   for (const { label } of examples) counts.set(label, (counts.get(label) ?? 0) + 1);
   const sorted = [...counts].sort(([, a], [, b]) => b - a);
@@ -106,12 +109,13 @@ function look() {
 }
 
 /** Show how far the training is. */
-function told({ phase, fits, accuracy }) {
-  const parts = { reading: 0.05, features: 0.1, fit: 0.15 + 0.65 * (1 - 0.8 ** (fits ?? 0)), refit: 0.85, writing: 0.95 };
+function told({ phase, fits, done, accuracy }) {
+  const parts = { reading: 0.05, network: done, features: 0.1, fit: 0.15 + 0.65 * (1 - 0.8 ** (fits ?? 0)), refit: 0.85, writing: 0.95 };
   const words = { reading: "Reading the texts", features: "Counting words and n-grams", refit: "Fitting all rows", writing: "Writing and testing the model" };
   progress.value = parts[phase];
-  const fit = `Fit ${fits}${accuracy === undefined ? "" : `: ${percent(accuracy)} of the validation rows are right`}`;
-  report(phase === "fit" && fits ? fit : (words[phase] ?? "Fitting"));
+  const right = accuracy === undefined ? "" : `: ${percent(accuracy)} of the validation rows are right`;
+  if (phase === "network") return report(`Network, ${percent(done)}${right}`);
+  report(phase === "fit" && fits ? `Fit ${fits}${right}` : (words[phase] ?? "Fitting"));
 }
 
 function stop() {
@@ -136,7 +140,7 @@ async function train() {
   const began = performance.now();
   try {
     const rows = examplesOf(table, textColumn.value, labelColumn.value).examples;
-    const found = await call("train", { rows, wasm: by("trainer.wasm").textContent, template: by("template").textContent }, told);
+    const found = await call("train", { rows, wasm: by("trainer.wasm").textContent, template: by(kind.value).textContent, plan: PLANS[kind.value] ?? null }, told);
     content = found.content;
     saved = false;
     show(found, (performance.now() - began) / 1000);

@@ -5,6 +5,7 @@ import { Mixling } from "../package/index.js";
 import { Core } from "./core.js";
 import { writeModel } from "./file.js";
 import { fitBranch } from "./fit.js";
+import { trainNetwork } from "./network.js";
 import { divide } from "./split.js";
 
 const FEWEST_TO_TEST = 50; // rows; of fewer, none are held out
@@ -51,11 +52,12 @@ function check(rows) {
  * Train a model.
  *
  * @param {{text: string, label: string}[]} rows
- * @param {{wasm: WebAssembly.Module, template: Uint8Array}} given the compiled trainer, and a model file to begin with
+ * @param {{wasm: WebAssembly.Module, template: Uint8Array, plan: object | null}} given the compiled trainer, a model file to
+ *   begin with, and the plan of its network; null: n-grams are alone
  * @param {(progress: object) => void} tell called before each phase and fit
  * @returns {Promise<{content: Uint8Array, labels: string[], report: object}>} the model file, and its figures
  */
-export async function train(rows, { wasm, template }, tell = () => {}) {
+export async function train(rows, { wasm, template, plan }, tell = () => {}) {
   check(rows);
   const core = await Core.open(wasm, template, LENGTHS);
   tell({ phase: "reading", rows: rows.length });
@@ -75,12 +77,25 @@ export async function train(rows, { wasm, template }, tell = () => {}) {
   const validated = known(chosen);
   const windows = (indices, toEnd) => indices.map((i) => core.read(rows[i].text, toEnd));
   const validation = { windows: windows(validated, true), beginnings: windows(validated, false), targets: targets(validated) };
-  const { branch, report } = fitBranch(core, { windows: windows(trained, false), targets: targets(trained) }, validation, labels.length, tell);
+  const texts = { windows: windows(trained, false), targets: targets(trained) };
+  const network = plan && trainNetwork(core, plan, texts, validation, labels.length, tell);
+  const written = (branch, weight) => writeModel(template, labels, network?.weights ?? null, branch, { ...LENGTHS, network: weight }, (bytes) => core.sha256(bytes));
+  const alone = written(null, 1);
+  const logits = network && (await answersOf(alone, wasm, validated.map((i) => rows[i].text)));
+  const { branch, weight, report } = fitBranch(core, texts, validation, { logits, bytes: alone.length }, labels.length, tell);
   tell({ phase: "writing" });
-  const content = writeModel(template, labels, branch, LENGTHS, (bytes) => core.sha256(bytes));
+  const content = written(branch, weight);
   const figures = test.length ? await evaluate(content, wasm, test.map((i) => rows[i]), labels) : null;
   const sizes = { rows: rows.length, training: trained.length, validation: validated.length, test: test.length };
-  return { content, labels, report: { ...sizes, ...report, file: content.length, test: figures } };
+  return { content, labels, report: { ...sizes, ...report, network: network && { weight, ...network.report }, file: content.length, test: figures } };
+}
+
+/** Return the logits of a model for texts. */
+async function answersOf(content, wasm, texts) {
+  const model = await Mixling.load(content, { wasm });
+  const found = texts.map((text) => model.logits(text));
+  model.close();
+  return found;
 }
 
 /** Return accuracy with its interval, the most frequent label's, macro F1 and confusion (C, C) of rows that a model did not see. */

@@ -6,12 +6,16 @@ import { train } from "./train.js";
 let module;
 let model;
 
-const bytesOf = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+/** Return what was compressed, and written in base64. */
+async function bytesOf(text) {
+  const stream = new Blob([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))]).stream();
+  return new Uint8Array(await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
 
 const METHODS = {
-  async train({ rows, wasm, template }, tell) {
-    module ??= await WebAssembly.compile(bytesOf(wasm));
-    const found = await train(rows, { wasm: module, template: bytesOf(template) }, tell);
+  async train({ rows, wasm, template, plan }, tell) {
+    module ??= await WebAssembly.compile(await bytesOf(wasm));
+    const found = await train(rows, { wasm: module, template: await bytesOf(template), plan }, tell);
     model = await Mixling.load(found.content, { wasm: module });
     return found;
   },
