@@ -27,8 +27,10 @@ VOCABULARY = "[UNK]\n"
 _POLICY = POLICY_OF_FILE.replace("base-uri", "worker-src blob:; base-uri")
 # Importers come later.
 _ENGINE = ("errors", "engine", "predictions", "explanation", "index")
-_WORK = (*_ENGINE, "core", "features", "margins", "mixture", "file", "fit", "network", "split", "train", "work")
-_PAGE = ("errors", "render", "rows", "page")
+_TRAINING = ("core", "features", "margins", "mixture", "file", "fit", "network", "split", "interval", "train")
+_WORK = (*_ENGINE, *_TRAINING, "lesson", "work")
+_PAGE = ("errors", "render", "rows", "interval", "remote", "session", "kept", "studio", "page")
+_LABELING = ("render", "api", "outbox", "curve", "words", "app")
 
 
 def write_trainer(path: Path) -> None:
@@ -44,11 +46,23 @@ def write_trainer(path: Path) -> None:
         "plan": json.dumps(plan()),
         **{preset: _packed(template(preset)) for preset in _LABELS},
         "trainer.wasm": _packed((folder / "trainer.wasm").read_bytes()),
+        "labeling": _labeling(),
         # A page that is opened as a file has no workers that are modules.
         "worker": f"(async () => {{\n{one_script(_WORK).replace('import.meta.url', 'location.href')}}})();",
     }
     style = (folder / "trainer.css").read_text("utf-8")
     write_atomic(path, one_file(html, embedded, one_script(_PAGE), style))
+
+
+def _labeling() -> str:
+    """Return the page of `mixling label`, whose answers the page around it keeps."""
+    folder = files("mixling.labeling") / "page"
+    html = (folder / "index.html").read_text("utf-8")
+    html = html.replace('    <link rel="stylesheet" href="page/label.css">\n', "")
+    html = html.replace('    <script type="module" src="page/app.js"></script>\n', "")
+    places = (("mixling.browser", "labeler"), ("mixling.labeling", "page"), ("mixling.serving", "playground"))
+    made = one_file(html, {}, one_script(_LABELING, places), (folder / "label.css").read_text("utf-8"))
+    return made.replace("</script", "<\\/script")
 
 
 def _packed(content: bytes) -> str:

@@ -66,7 +66,11 @@ export class Core {
 
   /** Return the hash of a text, by which it is assigned to a part of the data. */
   hash(text) {
-    const bytes = new TextEncoder().encode(JSON.stringify(text));
+    return this.blake2b(JSON.stringify(text));
+  }
+
+  blake2b(content) {
+    const bytes = new TextEncoder().encode(content);
     const at = this.#put(bytes);
     this.#functions.mixling_blake2b(at, bytes.length, this.#out);
     this.#functions.free(at);

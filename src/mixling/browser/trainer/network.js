@@ -7,7 +7,7 @@ const WARMUP = 0.05;
 const SMOOTHING = 0.1;
 const ADAMW = [1, 0.9, 0.999, 1e-8]; // the greatest norm of the gradient, betas, epsilon
 const DROPPED = 0.2; // of the words
-const TRAINED = 40_000; // texts in all epochs, which take some seconds; n-grams are beside the network
+const TRAINED = 400_000; // words in all epochs, which take some seconds; n-grams are beside the network
 const [FEWEST_EPOCHS, MOST_EPOCHS] = [3, 40];
 const [FEWEST, MOST] = [3, 10]; // evaluations
 const FEW_EVALUATED = 3000; // in all evaluations together
@@ -204,7 +204,7 @@ export function trainNetwork(core, given, train, validation, labels, tell, seed 
   const lengths = texts.map(({ length }) => length);
   const judged = new Judged(core, validation, labels);
   const perEpoch = Math.ceil(texts.length / BATCH);
-  const epochs = Math.min(Math.max(Math.round(TRAINED / texts.length), FEWEST_EPOCHS), MOST_EPOCHS);
+  const epochs = Math.min(Math.max(Math.round(TRAINED / lengths.reduce((sum, length) => sum + length, 0)), FEWEST_EPOCHS), MOST_EPOCHS);
   const steps = perEpoch * epochs;
   const most = Math.floor(Math.max(Math.floor(0.1 * 3 * steps * BATCH), FEW_EVALUATED) / judged.some.length);
   const evaluations = Math.min(MOST, Math.max(FEWEST, most));
