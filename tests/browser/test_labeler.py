@@ -18,7 +18,7 @@ from mixling.data import ColumnsConfig
 from mixling.labeling.record import Record
 from mixling.labeling.texts import key_of, read_file_texts
 
-from ..chromium import NEEDS_CHROMIUM, chromium, served
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium, served
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = ROOT / "src" / "mixling" / "browser" / "labeler" / "session.js"
@@ -144,6 +144,7 @@ class TestPage:
         said[undone] = "rest"
         frame.locator("#model:has-text('random texts right')").wait_for(timeout=120_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_accessible(page)
         with page.expect_download() as download:
             frame.get_by_text("Save the project").click()
         download.value.save_as(tmp_path / "texts.mixling.json")

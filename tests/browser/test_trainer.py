@@ -11,8 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from onnx import numpy_helper
 from mixling import Predictor
 from mixling.browser import plan, template, write_trainer
 
-from ..chromium import NEEDS_CHROMIUM, chromium
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "src" / "mixling" / "browser" / "trainer"
@@ -259,14 +257,9 @@ class TestPage:
         assert shown
         for label, probability in shown:
             assert expected.probabilities[label] == pytest.approx(probability, abs=1e-5)
-        if find_spec("axe_playwright_python") is not None:
-            page.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8"))
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                found = page.evaluate(
-                    "async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)"
-                )
-                assert found == []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert_accessible(page)
 
     def test_cancel_and_bad_files(self, page: Any, rows: list[tuple[str, str]], tmp_path: Path) -> None:
         page.set_input_files("#file", write(tmp_path / "one.csv", [(text, "x") for text, _ in rows[:60]]))
@@ -297,5 +290,5 @@ def test_the_page_is_small_and_asks_for_nothing(tmp_path: Path) -> None:
     assert len(gzip.compress(content)) < 200_000
     html = content.decode()
     assert "default-src 'none'" in html
-    assert re.findall(r"https?://", html) == []
+    assert set(re.findall(r"https?://[\w./]*", html)) <= {"http://www.w3.org/2000/svg"}  # a name, which nothing loads
     assert "UNICODE LICENSE" in html
