@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def chromium() -> Iterator[Any]:
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
+
+
+def assert_accessible(page: Any) -> None:
+    """Let axe-core look at a page and its frames, where it is installed (`pip install axe-playwright-python`)."""
+    if find_spec("axe_playwright_python") is None:
+        return
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+    for frame in page.frames:
+        frame.evaluate(axe)
+    found = page.evaluate("async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)")
+    assert found == []
 
 
 @contextmanager

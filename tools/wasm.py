@@ -23,7 +23,10 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mixling"
 ENGINE = SOURCE / "browser" / "package" / "mixling.wasm"
 TRAINER = SOURCE / "browser" / "trainer" / "trainer.wasm"
-TRAINING = ("browser/training.c", "native/linear/descent.c")  # of the trainer alone
+TRAINING = (  # of the trainer alone
+    *("browser/random.c", "browser/steps.c", "browser/training.c", "native/linear/descent.c"),
+    *(f"native/training/{name}.c" for name in ("kernels", "losses", "memory", "network", "step", "threads", "updates")),
+)
 SECTION = b"mixling.sources"
 FLAGS = (
     *("-target", "wasm32-wasi", "-msimd128", "-std=gnu11", "-g0", "-fno-math-errno", "-fno-trapping-math"),
@@ -54,8 +57,9 @@ def sources(file: Path) -> list[Path]:
 def digest(file: Path) -> bytes:
     """Return the SHA-256 of the sources and of how they are compiled."""
     sha256 = hashlib.sha256(" ".join([ZIG, *FLAGS, *FAST, *SMALL, *LINK, *exports(file)]).encode())
-    headers = [*SOURCE.glob("native/*.h"), *([SOURCE / "native/linear/descent.h"] if file == TRAINER else [])]
-    for source in [*sources(file), *sorted(headers), SOURCE / "native/unicode_tables.inc"]:
+    folders = ("native", "native/linear", "native/training") if file == TRAINER else ("native",)
+    headers = sorted(header for folder in folders for header in SOURCE.glob(f"{folder}/*.h"))
+    for source in [*sources(file), *headers, SOURCE / "native/unicode_tables.inc"]:
         sha256.update(source.name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
     return sha256.digest()
 
@@ -75,7 +79,7 @@ def build(file: Path) -> bytes:
         for source in sources(file):
             inputs.append(str(source.relative_to(SOURCE)))
             if source.name.startswith(("kernels", "descent")):
-                made = str(Path(temporary) / f"{source.stem}.o")
+                made = str(Path(temporary) / f"{len(inputs)}.o")
                 compile_with(*FAST, "-c", inputs[-1], "-o", made)
                 inputs[-1] = made
         compile_with(*SMALL, *LINK, *(f"-Wl,--export={name}" for name in exports(file)), *inputs, "-o", str(out))

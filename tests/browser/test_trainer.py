@@ -11,8 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +20,19 @@ import pytest
 from onnx import numpy_helper
 
 from mixling import Predictor
-from mixling.browser import template, write_trainer
+from mixling.browser import plan, template, write_trainer
 
-from ..chromium import NEEDS_CHROMIUM, chromium
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "src" / "mixling" / "browser" / "trainer"
 PLAYGROUND = ROOT / "src" / "mixling" / "serving" / "playground"
 NODE = shutil.which("node")
 NEEDS_NODE = [pytest.mark.skipif(NODE is None, reason="there is no node"), pytest.mark.slow]  # each starts node
+VOCABULARY = "[UNK]\n"
+WORDS_AS_THEY_ARE = (
+    "init.training_texts=false", "train.augmentation.typos=0", "train.augmentation.pseudo_words=0",
+)  # fmt: skip
 TEXT = "Where is my parcel? It isn't here, the naïve courier 🫨"
 
 
@@ -46,37 +48,49 @@ def write(path: Path, rows: list[tuple[str, str]]) -> Path:
     return path
 
 
-def trained_in_python(table: Path, out: Path) -> bytes:
-    """The model that the page has to make."""
-    command = [sys.executable, "-m", "mixling", "train", table, "--text", "message", "--label", "topic", "-o", out]
-    command += ["--model", "mixling-linear", "--set", "ngrams.cross_fit=false", "--set", "data.test_fraction=0.2"]
+def trained_in_python(table: Path, out: Path, preset: str, epochs: int | None) -> bytes:
+    """The model that the page has to make; steps are in registers of four floats, as there."""
+    options = ["ngrams.cross_fit=false", "data.test_fraction=0.2"]
+    if epochs is not None:
+        (vocabulary := out.with_suffix(".txt")).write_text(VOCABULARY)
+        options += [*WORDS_AS_THEY_ARE, f"model.text.vocabulary={vocabulary}", f"train.epochs={epochs}"]
+    arguments = ["train", table, "--text", "message", "--label", "topic", "-o", out, "--model", preset]
+    code = (
+        "import sys; from mixling.training.backends import native; native._REGISTERS = 4; from mixling.cli.main import "
+        "run; sys.argv[0] = 'mixling'; run()"
+    )
+    command = [sys.executable, "-c", code, *arguments, *(part for option in options for part in ("--set", option))]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     return (out / "model.onnx").read_bytes()
 
 
-def trained_in_node(table: Path, out: Path) -> dict[str, Any]:
+def trained_in_node(table: Path, out: Path, preset: str) -> dict[str, Any]:
     """What train.mjs prints; the model is written to `out`."""
-    out.with_suffix(".template").write_bytes(template())
+    out.with_suffix(".template").write_bytes(template(preset))
     command = [str(NODE), Path(__file__).with_name("train.mjs"), FOLDER, table, "message", "topic"]
+    network = json.dumps(None if preset == "mixling-linear" else plan())
     done = subprocess.run(
-        [*command, out.with_suffix(".template"), out], capture_output=True, text=True, check=False, timeout=300
+        [*command, out.with_suffix(".template"), network, out], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def branch(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
+def arrays_of(content: bytes, preset: str) -> dict[str, np.ndarray[Any, Any]]:
+    """All arrays of a file, or of one whose network is not read those of its branch."""
     model = onnx.load_from_string(content)
     onnx.checker.check_model(model)
-    return {item.name: numpy_helper.to_array(item) for item in model.graph.initializer if "ngrams." in item.name}
+    kept = "ngrams." if preset == "mixling-linear" else ""
+    return {item.name: numpy_helper.to_array(item) for item in model.graph.initializer if kept in item.name}
 
 
+@pytest.mark.parametrize("preset", ["mixling-linear", "mixling-small"])
 @pytest.mark.parametrize("kind", ["topics", "two labels, long texts"])
 class TestModel:
     pytestmark = NEEDS_NODE
 
-    def test_it_is_the_one_of_python(self, kind: str, rows: list[tuple[str, str]], tmp_path: Path) -> None:
+    def test_it_is_the_one_of_python(self, kind: str, preset: str, rows: list[tuple[str, str]], tmp_path: Path) -> None:
         if kind == "topics":
             table = write(tmp_path / "rows.csv", [*rows[:400], (" \u0301éÉ don't İ 🫨 ", "parcel"), ("?", "product")])
         else:
@@ -85,18 +99,22 @@ class TestModel:
             texts = [" ".join(text for text, _ in part) * rng.choice([1, 1, 6]) for part in some]
             labels = [str(int(any(label == "parcel" for _, label in part))) for part in some]
             table = write(tmp_path / "rows.csv", list(zip(texts, labels, strict=True)))
-        expected = trained_in_python(table, tmp_path / "python")
-        found = trained_in_node(table, tmp_path / "node.onnx")
+        found = trained_in_node(table, tmp_path / "node.onnx", preset)
+        network = found["report"]["network"]
+        expected = trained_in_python(table, tmp_path / "python", preset, network and network["epochs"])
         own = (tmp_path / "node.onnx").read_bytes()
-        arrays, others = branch(own), branch(expected)
+        arrays, others = arrays_of(own, preset), arrays_of(expected, preset)
         assert list(arrays) == list(others)
+        # How much n-grams count beside a network is found from answers of engines that round differently: a network's
+        # hidden layer has 8 bits where processors multiply such integers.
+        close = 1e-4 if preset == "mixling-linear" else 5e-3
         for name, array in others.items():
-            if array.dtype == np.float32:
-                assert arrays[name] == pytest.approx(array, rel=1e-5, abs=1e-4), name
+            if name in ("ngrams.scale", "ngrams.bias"):
+                assert arrays[name] == pytest.approx(array, rel=close, abs=close), name
             else:
                 assert np.array_equal(arrays[name], array), name
         report = json.loads((tmp_path / "python" / "metrics.json").read_text())
-        assert found["report"]["loss"] == pytest.approx(report["ngrams"]["mixture_loss"], abs=1e-5)
+        assert found["report"]["loss"] == pytest.approx(report["ngrams"]["mixture_loss"], abs=close)
         sizes = report["data"]["training"], report["data"]["validation"]
         assert (found["report"]["training"], found["report"]["validation"]) == sizes
         assert found["labels"] == list(report["data"]["labels"])
@@ -104,7 +122,7 @@ class TestModel:
         answers = zip(Predictor(own).predict(texts), Predictor(expected).predict(texts), strict=True)
         for answer, right in answers:
             assert answer.label == right.label
-            assert answer.probabilities == pytest.approx(right.probabilities, abs=1e-4)
+            assert answer.probabilities == pytest.approx(right.probabilities, abs=close)
         test = [json.loads(line) for line in (tmp_path / "python" / "test.jsonl").read_text("utf-8").splitlines()]
         read = Predictor(expected).predict([row["message"] for row in test])
         right = sum(str(row["topic"]) == item.label for row, item in zip(test, read, strict=True))
@@ -220,6 +238,8 @@ class TestPage:
         page.wait_for_selector("#preview table")
         assert [page.input_value(f"#{name}-column") for name in ("text", "label")] == ["message", "topic"]
         assert "1 row without a text or a label is left out." in page.text_content("#preview")
+        assert page.input_value("#kind") == "mixling-linear"
+        page.select_option("#kind", "mixling-small")
         page.focus("#start")
         page.keyboard.press("Enter")
         page.wait_for_selector("#figures .answer", timeout=120_000)
@@ -237,14 +257,9 @@ class TestPage:
         assert shown
         for label, probability in shown:
             assert expected.probabilities[label] == pytest.approx(probability, abs=1e-5)
-        if find_spec("axe_playwright_python") is not None:
-            page.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8"))
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                found = page.evaluate(
-                    "async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)"
-                )
-                assert found == []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert_accessible(page)
 
     def test_cancel_and_bad_files(self, page: Any, rows: list[tuple[str, str]], tmp_path: Path) -> None:
         page.set_input_files("#file", write(tmp_path / "one.csv", [(text, "x") for text, _ in rows[:60]]))
@@ -255,7 +270,7 @@ class TestPage:
         page.set_input_files("#file", write(tmp_path / "rows.csv", rows))
         page.wait_for_selector("#preview table")
         page.click("#start")
-        page.wait_for_selector('#status:has-text("Fit")', timeout=120_000)
+        page.wait_for_selector('#status:has-text("Network")', timeout=120_000)
         page.keyboard.press("Enter")
         page.wait_for_selector('#status:has-text("Training was cancelled.")')
         assert page.is_visible("#start")
@@ -272,8 +287,8 @@ class TestPage:
 def test_the_page_is_small_and_asks_for_nothing(tmp_path: Path) -> None:
     write_trainer(tmp_path / "page.html")
     content = (tmp_path / "page.html").read_bytes()
-    assert len(gzip.compress(content)) < 125_000
+    assert len(gzip.compress(content)) < 200_000
     html = content.decode()
     assert "default-src 'none'" in html
-    assert re.findall(r"https?://", html) == []
+    assert set(re.findall(r"https?://[\w./]*", html)) <= {"http://www.w3.org/2000/svg"}  # a name, which nothing loads
     assert "UNICODE LICENSE" in html

@@ -6,14 +6,12 @@ import csv
 import json
 import time
 from collections.abc import Iterator
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium, watched_page
 from .process import Client, labeling
 from .test_server import TOPICS, lines_of, write_texts
 
@@ -200,9 +198,5 @@ def test_it_is_accessible_and_fits(browser: Any, tmp_path: Path, width: int, sch
         assert page.locator("#labels [aria-pressed=true]").count() == 2
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("b").count() == 0
-        if find_spec("axe_playwright_python") is not None:
-            axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
-            page.evaluate(axe)
-            found = page.evaluate("async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)")
-            assert found == []
+        assert_accessible(page)
         page.close()

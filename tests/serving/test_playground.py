@@ -13,8 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ import pytest
 
 from mixling import Predictor
 
-from ..chromium import NEEDS_CHROMIUM, chromium, watched_page
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium, watched_page
 from .generator import write_generator
 from .process import Served, serving
 
@@ -213,11 +211,7 @@ def test_it_is_accessible_and_fits(browser: Any, served: Served, width: int, sch
     page.check("#explain")
     page.wait_for_selector("article:nth-of-type(2) .word")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if find_spec("axe_playwright_python") is not None:
-        axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
-        page.evaluate(axe)
-        violations = page.evaluate("async () => (await axe.run()).violations.map(item => item.id + ': ' + item.help)")
-        assert violations == []
+    assert_accessible(page)
     page.close()
 
 

@@ -6,6 +6,6 @@ from mixling.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from mixling.browser.site import one_script, without_comments, write_page, write_site
-    from mixling.browser.training_page import template, write_trainer
+    from mixling.browser.training_page import plan, template, write_trainer
 
 __getattr__, __dir__ = lazy_imports(__name__)

@@ -45,7 +45,7 @@ _MODULES = (
 # Where they are; the page has a module of the playground's name in its place.
 _PLACES = (
     ("mixling.browser", "package"), ("mixling.browser", "page"), ("mixling.browser", "trainer"),
-    ("mixling.serving", "playground"),
+    ("mixling.browser", "labeler"), ("mixling.serving", "playground"),
 )  # fmt: skip
 _IMPORT = re.compile(r'(?m)^import (\{[^}]*\}) from "[./]+(?:\w+/)?(\w+)\.js";$')
 _EXPORT = re.compile(r"(?m)^export (?=(?:async )?(?:class|const|function) (\w+))")
@@ -129,15 +129,16 @@ def one_file(html: str, embedded: Mapping[str, str], script: str, style: str = "
     return html.replace("</body>", f'{data}<script type="module">\n{script}</script>\n  </body>')
 
 
-def one_script(modules: Sequence[str]) -> str:
+def one_script(modules: Sequence[str], places: Sequence[tuple[str, str]] = _PLACES) -> str:
     """Return modules as one script, in which each is a function that returns what it exports.
 
     Args:
         modules: their names; each after those that it imports.
+        places: packages and their folders, in which a module is looked for.
     """
     parts = []
     for module in modules:
-        found = (files(package) / place / f"{module}.js" for package, place in _PLACES)
+        found = (files(package) / place / f"{module}.js" for package, place in places)
         content = next(item for item in found if item.is_file()).read_text("utf-8")
         text = _IMPORT.sub(r"const \1 = $\2;", without_comments(content))
         names = [*_EXPORT.findall(text), *",".join(_EXPORTS.findall(text)).replace(" ", "").split(",")]

@@ -17,6 +17,7 @@ typedef struct {
     uint32_t min_n, max_n, number, mask;
     uint32_t *slots; /* 1 + the number of a word; 0 where there is none */
     list keys, key_ends, hashes, grams, gram_ends;
+    list bags;              /* the features of [EMPTY], which a text without words has, and of each word */
     list rows, window_ends; /* of the last text: the numbers of its words, and where each of its windows ends */
 } mixling_reader;
 
@@ -59,6 +60,15 @@ static int append_terms(mixling_reader *reader) {
     return append_number(&reader->gram_ends, reader->grams.used / sizeof(uint32_t));
 }
 
+/* Append the features of a word that the network reads; a status. */
+static int append_bag(mixling_reader *reader, const uint8_t *key, size_t size) {
+    mixling_worker *worker = reader->worker;
+    size_t number = features_of(worker->model, &worker->scratch, key, size, 0, worker->features);
+    uint32_t *room = append(&reader->bags, number * sizeof *room);
+    if (room) memcpy(room, worker->features, number * sizeof *room);
+    return room ? MIXLING_OK : MIXLING_MEMORY;
+}
+
 static int grow_slots(mixling_reader *reader) {
     uint32_t mask = 2 * reader->mask + 1, *slots = calloc((size_t)mask + 1, sizeof *slots);
     if (!slots) return MIXLING_MEMORY;
@@ -86,7 +96,7 @@ static int append_word(mixling_reader *reader, const uint8_t *key, uint32_t size
     uint8_t *room = append(&reader->keys, size);
     if (!room) return MIXLING_MEMORY;
     memcpy(room, key, size);
-    features_of(reader->worker->model, &reader->worker->scratch, key, size, 0, reader->worker->features);
+    if (append_bag(reader, key, size)) return MIXLING_MEMORY;
     if (append_number(&reader->key_ends, reader->keys.used) || append_terms(reader)) return MIXLING_MEMORY;
     reader->slots[at] = ++reader->number;
     if (append_number(&reader->rows, reader->number - 1)) return MIXLING_MEMORY;
@@ -116,7 +126,8 @@ mixling_reader *mixling_reader_new(mixling_worker *worker, uint32_t min_n, uint3
     if (!reader) return NULL;
     *reader = (mixling_reader){.worker = worker, .min_n = min_n, .max_n = max_n, .mask = (1 << 12) - 1};
     reader->slots = calloc((size_t)reader->mask + 1, sizeof *reader->slots);
-    return reader->slots && !append_number(&reader->gram_ends, 0) ? reader : NULL;
+    if (!reader->slots || append_number(&reader->gram_ends, 0)) return NULL;
+    return append_bag(reader, EMPTY_WORD.key, EMPTY_WORD.key_size) ? NULL : reader;
 }
 
 /* Read a text: its first words, as training does, or in windows to its end, as mixling_predict_long; a status. */
@@ -137,7 +148,7 @@ int mixling_reader_read(mixling_reader *reader, const uint8_t *text, size_t size
 }
 
 /* Write the number of words, the addresses of their hashes, n-grams and where these begin, and of the last text its windows,
-   and the addresses of where they end and of its words. */
+   and the addresses of where they end and of its words; then the address of the bags, and the features of one. */
 void mixling_reader_get(const mixling_reader *reader, uint32_t *out) {
     size_t found[] = {
         reader->number,
@@ -146,7 +157,9 @@ void mixling_reader_get(const mixling_reader *reader, uint32_t *out) {
         (size_t)reader->gram_ends.items,
         reader->window_ends.used / sizeof(uint32_t),
         (size_t)reader->window_ends.items,
-        (size_t)reader->rows.items};
+        (size_t)reader->rows.items,
+        (size_t)reader->bags.items,
+        reader->bags.used / sizeof(uint32_t) / (reader->number + 1)};
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) out[i] = (uint32_t)found[i];
 }
 

@@ -5,6 +5,7 @@ import { MixlingError } from "../package/errors.js";
 export class Core {
   #functions;
   #reader;
+  #steps;
   #out;
 
   /**
@@ -34,7 +35,7 @@ export class Core {
     const at = this.#put(bytes);
     const status = this.#functions.mixling_reader_read(this.#reader, at, bytes.length, toEnd ? 1 : 0);
     this.#functions.free(at);
-    if (status) throw new MixlingError("out of memory");
+    this.#done(status);
     const [, , , , windows, ends, rows] = this.#found();
     let begin = 0;
     return Array.from(this.#numbers(ends, windows), (end) => {
@@ -60,12 +61,16 @@ export class Core {
     duals.set(this.#view(Float32Array, places[5], duals.length));
     weights.set(this.#view(Float32Array, places[6], weights.length));
     for (const place of [given, ...places]) this.#functions.free(place);
-    if (status) throw new MixlingError("out of memory");
+    this.#done(status);
   }
 
   /** Return the hash of a text, by which it is assigned to a part of the data. */
   hash(text) {
-    const bytes = new TextEncoder().encode(JSON.stringify(text));
+    return this.blake2b(JSON.stringify(text));
+  }
+
+  blake2b(content) {
+    const bytes = new TextEncoder().encode(content);
     const at = this.#put(bytes);
     this.#functions.mixling_blake2b(at, bytes.length, this.#out);
     this.#functions.free(at);
@@ -80,9 +85,80 @@ export class Core {
     return Array.from(this.#view(Uint8Array, this.#out, 32), (byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
+  /**
+   * Begin the steps of a network, and return its weights, which the next call may move.
+   *
+   * @param {BigInt64Array} plan its numbers, as network.h has them
+   * @returns {() => Float32Array} all parameters
+   */
+  begin(plan) {
+    this.#steps = this.#functions.mixling_steps_new(this.#put(plan), plan.length);
+    if (!this.#steps) throw new MixlingError("out of memory");
+    const at = this.#functions.mixling_steps_parameters(this.#steps);
+    return () => this.#view(Float32Array, at, Number(plan[0]));
+  }
+
+  /** Return the logits (texts, labels) of texts, each as numbers of words. */
+  logits(texts, labels) {
+    this.#batch(texts);
+    const at = this.#take(4 * texts.length * labels);
+    this.#done(this.#functions.mixling_steps_evaluate(this.#steps, at));
+    const found = this.#view(Float32Array, at, texts.length * labels).slice();
+    this.#functions.free(at);
+    return found;
+  }
+
+  /** Make a step; return the sums of losses and of weights, and the norm of the gradient. */
+  step(texts, targets, settings) {
+    this.#batch(texts);
+    const [given, how] = [this.#put(Uint32Array.from(targets)), this.#put(Float64Array.from(settings))];
+    this.#done(this.#functions.mixling_steps_train(this.#steps, given, how, this.#out));
+    this.#functions.free(given);
+    this.#functions.free(how);
+    return this.#view(Float64Array, this.#out, 3).slice();
+  }
+
+  /** Return random numbers of a seed, as NumPy's: `floats` from 0 to below 1, `normals`, and `permutation` of numbers. */
+  random(...seed) {
+    const words = this.#put(Uint32Array.from(seed));
+    const from = this.#functions.mixling_random_new(words, seed.length);
+    this.#functions.free(words);
+    if (!from) throw new MixlingError("out of memory");
+    const drawn = (draw, Kind) => (number) => {
+      const at = this.#take(4 * number);
+      draw(from, at, number);
+      const found = this.#view(Kind, at, number).slice();
+      this.#functions.free(at);
+      return found;
+    };
+    const { mixling_random_floats, mixling_random_normals, mixling_random_permutation } = this.#functions;
+    return {
+      floats: drawn(mixling_random_floats, Float32Array),
+      normals: drawn(mixling_random_normals, Float32Array),
+      permutation: drawn(mixling_random_permutation, Uint32Array),
+      close: () => this.#functions.free(from),
+    };
+  }
+
+  /** Make the batch of a step: the words of texts one after another, the number of words of each, and the bags of all words. */
+  #batch(texts) {
+    const lengths = Uint32Array.from(texts, (text) => text.length);
+    const tokens = new Uint32Array(lengths.reduce((sum, length) => sum + length, 0));
+    texts.reduce((at, text) => (tokens.set(text, at), at + text.length), 0);
+    const [words, , , , , , , bags, parts] = this.#found();
+    const [at, sizes] = [this.#put(tokens), this.#put(lengths)];
+    this.#done(this.#functions.mixling_steps_read(this.#steps, at, sizes, texts.length, bags, words + 1, parts));
+    this.#functions.free(at);
+    this.#functions.free(sizes);
+  }
+
+  #done(status) {
+    if (status) throw new MixlingError("out of memory");
+  }
+
   #found() {
     this.#functions.mixling_reader_get(this.#reader, this.#out);
-    return this.#numbers(this.#out, 7).slice();
+    return this.#numbers(this.#out, 9).slice();
   }
 
   #numbers(at, size) {

@@ -1,13 +1,17 @@
-// The bytes of a model file: the template's, with labels and a branch, as mixling/export/encode.py writes them.
+// The bytes of a model file: the template's, with labels, weights and a branch, as mixling/export writes them.
 
+import { nearest } from "./features.js";
 import { outputBytes, storedBytes } from "./margins.js";
 
 const FLOAT = 1;
 const UINT8 = 2;
 const INT8 = 3;
-const [GRAPH, METADATA, INITIALIZER, OUTPUT] = [7, 14, 5, 12]; // fields of onnx.proto
+const [GRAPH, METADATA, NODE, INITIALIZER, OUTPUT] = [7, 14, 1, 5, 12]; // fields of onnx.proto
+const NAMES = { [NODE]: 2, [INITIALIZER]: 8, [OUTPUT]: 1 }; // the fields that have their names, of a node its output's
 const SEAL = "mixling_sha256";
 const MAX_PER_TERM = 255;
+const MIN_WEIGHTS = 1024; // of a matrix in 8 bits
+const HEAD = "head.output.weight";
 
 const utf8 = new TextEncoder();
 const text = new TextDecoder();
@@ -125,29 +129,69 @@ export function metadataOf(file) {
   return out;
 }
 
+/** Return a matrix (rows, columns) in 8 bits with a scale for each column, or each row, and its error. */
+function quantize({ shape: [rows, columns], values }, byRow) {
+  const scales = new Float32Array(byRow ? rows : columns);
+  const at = byRow ? (i) => Math.floor(i / columns) : (i) => i % columns;
+  values.forEach((value, i) => (scales[at(i)] = Math.max(scales[at(i)], Math.abs(value))));
+  scales.forEach((largest, i) => (scales[i] = largest > 0 ? largest / 127 : 1));
+  const packed = Int8Array.from(values, (value, i) => Math.max(-127, Math.min(127, nearest(Math.fround(value / scales[at(i)])))));
+  const error = values.reduce((sum, value, i) => sum + Math.fround(Math.fround(packed[i] * scales[at(i)]) - value) ** 2, 0);
+  return { packed, scales, scalesShape: byRow ? [rows, 1] : [1, columns], error };
+}
+
+function transposed({ shape: [rows, columns], values }) {
+  return { shape: [columns, rows], values: Float32Array.from(values, (_, i) => values[(i % rows) * columns + Math.floor(i / rows)]) };
+}
+
+/** Return what gives the tensor of a name in the file, undefined where no weight has it. */
+function tensorsOf(weights) {
+  const matrices = new Map();
+  const packed = (name) => {
+    if (!matrices.has(name)) {
+      const matrix = float(name);
+      const [columns, rows] = [quantize(matrix, false), name === "table" ? null : quantize(matrix, true)];
+      matrices.set(name, { shape: matrix.shape, ...(rows && rows.error <= columns.error ? rows : columns) });
+    }
+    return matrices.get(name);
+  };
+  const float = (name) => {
+    const found = weights[name === "table" ? "embedding.weight" : name.replace(/\.T$/, "")];
+    return found && name.endsWith(".T") ? transposed(found) : found;
+  };
+  return (name) => {
+    const [, matrix, part] = /^(?:(.*)\.)?(int8|scale)$/.exec(name === "table" ? "table.int8" : name) ?? [];
+    if (part && !float(matrix ?? "table")) return undefined;
+    if (part === "int8") return tensor(name, INT8, packed(matrix).shape, packed(matrix).packed);
+    if (part) return tensor(name, FLOAT, packed(matrix ?? "table").scalesShape, packed(matrix ?? "table").scales);
+    const found = float(name);
+    return found && tensor(name, FLOAT, found.shape, found.values);
+  };
+}
+
 /**
  * Return a model file.
  *
- * @param {Uint8Array} template a file whose network is not read, of other labels and without a branch
+ * @param {Uint8Array} template a file of the same network with other labels and without a branch; one that is read has a
+ *   head in 8 bits
  * @param {string[]} labels
- * @param branch what `compress` returns, with its weight in the sum multiplied in
- * @param {{min_n: number, max_n: number}} lengths of character n-grams
+ * @param weights of the network, by name; null: it is not read
+ * @param branch what `compress` returns, with its weight in the sum multiplied in; null: there is none
+ * @param {{min_n: number, max_n: number, network: number}} ngrams lengths of character n-grams, and the weight of the network
  * @param {(bytes: Uint8Array) => string} sha256
  */
-export function writeModel(template, labels, branch, { min_n, max_n }, sha256) {
-  const size = labels.length;
+export function writeModel(template, labels, weights, branch, { min_n, max_n, network }, sha256) {
   const entries = metadataOf(template);
   delete entries[SEAL];
   const metadata = JSON.parse(entries.mixling);
-  const before = metadata.labels.names.length;
-  const dim = JSON.parse(entries.native).dim;
+  weights ??= unread(labels.length, JSON.parse(entries.native).dim);
+  metadata.parameters += (labels.length - metadata.labels.names.length) * (weights[HEAD].shape[1] + 1);
   metadata.labels = { ...metadata.labels, names: labels };
-  metadata.parameters += (size - before) * (dim + 1);
-  metadata.ngrams = { max_n, min_n, network: 0 };
+  if (branch) metadata.ngrams = { max_n, min_n, network };
   entries.mixling = JSON.stringify(metadata);
   const parts = [];
   for (const { field, whole, content } of fieldsOf(template)) {
-    if (field === GRAPH) parts.push(bytes(GRAPH, graphOf(content, size, dim, branchArrays(branch))));
+    if (field === GRAPH) parts.push(bytes(GRAPH, graphOf(content, labels.length, weights, branch ? branchArrays(branch) : [])));
     else if (field !== METADATA) parts.push(whole);
   }
   for (const [key, value] of Object.entries(entries)) parts.push(bytes(METADATA, join([bytes(1, key), bytes(2, value)])));
@@ -155,17 +199,21 @@ export function writeModel(template, labels, branch, { min_n, max_n }, sha256) {
   return join([sealed, bytes(METADATA, join([bytes(1, SEAL), bytes(2, sha256(sealed))]))]);
 }
 
-function graphOf(graph, labels, dim, arrays) {
-  const heads = {
-    "head.output.weight": [[labels, dim], new Float32Array(labels * dim)],
-    "head.output.bias": [[labels], new Float32Array(labels)],
-  };
+/** Return the weights of a head of zeros. */
+function unread(labels, dim) {
+  const [weight, bias] = [[labels, dim], [labels]].map((shape) => ({ shape, values: new Float32Array(shape[0] * (shape[1] ?? 1)) }));
+  return { [HEAD]: weight, "head.output.bias": bias };
+}
+
+function graphOf(graph, labels, weights, arrays) {
   const [kept, last] = [[], []];
+  const isSmall = weights[HEAD].values.length < MIN_WEIGHTS; // then it is no matrix in 8 bits, which two nodes unpack
+  const tensorOf = tensorsOf(weights);
   for (const { field, whole, content } of fieldsOf(graph)) {
-    const name = field === INITIALIZER ? nameOf(content, 8) : field === OUTPUT ? nameOf(content, 1) : "";
-    const head = heads[name];
-    const part = name === "logits" ? logits(labels) : head ? tensor(name, FLOAT, ...head) : whole;
-    (field > INITIALIZER ? last : kept).push(part);
+    const name = field in NAMES ? nameOf(content, NAMES[field]) : "";
+    if (isSmall && (field === NODE ? [`${HEAD}.cast`, HEAD] : [`${HEAD}.scale`]).includes(name)) continue;
+    const part = field === INITIALIZER ? tensorOf(isSmall && name === `${HEAD}.int8` ? HEAD : name) : undefined;
+    (field > INITIALIZER ? last : kept).push(part ?? (field === OUTPUT && name === "logits" ? logits(labels) : whole));
   }
   return join([...kept, ...arrays.map(([name, ...rest]) => tensor(`ngrams.${name}`, ...rest)), ...last]);
 }

@@ -1,10 +1,10 @@
-// The linear branch: its regularization is chosen on validation rows, then it is fitted on these, too. As
-// mixling/ngrams/choose.py with the n-grams alone.
+// The linear branch, alone or beside a network: its regularization is chosen on validation rows, then it is fitted on these, too. As
+// mixling/ngrams/choose.py.
 
 import { distinct, makeFeatures } from "./features.js";
 import { branchBytes } from "./file.js";
 import { compress, fitScores, prune, scoresOf } from "./margins.js";
-import { fitMixture, logitsOf } from "./mixture.js";
+import { combine, fitMixture, logitsOf } from "./mixture.js";
 
 const STRENGTHS = [0.03, 0.1, 0.3, 1, 3, 10, 30];
 const FIRST = 1;
@@ -13,7 +13,10 @@ const MAX_RATIO_LABELS = 16;
 const MAX_VALIDATION = 10_000;
 const MAX_SEARCH_NONZEROS = 1 << 23;
 const MAX_SEARCH_CELLS = 500_000_000;
-export const MAX_BYTES = 300_000;
+const [FILE_BYTES, OVERHEAD, MAX_BYTES, MIN_BYTES] = [1_000_000, 1000, 300_000, 10_000];
+const [NETWORK, BRANCH] = [1, 3]; // usual weights
+const MIN_GAIN = 2; // nats on all validation rows together
+const MIN_PROOF = 100; // of fewer rows, none shows the gain
 
 const round = Math.fround;
 
@@ -84,19 +87,24 @@ function sampled(features, targets, nonzeros) {
 }
 
 /**
- * Return the branch of a model.
+ * Return the branch of a model and the weight of its network; no branch where it does not pay.
  *
  * @param core of core.js
  * @param {{windows: Uint32Array[][], targets: number[]}} train each text in one window of its first words
  * @param {{windows: Uint32Array[][], targets: number[]}} validation read to their end
+ * @param {{logits: number[][] | null, bytes: number}} network its logits (C) for the validation texts, null where there is
+ *   none, and the size of its file
  * @param {number} labels C
  * @param {(progress: object) => void} tell called before each fit
  */
-export function fitBranch(core, train, validation, labels, tell) {
+export function fitBranch(core, train, validation, network, labels, tell) {
   const scores = scoresOf(labels);
   const words = core.words();
   const judged = spaced(validation.targets.length, MAX_VALIDATION);
   const gold = judged.map((i) => validation.targets[i]);
+  const beside = network.logits ? [judged.map((i) => network.logits[i])] : [];
+  const usual = [...beside.map(() => NETWORK), BRANCH];
+  const maxBytes = Math.max(Math.min(FILE_BYTES - OVERHEAD - network.bytes, MAX_BYTES), MIN_BYTES);
   const asTexts = (part) => part.windows.map(([first]) => distinct(first, words.hashes));
   const texts = asTexts(train);
   tell({ phase: "features" });
@@ -105,7 +113,7 @@ export function fitBranch(core, train, validation, labels, tell) {
   const duals = new Float32Array(train.targets.length * scores);
   const first = { strength: FIRST, power: 0 };
   tell({ phase: "fit", fits: 0 });
-  const features = prune(core, whole, train.targets, labels, first, MAX_BYTES, duals);
+  const features = prune(core, whole, train.targets, labels, first, maxBytes, duals);
   const judge = new Judge(judged.map((i) => validation.windows[i]), words, features);
   let fits = 0;
 
@@ -113,8 +121,8 @@ export function fitBranch(core, train, validation, labels, tell) {
     tell({ phase: "fit", fits: ++fits });
     const branch = compress(part, fitScores(core, part, targets, labels, { strength, power }, from));
     const logits = judge.logits(branch, labels);
-    const mixture = fitMixture(logits, gold, labels, scores);
-    const right = logits.filter((own, i) => best(own, mixture, labels) === gold[i]).length;
+    const mixture = fitMixture([...beside, logits], usual, gold, labels, scores);
+    const right = gold.filter((target, i) => best([...beside, logits].map((own) => own[i]), mixture, labels) === target).length;
     tell({ phase: "fit", fits, accuracy: right / gold.length, loss: mixture.loss });
     return { strength, power, branch, mixture };
   };
@@ -126,24 +134,26 @@ export function fitBranch(core, train, validation, labels, tell) {
     found = search(attempts(part, targets, new Float32Array(targets.length * scores)), powers, null);
   }
   const chosen = search(attempts(features, train.targets, duals), powers, found);
+  const { weights, bias, loss } = chosen.mixture;
+  const scaled = beside.length && gold.length >= MIN_PROOF ? fitMixture(beside, [NETWORK], gold, labels, scores) : { loss: Infinity };
+  const gain = Math.max((scaled.loss - loss) * gold.length, (scaled.alone - loss) * gold.length - scores);
+  if (gain < MIN_GAIN) return { branch: null, weight: 1, report: { loss: scaled.alone, fits } };
 
   tell({ phase: "refit" });
   const targets = [...train.targets, ...gold];
   const all = makeFeatures([...texts, ...asTexts({ windows: judged.map((i) => validation.beginnings[i]) })], words);
   const zeros = new Float32Array(targets.length * scores);
-  const pruned = prune(core, all, targets, labels, chosen, MAX_BYTES, zeros);
+  const pruned = prune(core, all, targets, labels, chosen, maxBytes, zeros);
   const branch = compress(pruned, fitScores(core, pruned, targets, labels, chosen, zeros));
-  const { weight, bias } = chosen.mixture;
-  branch.bias = branch.bias.map((value, k) => round(value * weight) + bias[k]);
-  branch.scale = branch.scale.map((value) => value * weight);
-  const report = { strength: chosen.strength, power: chosen.power, terms: branch.hashes.length, bytes: branchBytes(branch), loss: chosen.mixture.loss, fits };
-  return { branch, report };
+  branch.bias = branch.bias.map((value, k) => round(value * weights.at(-1)) + bias[k]);
+  branch.scale = branch.scale.map((value) => value * weights.at(-1));
+  const report = { strength: chosen.strength, power: chosen.power, terms: branch.hashes.length, bytes: branchBytes(branch), loss, fits };
+  return { branch, weight: beside.length ? weights[0] : 0, report };
 }
 
-/** Return the most probable label. */
-function best(logits, { weight, bias }, labels) {
-  const added = logitsOf(bias, labels);
-  const sums = Array.from(logits, (logit, c) => weight * logit + added[c]);
+/** Return the most probable label of a text, given its logits in each model. */
+function best(logits, { weights, bias }, labels) {
+  const sums = combine(logits, weights, bias, labels);
   return sums.indexOf(Math.max(...sums));
 }
 

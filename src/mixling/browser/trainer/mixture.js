@@ -1,10 +1,9 @@
-// How much the linear branch counts, and the biases beside it: mixling/native/minimize.py and mixling/ngrams/mixture.py.
+// How much a network and the linear branch count, and the biases beside them: mixling/native/minimize.py and mixling/ngrams/mixture.py.
 
 const PAIRS = 10;
 const DECREASE = 1e-3;
 const FLATTER = 0.9;
 const TRIES = 30;
-const USUAL = 3; // weight of a branch
 
 const dot = (one, other) => one.reduce((sum, value, i) => sum + value * other[i], 0);
 const along = (here, step, direction) => here.map((value, i) => value + step * direction[i]);
@@ -91,23 +90,27 @@ export function softmax(logits) {
 /** Return logits (C) of scores (K). */
 export const logitsOf = (scores, labels) => (labels === 2 ? [-scores[0] / 2, scores[0] / 2] : scores);
 
+/** Return the logits (C) of a text in the sum of models with some weights and biases. */
+export const combine = (logits, weights, bias, labels) => {
+  const added = bias.length ? logitsOf(bias, labels) : null;
+  return Float64Array.from({ length: labels }, (_, c) => logits.reduce((sum, own, i) => sum + weights[i] * own[c], added ? added[c] : 0));
+};
+
 /**
- * Return the weight of a branch and the biases of its scores that have the smallest log-loss, and that loss.
+ * Return the weights of models and the biases of the scores that have the smallest log-loss, and that loss.
  *
- * @param {Float64Array[]} branch logits (C) of texts
- * @param {number[]} targets their labels
+ * @param {ArrayLike<number>[][]} models for each the logits (C) of texts; the first's own loss is `alone`
+ * @param {number[]} usual their weights for many sets of texts
+ * @param {number[]} targets the labels of the texts
  */
-export function fitMixture(branch, targets, labels, scores) {
-  const number = targets.length;
+export function fitMixture(models, usual, targets, labels, scores) {
+  const [number, parts] = [targets.length, models.length];
+  const rows = targets.map((_, i) => models.map((logits) => logits[i]));
   const biases = scores <= number ? scores : 0;
-  const sum = ([weight, ...bias], row) => {
-    const added = biases ? logitsOf(bias, labels) : null;
-    return row.map((logit, c) => weight * logit + (added ? added[c] : 0));
-  };
-  const lossOf = (values, slopesOf) => {
+  const lossOf = (weights, bias, slopesOf) => {
     let loss = 0;
     for (let i = 0; i < number; i++) {
-      const found = softmax(sum(values, branch[i]));
+      const found = softmax(combine(rows[i], weights, bias, labels));
       loss -= Math.log(Math.max(found[targets[i]], 1e-300));
       found[targets[i]] -= 1;
       slopesOf?.(found, i);
@@ -115,35 +118,47 @@ export function fitMixture(branch, targets, labels, scores) {
     return loss;
   };
   const objective = (values) => {
-    const away = values[0] / USUAL - 1;
-    const added = biases ? logitsOf(Array.from(values.subarray(1)), labels) : [];
+    const [weights, bias] = [values.subarray(0, parts), values.subarray(parts)];
+    const added = biases ? logitsOf(bias, labels) : [];
     const gradient = new Float64Array(values.length);
     const ofLogits = new Float64Array(labels);
-    const loss = lossOf(values, (slopes, i) => {
+    let loss = lossOf(weights, bias, (slopes, i) => {
       for (let c = 0; c < labels; c++) {
-        gradient[0] += slopes[c] * branch[i][c];
+        for (let part = 0; part < parts; part++) gradient[part] += slopes[c] * rows[i][part][c];
         ofLogits[c] += slopes[c];
       }
     });
-    gradient[0] += (2 * away) / USUAL;
-    for (let c = 0; c < added.length; c++) ofLogits[c] += 2 * added[c];
-    if (biases && labels === 2) gradient[1] = (ofLogits[1] - ofLogits[0]) / 2;
-    else if (biases) gradient.set(ofLogits, 1);
-    return [loss + away * away + added.reduce((all, value) => all + value * value, 0), gradient];
+    for (let part = 0; part < parts; part++) {
+      const away = weights[part] / usual[part] - 1;
+      gradient[part] += (2 * away) / usual[part];
+      loss += away * away;
+    }
+    for (let c = 0; c < added.length; c++) {
+      ofLogits[c] += 2 * added[c];
+      loss += added[c] * added[c];
+    }
+    if (biases && labels === 2) gradient[parts] = (ofLogits[1] - ofLogits[0]) / 2;
+    else if (biases) gradient.set(ofLogits, parts);
+    return [loss, gradient];
   };
-  const start = new Float64Array(1 + biases);
-  start[0] = USUAL;
-  let best = minimize(objective, start);
-  if (best[0] < 0) {
+  const solve = (free) => {
     const masked = (values) => {
       const [value, slopes] = objective(values);
-      slopes[0] = 0;
-      return [value, slopes];
+      return [value, slopes.map((slope, i) => (i < parts && !free[i] ? 0 : slope))];
     };
-    start[0] = 0;
-    best = minimize(masked, start);
+    return minimize(masked, Float64Array.from({ length: parts + biases }, (_, i) => (free[i] ? usual[i] : 0)));
+  };
+  const isAllowed = (values) => values.subarray(0, parts).every((weight) => weight >= 0);
+  const all = 2 ** parts - 1;
+  let best = solve(usual.map(() => true));
+  if (!isAllowed(best)) {
+    const tried = Array.from({ length: all }, (_, number) => solve(usual.map((_, i) => (number >> (parts - 1 - i)) & 1)));
+    const losses = tried.map((values) => (isAllowed(values) ? objective(values)[0] : Infinity));
+    best = tried[losses.indexOf(Math.min(...losses))];
   }
   const bias = new Float32Array(scores);
-  if (biases) bias.set(best.subarray(1));
-  return { weight: best[0], bias, loss: lossOf(best) / number };
+  bias.set(best.subarray(parts));
+  const weights = Array.from(best.subarray(0, parts));
+  const alone = lossOf([1, ...usual.slice(1).fill(0)], []) / number;
+  return { weights, bias, loss: lossOf(weights, best.subarray(parts)) / number, alone };
 }

@@ -5,10 +5,13 @@ import { Mixling } from "../package/index.js";
 import { Core } from "./core.js";
 import { writeModel } from "./file.js";
 import { fitBranch } from "./fit.js";
+import { trainNetwork } from "./network.js";
 import { divide } from "./split.js";
+import { interval } from "./interval.js";
 
 const FEWEST_TO_TEST = 50; // rows; of fewer, none are held out
 const FEW = 1000;
+const FEW_LEARNED = 200;
 const MOST_TESTED = 20_000;
 const MOST_LABELS = 1000;
 const LENGTHS = { min_n: 3, max_n: 4 };
@@ -51,11 +54,13 @@ function check(rows) {
  * Train a model.
  *
  * @param {{text: string, label: string}[]} rows
- * @param {{wasm: WebAssembly.Module, template: Uint8Array}} given the compiled trainer, and a model file to begin with
+ * @param {{wasm: WebAssembly.Module, template: Uint8Array, plan: object | null}} given the compiled trainer, a model file to
+ *   begin with, and the plan of its network; null: n-grams are alone
+ *   `lesson`: nothing is held out to test on, and more to choose on where rows are few
  * @param {(progress: object) => void} tell called before each phase and fit
  * @returns {Promise<{content: Uint8Array, labels: string[], report: object}>} the model file, and its figures
  */
-export async function train(rows, { wasm, template }, tell = () => {}) {
+export async function train(rows, { wasm, template, plan, lesson }, tell = () => {}) {
   check(rows);
   const core = await Core.open(wasm, template, LENGTHS);
   tell({ phase: "reading", rows: rows.length });
@@ -64,9 +69,9 @@ export async function train(rows, { wasm, template }, tell = () => {}) {
   const classes = rows.map(({ label }) => numbers.get(label) ?? (numbers.set(label, numbers.size), numbers.size - 1));
   const part = (indices, fraction) =>
     divide(BigUint64Array.from(indices, (i) => hashes[i]), indices.map((i) => classes[i]), fraction).map((own) => own.map((i) => indices[i]));
-  const fraction = testFraction(rows.length);
+  const fraction = lesson ? 0 : testFraction(rows.length);
   const [rest, test] = fraction ? part([...rows.keys()], fraction) : [[...rows.keys()], []];
-  const [trained, chosen] = part(rest, 0.1);
+  const [trained, chosen] = part(rest, lesson && rest.length < FEW_LEARNED ? 0.3 : 0.1);
   const labels = labelsOf(trained.map((i) => rows[i].label));
   if (labels.length < 2 || !chosen.length) throw new DataError(`${rows.length} rows are too few to set some aside for validation; give more rows of each label`);
   const ids = new Map(labels.map((label, id) => [label, id]));
@@ -75,12 +80,25 @@ export async function train(rows, { wasm, template }, tell = () => {}) {
   const validated = known(chosen);
   const windows = (indices, toEnd) => indices.map((i) => core.read(rows[i].text, toEnd));
   const validation = { windows: windows(validated, true), beginnings: windows(validated, false), targets: targets(validated) };
-  const { branch, report } = fitBranch(core, { windows: windows(trained, false), targets: targets(trained) }, validation, labels.length, tell);
+  const texts = { windows: windows(trained, false), targets: targets(trained) };
+  const network = plan && trainNetwork(core, plan, texts, validation, labels.length, tell);
+  const written = (branch, weight) => writeModel(template, labels, network?.weights ?? null, branch, { ...LENGTHS, network: weight }, (bytes) => core.sha256(bytes));
+  const alone = written(null, 1);
+  const logits = network && (await answersOf(alone, wasm, validated.map((i) => rows[i].text)));
+  const { branch, weight, report } = fitBranch(core, texts, validation, { logits, bytes: alone.length }, labels.length, tell);
   tell({ phase: "writing" });
-  const content = writeModel(template, labels, branch, LENGTHS, (bytes) => core.sha256(bytes));
+  const content = written(branch, weight);
   const figures = test.length ? await evaluate(content, wasm, test.map((i) => rows[i]), labels) : null;
   const sizes = { rows: rows.length, training: trained.length, validation: validated.length, test: test.length };
-  return { content, labels, report: { ...sizes, ...report, file: content.length, test: figures } };
+  return { content, labels, report: { ...sizes, ...report, network: network && { weight, ...network.report }, file: content.length, test: figures } };
+}
+
+/** Return the logits of a model for texts. */
+async function answersOf(content, wasm, texts) {
+  const model = await Mixling.load(content, { wasm });
+  const found = texts.map((text) => model.logits(text));
+  model.close();
+  return found;
 }
 
 /** Return accuracy with its interval, the most frequent label's, macro F1 and confusion (C, C) of rows that a model did not see. */
@@ -111,7 +129,7 @@ async function evaluate(content, wasm, rows, labels) {
   return {
     rows: rows.length,
     accuracy: right / rows.length,
-    interval: wilson(right, rows.length),
+    interval: interval(right, rows.length),
     majority: { label: labels[most], accuracy: given[most] / rows.length },
     f1: scores.map((value, i) => ({ label: labels[i], f1: value, rows: given[i] })),
     macroF1: sum(scores) / Math.max(used, 1),
@@ -120,13 +138,3 @@ async function evaluate(content, wasm, rows, labels) {
     mistakes: mistakes.slice(0, 20),
   };
 }
-
-/** Return the 95% interval of a fraction (Wilson 1927). */
-function wilson(right, number) {
-  const z = 1.959963984540054;
-  const [p, square] = [right / number, (z * z) / number];
-  const middle = (p + square / 2) / (1 + square);
-  const half = (z * Math.sqrt((p * (1 - p)) / number + square / (4 * number))) / (1 + square);
-  return [Math.max(middle - half, 0), Math.min(middle + half, 1)];
-}
-

@@ -41,7 +41,7 @@ def export_command(
     sent as it is, or a folder for any file server. Repeat the latter with other models to compare them on one page.
 
     With --trainer, the page has no model: drop a CSV or JSONL file there, and it trains one as `mixling train --model
-    mixling-linear` does, shows what it gets right, and saves model.onnx. No text leaves the browser.
+    mixling-small` or mixling-linear does, shows what it gets right, and saves model.onnx. No text leaves the browser.
     """
     if trainer is not None:
         _write_trainer(trainer, model, out, browser, precision)

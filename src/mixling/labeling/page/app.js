@@ -1,6 +1,6 @@
 // The page: the next texts are here before they are asked for, and answers are sent while the next one is read.
 
-import { ask, Refused, ServerGone, useKey } from "../playground/api.js";
+import { ask, download, leave, Refused, ServerGone, useKey } from "../playground/api.js";
 import { element } from "../playground/render.js";
 import { drawModel } from "./curve.js";
 import { Outbox } from "./outbox.js";
@@ -43,7 +43,6 @@ if (token) {
   window.history.replaceState(null, "", location.pathname + location.search);
 }
 
-const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const post = (path, body) => ask(path, { method: "POST", body: JSON.stringify({ ...body, annotator }) });
 
@@ -71,7 +70,7 @@ async function sync() {
     if (wanted === text) wanted = null;
     const remark = settle(answer.saved);
     take(answer, text);
-    report(remark || (outbox.lines.length ? `${outbox.lines.length} to save…` : "Saved"), Boolean(remark));
+    report(remark || (outbox.lines.length ? `${outbox.lines.length} to save…` : state.kept ?? "Saved"), Boolean(remark));
     busy = false;
     if (outbox.lines.length || wanted || review || (!queue.length && !exhausted)) sync();
     else if (state.training || !queue.length) timer = setTimeout(sync, POLL);
@@ -346,10 +345,9 @@ async function saveRows() {
       sync();
       await pause(100);
     }
-    const response = await fetch("api/export", { method: "POST", headers, body: JSON.stringify({ format, agreed: by("only-agreed").checked }) });
-    if (!response.ok) throw new Refused(response.status, (await response.json()).detail);
+    const content = await download("api/export", JSON.stringify({ format, agreed: by("only-agreed").checked }));
     const name = `${state.file.replace(/\.[^.]*$/, "")}.labeled${state.exports.find((item) => item.name === format).suffix}`;
-    const link = element("a", { href: URL.createObjectURL(await response.blob()), download: name });
+    const link = element("a", { href: URL.createObjectURL(content), download: name });
     link.click();
     by("export").replaceChildren("Saved as ", element("code", {}, name), "; train with ", element("code", {}, `mixling train ${name}`));
   } catch (error) {
@@ -445,7 +443,7 @@ by("to").addEventListener("input", () => {
   by("rename-button").textContent = state.labels.some(({ name }) => name === by("to").value.trim()) ? "Merge" : "Rename";
 });
 window.addEventListener("pagehide", () => {
-  fetch("api/work", { method: "POST", headers, body: JSON.stringify({ page, annotator }), keepalive: true }); // its texts are free
+  leave("api/work", JSON.stringify({ page, annotator })); // its texts are free
 });
 window.addEventListener("beforeunload", (event) => {
   if (outbox.lines.length) event.preventDefault();

@@ -22,13 +22,29 @@ export function useKey(value) {
   key = value.trim();
 }
 
-/** Return the JSON of an answer; raise `ServerGone` or `Refused`. */
-export async function ask(path, options = {}) {
+function sent(path, options) {
   const headers = options.body ? { "Content-Type": "application/json" } : {};
   if (key) headers.Authorization = `Bearer ${key}`;
+  return fetch(path, { ...options, headers, cache: "no-store" });
+}
+
+/** Return the file that a request is answered with. */
+export async function download(path, body) {
+  const response = await sent(path, { method: "POST", body });
+  if (!response.ok) throw new Refused(response.status, (await response.json()).detail);
+  return response.blob();
+}
+
+/** Say something while the page is left. */
+export function leave(path, body) {
+  sent(path, { method: "POST", body, keepalive: true });
+}
+
+/** Return the JSON of an answer; raise `ServerGone` or `Refused`. */
+export async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, headers, cache: "no-store" });
+    response = await sent(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ServerGone("The server does not answer.");
