@@ -5,11 +5,11 @@
 The page of `mixling export --trainer` is opened as a file in Chromium, where a file of labeled texts is trained on, in
 one worker: seconds from the press of Train to the figures, which the page holds rows out for, by the clock and of the
 tab's process, and the most private memory that this process had, looked at 20 times a second. The model that the page
-saves is read by Python. Beside it, with one thread, on as many of the rows, `TextClassifier` with what the page trains,
-and for SNIPS with its defaults: seconds of `fit`, by the clock and of the processor. Both kinds of model are trained on
-the training texts of SNIPS, with its test texts for the accuracy, and on the first 1,700 sample messages. In the page
-of labeling the time from a key to the frame that shows the next text is measured 200 times while models are trained.
-Each figure is the median of `--rounds`. Written to benchmarks/results/browser_training.json.
+saves is read by Python. Beside it, with one thread, on as many rows, `TextClassifier` with the page's network, the
+model of n-grams alone, and for SNIPS with its defaults: seconds of `fit`, by the clock and of the processor. Both kinds
+of model are trained on the training texts of SNIPS, with its test texts for the accuracy, and on the first 1,700 sample
+messages. In the page of labeling the time from a key to the frame that shows the next text is measured 200 times while
+models are trained. Each figure is the median of `--rounds`. Written to benchmarks/results/browser_training.json.
 """
 
 from __future__ import annotations
