@@ -1,7 +1,7 @@
 """A graph of near vectors (HNSW, Malkov and Yashunin 2016, by usearch), for indexes that take long to compare in full.
 
 Decided here: of each search four times as many candidates are taken as are asked for, and their cosines are computed
-from the vectors, as rounded vectors are not quite of one length; so recall rises from .89 to .99 of the ten nearest.
+from the vectors, as rounded ones are not quite of one length: of 100,000 sentences' ten nearest it finds .99, not .89.
 """
 
 from __future__ import annotations

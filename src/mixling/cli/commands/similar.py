@@ -37,7 +37,7 @@ def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
     """Find the texts of an index that are nearest to others.
 
     Texts are near whose vectors have a high cosine. All vectors are compared, or those that the graph of the index
-    leads to, which finds about 99 of 100.
+    leads to, which finds about 98 of 100.
     """
     with no_collections():
         from mixling.runtime.index import VectorIndex
