@@ -1,3 +1,4 @@
+#!/usr/bin/env python
 """What a connection sends to `mixling serve`: python fuzz/http_requests.py [CORPUS ...] [-libFuzzer options]
 
 The first byte of an input chooses the application and into which pieces the rest is cut. Nothing may be raised or

@@ -1,3 +1,4 @@
+#!/usr/bin/env python
 """Files of examples: python fuzz/readers.py [CORPUS ...] [-libFuzzer options]
 
 The first byte of an input chooses the file's extension, the second one the task. Only errors for users may be raised,

@@ -45,7 +45,7 @@ COMMANDS = {
     "encode": ["encode", MODEL, "rows.csv", "-o", "out"],
     "encode into a file": ["encode", MODEL, "rows.csv", "-o", "out.npy"],
     "dedup": ["dedup", "rows.csv", "-o", "out.csv", "--report", "report.csv"],
-    "export a page": ["export", MODEL, "--browser", "out"],
+    "export a page": ["export", "demo", "--browser", "out"],
     "demo": ["demo", "--overwrite", "--no-open", "-o", "out"],
 }
 
