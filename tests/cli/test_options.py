@@ -176,10 +176,12 @@ def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest
         (["train", "x.csv", "--epoch", "3"], ["No such option: --epoch", "--epochs"]),
         (["predict", "m", "--formt", "csv"], ["--format"]),
         (["pretrain", "x.txt", "--valid", "v"], ["--validation"]),
+        (["train", "x.csv", "--text", "a", "--text", "b"], ["'--text' takes one value, and is given 2 times"]),
+        (["predict", "m", "x.csv", "-o", "a", "-o", "b"], ["'--out' takes one value, and is given 2 times"]),
     ],
     ids=lambda value: " ".join(value[:1]),
 )
-def test_unknown_commands_and_options_name_the_nearest(args: list[str], words: list[str], call: Call) -> None:
+def test_wrong_commands_and_options_are_named_with_what_is_right(args: list[str], words: list[str], call: Call) -> None:
     for terminal in (False, True):
         done = call(*args, terminal=terminal)
         assert done.code == 2

@@ -44,7 +44,8 @@ RULES: list[tuple[bytes, list[int]]] = [
     (post(b"Transfer-Encoding: Chunked\r\n", CHUNKS + b"0\r\n\r\n"), [200]),
     (GET + b"\r\n", [200]),
     (b"\r\n\r\n" + GET + b"\r\n", [200]),
-    (b"GET /healthz HTTP/1.0\r\n\r\n", [421]),  # without a Host it is none of the server's names
+    (b"GET /healthz HTTP/1.0\r\n\r\n", [200]),  # as load balancers ask; a browser sends a Host
+    (b"GET http://evil.example/healthz HTTP/1.0\r\n\r\n", [421]),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", [200]),
     (b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
     (b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),

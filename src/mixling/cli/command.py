@@ -144,6 +144,12 @@ class Command(TyperCommand):
 
                 if key := key_of_option(option, self.name or "", args):
                     ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
+        order = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for param in order:
+            if param.param_type_name == "option" and not (param.multiple or param.is_flag) and order.count(param) > 1:
+                ctx.fail(
+                    f"Option '{max(param.opts, key=len)}' takes one value, and is given {order.count(param)} times."
+                )
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -24,7 +24,8 @@ class Callers:
     """Refuses requests that a page of another site may have caused.
 
     A page whose own name is led to this machine (DNS rebinding) sends that name as Host, so a local server answers
-    under local names only. A page of another origin can send a request whose answer it cannot read; it is refused.
+    under local names only. What sends none is no browser: HTTP/1.0, as of load balancers that look whether a server is
+    well. A page of another origin can send a request whose answer it cannot read; it is refused.
 
     Args:
         hosts: names and addresses under which the server answers; none: under any.
@@ -43,7 +44,7 @@ class Callers:
         Raises:
             Problem: its Host is none of the server's (421), or it comes from a page of another origin (403).
         """
-        host = b""
+        host = None
         origins = []
         site = b""
         mode = b""
@@ -61,12 +62,13 @@ class Callers:
             elif len(value) <= 64:
                 scope[REQUEST] = value
         if not self._any_host and (host != self._known or TARGET in scope):
-            for value in (host, scope.get(TARGET, host)):
-                self._check_host(value)
+            for value in (host, scope.get(TARGET)):
+                if value is not None:
+                    self._check_host(value)
             self._known = host
         if origins:
             for origin in origins:
-                self._check_origin(origin.decode("latin-1"), host.decode("latin-1"))
+                self._check_origin(origin.decode("latin-1"), (host or b"").decode("latin-1"))
         elif site in (b"cross-site", b"same-site") and "*" not in self._cors:
             if mode == b"navigate" and scope["method"] in ("GET", "HEAD"):  # a link
                 return
