@@ -85,7 +85,14 @@ def test_pairs_are_those_of_each_distance_in_order(words: int, contexts: int, wi
 def test_the_native_module_refuses_what_is_no_text() -> None:
     tokens = np.array([0, 1, 2, -1], np.int32)
     count_pairs(tokens, 2, 3, 3)
-    for wrong in ((tokens, 0, 3, 3), (tokens, 2, 2, 2), (tokens, 2, 3, 4), (tokens - 1, 2, 3, 3), (tokens, 2, 3, -1)):
+    for wrong in (
+        (tokens, 0, 3, 3),
+        (tokens, 101, 3, 3),
+        (tokens, 2, 2, 2),
+        (tokens, 2, 3, 4),
+        (tokens - 1, 2, 3, 3),
+        (tokens, 2, 3, -1),
+    ):
         with pytest.raises(ValueError, match="range"):
             count_pairs(*wrong)
 

@@ -95,6 +95,8 @@ static int count_all(const text *t, int32_t *ends, entries *out) {
     return done;
 }
 
+enum { MAX_WINDOW = 100 }; /* as far as a configuration can ask: the time grows with it */
+
 /* count_pairs(tokens, window, words, contexts) -> (ends, columns, values) of a matrix (words, contexts), as bytes. */
 static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
     Py_buffer tokens;
@@ -106,8 +108,8 @@ static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
         take_arrays(arguments, 0, " i", &tokens))
         return NULL;
     text t = {tokens.buf, (size_t)tokens.len / sizeof(int32_t), (size_t)window, (size_t)words, (size_t)contexts};
-    int sound =
-        window > 0 && words >= 0 && words < INT32_MAX && contexts >= 0 && contexts <= words && t.size < UINT32_MAX;
+    int sound = window > 0 && window <= MAX_WINDOW && words >= 0 && words < INT32_MAX && contexts >= 0 &&
+                contexts <= words && t.size < UINT32_MAX;
     for (size_t i = 0; i < t.size && sound; i++) sound = t.tokens[i] >= -1 && t.tokens[i] < words;
     PyObject *ends = sound ? PyBytes_FromStringAndSize(NULL, words * (Py_ssize_t)sizeof(int32_t)) : NULL;
     if (!sound) PyErr_SetString(PyExc_ValueError, "a token is no word, or a number is out of range");
