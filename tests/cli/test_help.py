@@ -350,7 +350,7 @@ def test_ctrl_c_leaves_with_130(monkeypatch: pytest.MonkeyPatch, call: Call, tmp
 
 @pytest.mark.parametrize("given", [None, "active"])
 def test_waiting_threads_leave_the_cores_to_others(given: str | None) -> None:
-    code = "import atexit, os, sys; from mixling.cli.main import run; sys.argv[1:] = ['models']; atexit.register("
+    code = "import atexit, os, sys; from mixling.cli.main import run; sys.argv[1:] = ['--version']; atexit.register("
     code += "lambda: print(os.environ['OMP_WAIT_POLICY'])); run()"
     environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
     environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
