@@ -15,6 +15,7 @@ from mixling.artifacts.description import (
 )
 from mixling.artifacts.files import CONFIG_FILE, METRICS_FILE
 from mixling.artifacts.kinds import TEXT_TO_TEXT, Clues
+from mixling.limits import require_memory_of_torch
 from mixling.research.kind import ResearchKind
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class PairRuns(ResearchKind):
         return default_toml(PAIRS, model)
 
     def presets(self) -> Collection[str]:
+        require_memory_of_torch()
         from mixling.research.seq2seq.presets import SEQ2SEQ_PRESETS
 
         return SEQ2SEQ_PRESETS.keys()
