@@ -146,7 +146,8 @@ class Command(TyperCommand):
                     ctx.fail(f"No such option: {option}; set its key: --set {key}=VALUE")
         order = self.make_parser(ctx).parse_args(args=list(args))[2]
         for param in order:
-            if param.param_type_name == "option" and not (param.multiple or param.is_flag) and order.count(param) > 1:
+            is_single = param.param_type_name == "option" and not (param.multiple or getattr(param, "is_flag", False))
+            if is_single and order.count(param) > 1:
                 ctx.fail(
                     f"Option '{max(param.opts, key=len)}' takes one value, and is given {order.count(param)} times."
                 )

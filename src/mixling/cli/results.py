@@ -201,6 +201,8 @@ def baseline_line(reference: TrainedSystem | Failure, task: type[Task]) -> str:
 
     if isinstance(reference, Failure):
         return f"{reference.name} failed: {reference.reason}"
-    (value,), (seconds,), metric = reference.validation, reference.seconds, task.metric.replace("_", " ")
+    (value,) = reference.validation
+    (seconds,) = reference.seconds
+    metric = task.metric.replace("_", " ")
     size = f"{reference.file_bytes / 1e6:.2f} MB, {seconds:.0f} s"
     return f"{reference.name} has {metric} {value:.4f} on validation ({size})"

@@ -69,7 +69,8 @@ def session(
     from mixling.training.distributed import distributed_context
     from mixling.training.progress import TrainingProgress
 
-    out, opened_at = options.out, time.monotonic()
+    out = options.out
+    opened_at = time.monotonic()
     with distributed_context() as ranks, held(out, is_main=ranks.is_main):
         terminal = TrainingProgress(silent=not ranks.is_main, verbose=options.verbose)
         resolved = None

@@ -25,9 +25,11 @@ from mixling.metrics.slice_report import SliceReport
 from mixling.metrics.slices import Floats, Slice, SliceColumn, each_value, worst_slices
 from mixling.tasks.base import Task
 
-LENGTH, UNKNOWN = "words", "unknown words"
+LENGTH = "words"
+UNKNOWN = "unknown words"
 _MOST_VALUES = 20  # of a column; the others are one
-_OTHERS, _MISSING = "(others)", "(missing)"
+_OTHERS = "(others)"
+_MISSING = "(missing)"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 _LEAST_IN_VALUE = 5  # rows: of a column with rarer values auto makes no slices

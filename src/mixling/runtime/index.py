@@ -97,7 +97,8 @@ class VectorIndex:
         Raises:
             ModelFileError: the file of the texts is damaged.
         """
-        begin, end = int(self._ends[number - 1]) if number else 0, int(self._ends[number])
+        begin = int(self._ends[number - 1]) if number else 0
+        end = int(self._ends[number])
         try:
             if not 0 <= begin <= end <= begin + MAX_JSON:
                 raise ValueError(f"a text from byte {begin:,} to {end:,}")

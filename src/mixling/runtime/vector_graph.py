@@ -17,7 +17,9 @@ from mixling.errors import MissingPackage, ModelFileError
 from mixling.installation import install_command
 
 GRAPH = "graph.usearch"
-_NEIGHBORS, _BUILD_WIDTH, _SEARCH_WIDTH = 16, 128, 128
+_NEIGHBORS = 16
+_BUILD_WIDTH = 128
+_SEARCH_WIDTH = 128
 _CANDIDATES = 4  # for each that is asked for
 _TOGETHER = 16_384
 
