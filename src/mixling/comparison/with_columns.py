@@ -173,7 +173,7 @@ def _fit_trees(
     seed: int,
     only: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[Trees]:
-    """Yield trees for each choice of dimensions and iterations, fewer first; or those of one choice, `only`."""
+    """Yield trees for each choice of dimensions and iterations, fewer first, or of the choices `only`."""
     each = len({name for target in targets for name in names_of(target)}) if task.has_labels else 1
     if each > _MOST_LABELS:
         raise DataError(f"{each:,} labels need as many trees in each iteration; allowed: {_MOST_LABELS}")

@@ -25,8 +25,7 @@ from mixling.metrics.slice_report import SliceReport
 from mixling.metrics.slices import Floats, Slice, SliceColumn, each_value, worst_slices
 from mixling.tasks.base import Task
 
-LENGTH = "words"
-UNKNOWN = "unknown words"
+LENGTH, UNKNOWN = "words", "unknown words"
 _MOST_VALUES = 20  # of a column; the others are one
 _OTHERS = "(others)"
 _MISSING = "(missing)"

@@ -1,6 +1,6 @@
 """WordPiece: words split by the longest subwords they begin with, and subwords trained by merging frequent pairs.
 
-Splitting is that of BERT (Devlin et al., 2019). Training is byte pair encoding (Sennrich et al., 2016, algorithm 1)
+Words are split as BERT's (Devlin et al., 2019). Training is byte pair encoding (Sennrich et al., 2016, algorithm 1)
 over the characters of words, with a mark on each subword that continues one.
 """
 
