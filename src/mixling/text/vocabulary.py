@@ -97,10 +97,11 @@ class Vocabulary:
         Raises:
             ModelFileError: the tokenizer fails on a word.
         """
-        if self._continuation is not None:
-            spelled = [split_word(word, self._ids, self._continuation) for word in words]
-        else:
-            with library_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
+        with library_errors(ModelFileError, "the vocabulary cannot split a word into subwords"):
+            if self._continuation is not None:
+                "".join(words).encode()  # fails on surrogates, as the library does
+                spelled = [split_word(word, self._ids, self._continuation) for word in words]
+            else:
                 encodings = self.tokenizer.encode_batch(list(words), add_special_tokens=False)
                 spelled = [encoding.tokens for encoding in encodings]
         return [
