@@ -43,19 +43,17 @@ class Cholesky:
                 squares[first:last, first:last] = lower.T
 
     def times(self, values: Float32) -> Float32:
-        """Return U @ values (N, K)."""
+        """Return U @ values (N, K); the caller limits BLAS to one thread, as that takes longer than the product."""
         out = np.empty_like(values)
-        with threadpool_limits(1):
-            for first, last in self._blocks:
-                out[first:last] = self._upper[first:last, first:] @ values[first:]
+        for first, last in self._blocks:
+            out[first:last] = self._upper[first:last, first:] @ values[first:]
         return out
 
     def transposed_times(self, values: Float32) -> Float32:
-        """Return U^T @ values (N, K)."""
+        """Return U^T @ values (N, K); the caller limits BLAS, as for `times`."""
         out = np.zeros_like(values)
-        with threadpool_limits(1):
-            for first, last in self._blocks:
-                out[first:] += self._upper[first:last, first:].T @ values[first:last]
+        for first, last in self._blocks:
+            out[first:] += self._upper[first:last, first:].T @ values[first:last]
         return out
 
     def divide(self, right: Float32) -> Float32:

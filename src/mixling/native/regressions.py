@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from mixling.arrays import Float32, Float64
 from mixling.native.minimize import dot, minimize
@@ -77,7 +78,8 @@ def fit_logistic(
         return float(dot(costs, losses) + penalty / 2 * squares), gradient.ravel()
 
     start = np.zeros((size + 1) * scores, np.float32)
-    solved = minimize(objective, start, gradient=_TOLERANCE, steps=_STEPS).reshape(size + 1, scores)
+    with threadpool_limits(1):  # the sums of BLAS depend on the number of its threads
+        solved = minimize(objective, start, gradient=_TOLERANCE, steps=_STEPS).reshape(size + 1, scores)
     found = solved[:-1] if factor is None else transposed @ factor.divide(solved[:-1])
     return np.ascontiguousarray(found.T), solved[-1]
 
