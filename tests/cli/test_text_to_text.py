@@ -242,7 +242,8 @@ def test_what_cannot_be_is_reported_and_nothing_written(
 ) -> None:
     path = write(tmp_path / "rows.jsonl", [*pairs(12, 0), *([row] if row else [])])
     shape = () if {"--from", "--model"} & set(flags) else SHORT
-    done = call("train", path, "--task", "text2text", *flags, "-o", tmp_path / "run", *shape, *QUICK)
+    task = () if "--task" in flags else ("--task", "text2text")
+    done = call("train", path, *task, *flags, "-o", tmp_path / "run", *shape, *QUICK)
     assert done.code == 2
     assert message in done.err
     assert not (tmp_path / "run").exists()
