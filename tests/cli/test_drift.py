@@ -44,6 +44,13 @@ def test_every_task_has_a_profile(call: Call, tagger: Path) -> None:
     assert "accuracy" not in done.out
 
 
+def test_the_packaged_model_is_named_as_it_was_given(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "films.txt").write_text("a film of quiet charm, and a cast that shines\n" * 60)
+    done = call("drift", "demo", tmp_path / "films.txt")
+    assert done.code == 0, done.err
+    assert "mixling evaluate demo LABELED" in " ".join(done.out.split())
+
+
 def test_mistakes(call: Call, model: Path, reviews: Path, tmp_path: Path) -> None:
     done = call("drift", model, "-")
     assert (done.code, "drift reads files" in done.err) == (2, True)

@@ -177,6 +177,7 @@ def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest
         (["predict", "m", "--formt", "csv"], ["--format"]),
         (["pretrain", "x.txt", "--valid", "v"], ["--validation"]),
         (["train", "x.csv", "--text", "a", "--text", "b"], ["'--text' takes one value, and is given 2 times"]),
+        (["similar", "none", "a text", " "], ["a text is empty"]),
         (["predict", "m", "x.csv", "-o", "a", "-o", "b"], ["'--out' takes one value, and is given 2 times"]),
     ],
     ids=lambda value: " ".join(value[:1]),

@@ -65,6 +65,11 @@ def saved_model(path: str) -> Path:
     return demo_model() if path == "demo" and not Path(path).exists() else Path(path)
 
 
+def shown_model(path: str) -> str:
+    """Return how a command names a model: `demo` in place of the packaged model's path."""
+    return "demo" if path == str(demo_model()) else path
+
+
 def read_sample(file: str) -> bytes:
     """Return the content of a file of `SAMPLES`."""
     return (files(__package__) / file).read_bytes()

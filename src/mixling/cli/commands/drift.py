@@ -60,6 +60,8 @@ def _table(found: Drift) -> str:
 
 
 def _sentences(found: Drift, model: str, file: str) -> list[str]:
+    from mixling.samples.sets import shown_model
+
     sentences = []
     if found.estimate is not None and found.accuracy is not None:
         given = f"{found.estimate:.2f} +- {found.margin:.2f}"
@@ -70,5 +72,6 @@ def _sentences(found: Drift, model: str, file: str) -> list[str]:
         return [*sentences, "nothing moved"]
     shown = [f"  {text if len(text) <= 70 else text[:69] + '…'}" for text in found.examples[:5]]
     sentences += [f"of {len(found.examples)} texts that show it:", *shown] if shown else []
-    advice = f"next        label 100 of these texts, then mixling evaluate {model} LABELED; and train with them"
+    evaluate = f"mixling evaluate {shown_model(model)} LABELED"
+    advice = f"next        label 100 of these texts, then {evaluate}; and train with them"
     return [*sentences, advice]

@@ -82,6 +82,7 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
     from mixling.runs.evaluation import aim_as_trained, columns_of, evaluate, evaluate_out_of_scope
     from mixling.runs.slices import SlicedRows, slice_report
     from mixling.runtime.predictor import Predictor
+    from mixling.samples.sets import shown_model
     from mixling.storage import write_atomic
     from mixling.tables import format_columns, terminal_width
 
@@ -124,7 +125,8 @@ def _evaluate_labels(model: str, options: EvaluateOptions, report: ReportOptions
         tables.append(slices._repr_html_())
     if report.out is not None and report.out.suffix.lower() == ".html":
         write_atomic(
-            report.out, html_page(f"{model} on {', '.join(options.files)}", "\n".join(tables), _STYLE).encode()
+            report.out,
+            html_page(f"{shown_model(model)} on {', '.join(options.files)}", "\n".join(tables), _STYLE).encode(),
         )
     if report.reliability or report.reliability_plot is not None:
         if not isinstance(metrics, ProbabilityMetrics):

@@ -44,6 +44,8 @@ def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
 
     if output.format not in ("text", "jsonl"):
         raise ConfigError(f"--format: got {output.format!r}; allowed: text, jsonl")
+    if not all(map(str.strip, given.texts)):
+        raise ConfigError("a text is empty, which is near to nothing; give texts with words")
     index = VectorIndex(given.index, exact=output.exact)
     for text, found in zip(given.texts, index.nearest(given.texts, output.count), strict=True):
         nearest = [(number, cosine, index.text(number)) for number, cosine in found]
