@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from mixling.errors import UserError
+from mixling.errors import Interrupted, UserError
 from mixling.labeling.lines import canonical
 from mixling.labeling.texts import LabelValue, example_of, value_of
 from mixling.text.encoder import Text
@@ -31,6 +31,7 @@ _OLDER = 2 / 3  # of the answers; a model of as many is compared with
 _SETTLED = 0.02  # of the texts of the stop set get other answers: more labels will help little
 _FOLDS = 3  # of the search for wrong labels
 _ENOUGH = 100  # answers, before that is said
+_PATIENCE = 5.0  # seconds for a training to end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,8 @@ class Pupil:
         self._ending = False
         self.busy = False
         self._learned = 0
-        threading.Thread(target=self._run, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def wants(self, answers: int) -> bool:
         """Whether there are enough new answers for another training."""
@@ -112,10 +114,13 @@ class Pupil:
         self._asked.set()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; the thread closes the connection, which it may be reading."""
         self._ending = True
         self._asked.set()
-        end_workers([self._worker])
+        self._worker.process.terminate()
+        self._thread.join(_PATIENCE)
+        self._worker.process.kill()
+        self._thread.join()
 
     def _run(self) -> None:
         self._worker.send((self._texts, self._task))
@@ -123,6 +128,7 @@ class Pupil:
             self._asked.wait()
             self._asked.clear()
             if self._ending:
+                end_workers([self._worker])
                 return
             self._worker.send(self._next)
             try:
@@ -144,7 +150,7 @@ def _work(connection: Connection) -> None:
         os.nice(10)  # the page, and whatever else runs, comes first
     texts, task = connection.recv()
     earlier: list[tuple[int, list[str]]] = []
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError, Interrupted):
         while True:
             lesson = connection.recv()
             try:
