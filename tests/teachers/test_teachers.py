@@ -129,7 +129,7 @@ def test_a_file_of_answers_to_pairs(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     rows = [{"text": ["u", "v"], "probabilities": {"a": 1}}, {"text": "w", "other": "z", "probabilities": {"b": 1}}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    teacher = FileTeacher(str(path), text="premise", text_pair="other")
+    teacher = FileTeacher(str(path), text="premise", text_pair=("other",))
     assert list(teacher.texts()) == [("u", "v"), ("w", "z")]
 
 

@@ -51,7 +51,7 @@ class _Row:
 
     def one_text(self, *, lines: bool = False) -> str:
         """Return the text; of words, with blanks between them."""
-        self.needs(not isinstance(self.text, tuple), "the row has two texts")
+        self.needs(not isinstance(self.text, tuple), "the row has several texts")
         text = self.text if isinstance(self.text, str) else " ".join(self.text)
         self.needs(lines or len(text.splitlines()) < 2, "the text has several lines")
         return text
@@ -81,7 +81,7 @@ class _Row:
 
 def _rows(texts: FileTexts, said: Said) -> Iterator[_Row]:
     columns = texts.columns
-    used = {columns.text, columns.text_pair, columns.label, *(columns.labels or ())}
+    used = {*columns.texts, columns.label, *(columns.labels or ())}
     found = [*file_rows(texts.path, texts.task, columns)]
     whole: Iterable[dict[str, Any]] = [{}] * len(found)
     if texts.task != _SPANS and not is_plain(str(texts.path)):  # read again: an example has no other columns
@@ -101,8 +101,8 @@ def _table(texts: FileTexts, said: Said) -> Iterator[dict[str, Any]]:
         if texts.task == _SPANS:
             yield dict(zip(("tokens", "slots"), row.tags(), strict=True))
             continue
-        pair = isinstance(row.text, tuple)
-        parts = dict(zip((columns.text, str(columns.text_pair)), row.text if pair else [row.text], strict=pair))
+        several = isinstance(row.text, tuple)
+        parts = dict(zip(columns.texts, row.text if several else [row.text], strict=several))
         yield {**parts, columns.label: row.value, **row.others}
 
 
