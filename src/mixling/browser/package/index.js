@@ -225,9 +225,13 @@ function checked(engine, name) {
   };
   const optional = (value) => (value === null || value === undefined ? null : number(value));
   try {
-    const { threshold, label_thresholds, conformal, rule, reading, labels } = JSON.parse(engine.metadata);
+    const { threshold, label_thresholds, conformal, rule, reading, labels, texts } = JSON.parse(engine.metadata);
     if (new Set(engine.labels).size < engine.labels.length) throw wrong;
     const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
+    if (texts) {
+      if (new Set(texts.map(String)).size !== engine.numTexts) throw wrong;
+      out.texts = texts.map(String);
+    }
     for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
     if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
     if (rule) {
