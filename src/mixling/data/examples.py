@@ -111,7 +111,7 @@ class RowReader(ABC):
     def column(self, key: str, row: Row) -> str | None:
         """Return the name of a row's column for a key of `ColumnsConfig`; None: there is no such column."""
         name: str | None = getattr(self.columns, key)
-        return name or None
+        return name
 
     def missing(self, key: str, name: str, row: Row) -> DataError:
         """Return the error of a row, or of its file, that lacks a column."""
@@ -132,9 +132,11 @@ class RowReader(ABC):
     def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
         """Yield the keys and names of the columns that a row must have."""
         for key in self.wanted if self.labeled else self.wanted[:-1]:
-            if (found := self.column(key, row)) is not None:
-                for name in (found,) if isinstance(found, str) else found:
+            if key == "text_pair":
+                for name in self.columns.text_pair:
                     yield key, name
+            elif (name := self.column(key, row)) is not None:
+                yield key, name
         for name in self._beside:
             yield "features", name
 

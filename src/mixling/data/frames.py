@@ -218,7 +218,7 @@ def texts_of(
     if (
         isinstance(items, np.ndarray)
         and items.ndim == 2
-        and 1 <= items.shape[1] <= MOST_TEXTS
+        and items.shape[1] in (1, 2, len(known or ()))
         and items.dtype.kind in "OUT"
     ):
         columns = range(items.shape[1])

@@ -74,7 +74,7 @@ class LabeledExamples:
         number = self.train.schema.texts
         named = config.data.columns.texts
         names = named if len(named) == number else default_names(number)
-        return () if names == default_names(min(number, 2)) or self.task.windows else names
+        return () if number == 1 or names == default_names(2) or self.task.windows else names
 
     def content(self) -> Iterator[bytes]:
         """Yield what identifies the data: a checkpoint belongs to a run with the same."""

@@ -123,7 +123,7 @@ class TextInputs:
 
         size = count_chars(text, number)
         got = len(text) if isinstance(text, tuple) else 1
-        wanted = got if self.names is None else len(self.names)
+        wanted = min(got, 2) if self.names is None else len(self.names)
         if got == wanted:
             return size
         if self.questions:
