@@ -133,8 +133,8 @@ class RowReader(ABC):
         """Yield the keys and names of the columns that a row must have."""
         for key in self.wanted if self.labeled else self.wanted[:-1]:
             if key == "text_pair":
-                for name in self.columns.text_pair:
-                    yield key, name
+                for further in self.columns.text_pair:
+                    yield key, further
             elif (name := self.column(key, row)) is not None:
                 yield key, name
         for name in self._beside:
