@@ -121,7 +121,9 @@ def test_a_file_of_answers(tmp_path: Path) -> None:
 def test_a_file_of_answers_to_no_texts(tmp_path: Path, text: str) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(f'{{"text": {text}, "probabilities": {{"a": 1.0}}}}\n')
-    with pytest.raises(DataError, match=r"answers.jsonl:1: column 'text' holds .* a text, a pair or a list of words"):
+    with pytest.raises(
+        DataError, match=r"answers.jsonl:1: column 'text' holds .* a text, several texts or a list of words"
+    ):
         FileTeacher(str(path))
 
 

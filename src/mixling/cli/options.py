@@ -76,7 +76,7 @@ TooLongOption = Annotated[
 ]
 
 
-Texts = Annotated[
+SeveralTexts = Annotated[
     list[str] | None,
     Option(
         "--text",
@@ -106,7 +106,7 @@ def text_columns(texts: Sequence[str] | None, text_pair: str | None) -> list[str
     Raises:
         ConfigError: a column is named twice, there are too many, or two options name further ones.
     """
-    from mixling.text.config import MOST_TEXTS
+    from mixling.text.config import MOST_TOGETHER
 
     named = list(texts or ())
     if text_pair is not None and len(named) > 1:
@@ -115,8 +115,8 @@ def text_columns(texts: Sequence[str] | None, text_pair: str | None) -> list[str
         )
     if text_pair is not None:
         named = [*(named or ["text"]), text_pair]
-    if len(named) > MOST_TEXTS:
-        raise ConfigError(f"--text: got {len(named)} columns; allowed: up to {MOST_TEXTS}")
+    if len(named) > MOST_TOGETHER:
+        raise ConfigError(f"--text: got {len(named)} columns; allowed: up to {MOST_TOGETHER}")
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
         raise ConfigError(f"--text: got the column {shown(twice)} twice; name each once")
@@ -129,7 +129,7 @@ class InputColumns(TextColumn):
 
     any_key: ClassVar[bool] = False  # whether --set sets any key of a configuration, or columns only
 
-    text: Texts = None  # type: ignore[assignment]  # one or several
+    text: SeveralTexts = None  # type: ignore[assignment]  # one or several
     text_pair: SecondText = None
     overrides: Annotated[
         list[str] | None,

@@ -165,7 +165,7 @@ class ExampleColumns:
             self._together = together if self._together is None else self._together
             self._targets = kind
         if together != self._together:
-            got, first = (number_of_texts(number) for number in (together, self._together or 1))
+            got, first = (texts_in_words(number) for number in (together, self._together or 1))
             message = f"got {got}, but the first example is {first}; give each example as many texts"
         elif kind != self._targets and ("answers" in (kind, self._targets) or "none" not in (kind, self._targets)):
             message = f"got {_KINDS[kind]}, but the first example has {_KINDS[self._targets]}; use one kind of target"
@@ -307,7 +307,7 @@ class _SpoolFile:
         )
 
 
-def number_of_texts(number: int) -> str:
+def texts_in_words(number: int) -> str:
     """Return a number of texts that belong together in words."""
     return "one text" if number == 1 else "a pair of texts" if number == 2 else f"{number} texts"
 

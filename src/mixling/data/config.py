@@ -11,7 +11,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 
 from mixling.config import Config
 from mixling.features.kinds import parse_features
-from mixling.text.config import MOST_TEXTS
+from mixling.text.config import MOST_TOGETHER
 
 LABEL_DELIMITER = "|"
 _OPTIONS = ("text", "text_pair", "label", "features")  # columns that have an option
@@ -78,8 +78,8 @@ class ColumnsConfig(Config):
     def _different_texts(self) -> ColumnsConfig:
         if twice := next((name for name, times in Counter(self.texts).items() if times > 1), None):
             raise ValueError(f"text: got the column {twice!r} twice; allowed: different columns")
-        if len(self.texts) > MOST_TEXTS:
-            raise ValueError(f"text: got {len(self.texts)} columns; allowed: up to {MOST_TEXTS}")
+        if len(self.texts) > MOST_TOGETHER:
+            raise ValueError(f"text: got {len(self.texts)} columns; allowed: up to {MOST_TOGETHER}")
         return self
 
     @field_validator("label_delimiter")

@@ -15,7 +15,7 @@ import numpy as np
 
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.features.cells import cells_in, with_cells
-from mixling.text.config import MOST_TEXTS, default_names
+from mixling.text.config import MOST_TOGETHER, default_names
 
 Names = str | Sequence[str]
 """The column of the text, or several of texts that belong together."""
@@ -158,8 +158,8 @@ class Frame:
         if names is not None:
             is_name = isinstance(names, str) or names in self.names or not isinstance(names, Sequence)
             chosen = (names,) if is_name else tuple(names)
-            if not 1 <= len(chosen) <= MOST_TEXTS or len(set(chosen)) < len(chosen):
-                allowed = f"allowed: one, or up to {MOST_TEXTS} different ones that belong together"
+            if not 1 <= len(chosen) <= MOST_TOGETHER or len(set(chosen)) < len(chosen):
+                allowed = f"allowed: one, or up to {MOST_TOGETHER} different ones that belong together"
                 raise ConfigError(f"text: got the columns {', '.join(map(str, chosen))}; {allowed}")
             return chosen
         free = tuple(name for name in self.names if name not in taken)

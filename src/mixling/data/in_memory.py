@@ -13,7 +13,7 @@ import numpy as np
 
 from mixling.answers.labels import LABEL_TYPES
 from mixling.data.cells import read_cell
-from mixling.data.columns import number_of_texts
+from mixling.data.columns import texts_in_words
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.frames import column_values, is_missing
@@ -30,7 +30,7 @@ from mixling.data.values import (
 )
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
-from mixling.text.config import MOST_TEXTS
+from mixling.text.config import MOST_TOGETHER
 from mixling.text.encoder import Text
 
 LabeledTexts = tuple[list[Any], list[Target]]
@@ -153,8 +153,8 @@ def unlabeled_texts(texts: Iterable[Text], *, number: int) -> list[Text]:
     for row, text in enumerate(out):
         problem = _problem(text)
         if not problem and (got := len(text) if isinstance(text, tuple) else 1) != number:
-            expected = number_of_texts(number)
-            problem = f"got {number_of_texts(got)}; allowed: {expected}, like the labeled examples"
+            expected = texts_in_words(number)
+            problem = f"got {texts_in_words(got)}; allowed: {expected}, like the labeled examples"
         if problem:
             raise DataError(problem, path="<unlabeled>", line=row)
     return out
@@ -227,8 +227,8 @@ def store_rows(
 
 def _problem(text: Any) -> str:
     """Describe the problem with a text; return "" if there is none."""
-    if isinstance(text, tuple) and not 2 <= len(text) <= MOST_TEXTS:
-        return f"got a tuple of {len(text)} items; allowed: 2 to {MOST_TEXTS} texts that belong together"
+    if isinstance(text, tuple) and not 2 <= len(text) <= MOST_TOGETHER:
+        return f"got a tuple of {len(text)} items; allowed: 2 to {MOST_TOGETHER} texts that belong together"
     parts = text if isinstance(text, tuple | list) else [text]
     wrong = [part for part in parts if not isinstance(part, str)]
     return f"got {wrong[0]!r}, which is not a text; allowed: a str, a tuple of str, a list of str" if wrong else ""

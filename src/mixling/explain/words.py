@@ -18,7 +18,7 @@ from mixling.explain.shapley import EXACT_PLAYERS, exact_shapley, leave_one_out,
 from mixling.features.cells import Cells, cells_of, with_cells
 from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
-from mixling.text.config import MOST_TEXTS, TextConfig
+from mixling.text.config import MOST_TOGETHER, TextConfig
 from mixling.text.encoder import Encoded, Text, fit_parts
 from mixling.text.long_texts import TextWindow
 from mixling.text.words import word_spans
@@ -307,7 +307,7 @@ def _read(
     for window in windows:
         found, cut = _read_words(window.text, config, encode)
         truncated |= cut
-        shift = [0] * MOST_TEXTS
+        shift = [0] * MOST_TOGETHER
         shift[window.side] = window.offset
         read.append([(word, start + shift[part], end + shift[part], part) for word, start, end, part in found])
     known = {_location(item): item for part in read for item in part}  # windows may overlap

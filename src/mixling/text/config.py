@@ -11,7 +11,7 @@ from mixling.errors import ConfigError
 from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
 
-MOST_TEXTS = 8  # that belong together, such as a title and a body
+MOST_TOGETHER = 8  # that belong together, such as a title and a body
 
 
 def default_names(number: int) -> tuple[str, ...]:
@@ -29,8 +29,8 @@ class TextConfig(Config):
     segments: int = Field(
         default=0,
         ge=0,
-        le=MOST_TEXTS,
-        description="embeddings that say which of several texts a word is in, one of which is added to it; true: 2",
+        le=MOST_TOGETHER,
+        description="embeddings of texts that belong together, one added to each word by its text; true: 2, of a pair",
     )
     overlap: bool = Field(
         default=False, description="add one of two embeddings to each word: it occurs in one text, or in several"

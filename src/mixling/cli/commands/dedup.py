@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import OnBadRowOption, SecondText, TextColumn, Texts, refuse_stdin, text_columns
+from mixling.cli.options import OnBadRowOption, SecondText, SeveralTexts, TextColumn, refuse_stdin, text_columns
 from mixling.cli.output import no_collections, put, wrapped
 from mixling.errors import ConfigError
 
@@ -23,7 +23,7 @@ class DedupInput(TextColumn):
     files: Annotated[
         list[str], typer.Argument(metavar="FILES...", help="Rows in any format of `train`, or lines of a .txt.")
     ]
-    text: Texts = None  # type: ignore[assignment]  # one or several
+    text: SeveralTexts = None  # type: ignore[assignment]  # one or several
     text_pair: SecondText = None
     threshold: Annotated[
         float, Option("--threshold", metavar="J", help="Least share of common words of near-duplicates; 1: equal sets.")

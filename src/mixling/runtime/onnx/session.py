@@ -36,7 +36,7 @@ from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import parse_json
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
-from mixling.text.config import MOST_TEXTS, TextConfig, default_names
+from mixling.text.config import MOST_TOGETHER, TextConfig, default_names
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
@@ -58,7 +58,9 @@ class Metadata(Config):
     labels: dict[str, Any]
     pairs: bool | None = Field(default=None, description="trained on several texts that belong together; None: unknown")
     texts: tuple[str, ...] = Field(
-        default=(), max_length=MOST_TEXTS, description="the names of these texts; empty: of a pair, text and text_pair"
+        default=(),
+        max_length=MOST_TOGETHER,
+        description="the names of these texts; empty: of a pair, text and text_pair",
     )
     reading: ReadingConfig | None = Field(default=None, description="how questions are answered; None: they are not")
     precision: Precision
