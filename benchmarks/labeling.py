@@ -1,6 +1,6 @@
 """Labels that `mixling label` saves simulated annotators, and answers that kills of it lose (none may be).
 
-    python benchmarks/labeling.py simulate --data ../shared/data snips clinc20 sst2 --seeds 0 1 2
+    python benchmarks/labeling.py simulate --data ../shared/data snips clinc20 sst2 --seeds 0 1 2 3 4
     python benchmarks/labeling.py kills --number 200
 
 `simulate`: annotators give the true labels of the texts that the queue of the page asks, in its order: every fifth a
@@ -8,7 +8,8 @@ random one, the others as a strategy chooses after each training. The models are
 are trained after every tenth more answers instead of every twentieth. At some numbers of answers, a model is trained on
 all of them, as on what is exported, and tested on the test set; `needed` is where its accuracy first reaches the one of
 1,000 random answers, between two of these numbers by interpolation. clinc20 has 20 intents of CLINC150, drawn by the
-seed. `means` has the same for the mean accuracies of all seeds of a set.
+seed. `means` has the same for the mean accuracies of all seeds of a set. What results/labeling.json has is
+not simulated again.
 
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import itertools
 import json
 import random
 import re
@@ -198,18 +200,18 @@ def main() -> None:
         print(results["kills"])
         write_json(options.out, results)
         return
-    for name in options.sets:
-        for seed in options.seeds:
-            line = next((one for one in results["simulated"] if (one["set"], one["seed"]) == (name, seed)), None)
-            if line is None:
-                results["simulated"].append(line := {"set": name, "seed": seed, "accuracy": {}, "needed": {}})
-            for strategy in options.strategies:
-                line["provenance"] = provenance(seed=seed)
-                line["accuracy"][strategy] = simulated(name, options.data, seed, strategy)
-                wanted = line["accuracy"]["random"][str(MOST)]
-                line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
-                print(name, seed, line["needed"], flush=True)
-                write_json(options.out, {**results, "means": means(results["simulated"])})
+    for seed, name, strategy in itertools.product(options.seeds, options.sets, options.strategies):
+        line = next((one for one in results["simulated"] if (one["set"], one["seed"]) == (name, seed)), None)
+        if line is None:
+            results["simulated"].append(line := {"set": name, "seed": seed, "accuracy": {}, "needed": {}})
+        if strategy in line["accuracy"]:
+            continue  # an earlier run got so far
+        line["provenance"] = provenance(seed=seed)
+        line["accuracy"][strategy] = simulated(name, options.data, seed, strategy)
+        wanted = line["accuracy"]["random"][str(MOST)]
+        line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
+        print(name, seed, line["needed"], flush=True)
+        write_json(options.out, {**results, "means": means(results["simulated"])})
 
 
 if __name__ == "__main__":
