@@ -8,8 +8,7 @@ random one, the others as a strategy chooses after each training. The models are
 are trained after every tenth more answers instead of every twentieth. At some numbers of answers, a model is trained on
 all of them, as on what is exported, and tested on the test set; `needed` is where its accuracy first reaches the one of
 1,000 random answers, between two of these numbers by interpolation. clinc20 has 20 intents of CLINC150, drawn by the
-seed. `means` has the same for the mean accuracies of all seeds of a set. What results/labeling.json has is
-not simulated again.
+seed. `means` has the means and ranges of all seeds of a set. What results/labeling.json has is not simulated again.
 
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
@@ -26,6 +25,7 @@ import itertools
 import json
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -69,8 +69,8 @@ def accuracy(examples: list[tuple[str, str]], test: list[tuple[str, str]]) -> fl
     return float(np.mean([one.label == label for one, (_, label) in zip(predictions, test, strict=True)]))
 
 
-def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, float]:
-    """Return the accuracy after some numbers of answers."""
+def simulated(name: str, data: Path, seed: int, strategy: str, wanted: float | None) -> dict[str, float]:
+    """Return the accuracy after some numbers of answers, up to where it is the wanted one."""
     rows, test = rows_of(name, data, seed)
     found: dict[str, float] = {}
     # The order of the texts is by their fingerprints; another seed is another order.
@@ -91,7 +91,7 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
                 random.Random(seed).shuffle(queue.others)
             said: dict[str, str] = {}
             due = 12.0
-            while len(said) < min(MOST, len(keys)):
+            while len(said) < min(MOST, len(keys)) and (wanted is None or max(found.values(), default=0.0) < wanted):
                 (key,) = queue.next("page", "one", 1, holding=())
                 said[key] = truth[texts.by_key[key].text]
                 line = {"what": "answer", "text": key, "row": 1, "label": said[key], "annotator": "one"}
@@ -126,23 +126,14 @@ def needed(curve: dict[str, float], wanted: float) -> float | None:
 
 
 def means(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean accuracies of each set's seeds, and how many answers these need."""
+    """Return how many answers each set's seeds need in the mean, at least and at most, by strategy."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(line["set"] for line in lines):
-        done = [line for line in lines if line["set"] == name and "suggest" in line["accuracy"]]
-        curves = {
-            strategy: {
-                number: round(float(np.mean([line["accuracy"][strategy][number] for line in done])), 4)
-                for number in map(str, MEASURED)
-            }
-            for strategy in ("random", "suggest")
-            if done
-        }
-        found[name] = {
-            "seeds": [line["seed"] for line in done],
-            "accuracy": curves,
-            "needed": {strategy: needed(curve, curves["random"][str(MOST)]) for strategy, curve in curves.items()},
-        }
+        done = [line for line in lines if line["set"] == name and "suggest" in line["needed"]]
+        found[name] = {"seeds": [line["seed"] for line in done]}
+        for strategy in ("random", "suggest") if done else ():
+            counts = [line["needed"][strategy] or MOST for line in done]  # None: at least as many
+            found[name][strategy] = {"mean": round(statistics.mean(counts)), "range": [min(counts), max(counts)]}
     return found
 
 
@@ -207,9 +198,10 @@ def main() -> None:
         if strategy in line["accuracy"]:
             continue  # an earlier run got so far
         line["provenance"] = provenance(seed=seed)
-        line["accuracy"][strategy] = simulated(name, options.data, seed, strategy)
-        wanted = line["accuracy"]["random"][str(MOST)]
-        line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
+        reached = line["accuracy"].get("random", {}).get(str(MOST))
+        found = simulated(name, options.data, seed, strategy, reached)
+        line["accuracy"][strategy] = found
+        line["needed"][strategy] = needed(found, found[str(MOST)] if reached is None else reached)
         print(name, seed, line["needed"], flush=True)
         write_json(options.out, {**results, "means": means(results["simulated"])})
 
