@@ -1,7 +1,7 @@
 """Labels that `mixling label` saves simulated annotators, and answers that kills of it lose (none may be).
 
     python benchmarks/labeling.py simulate --data ../shared/data snips clinc20 sst2 --seeds 0 1 2 3 4
-    python benchmarks/labeling.py kills --number 200
+    python benchmarks/labeling.py kills --number 50 --seeds 0 1 2 3
 
 `simulate`: annotators give the true labels of the texts that the queue of the page asks, in its order: every fifth a
 random one, the others as a strategy chooses after each training. The models are those of the page; to save time they
@@ -13,7 +13,7 @@ seed. `means` has the means and ranges of all seeds of a set. What results/label
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
 
-Results go to results/labeling.json.
+Results go to results/labeling.json and labeling_kills.json; the kills of each seed are a run of their own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mixling.provenance import provenance
 from mixling.storage import write_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-OUT = Path(__file__).parent / "results" / "labeling.json"
+RESULTS = Path(__file__).parent / "results"
 MOST = 1000  # labels
 GROWTH = 1.1
 MEASURED = (100, 200, 300, 400, 500, 600, 750, MOST)
@@ -181,15 +181,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--strategies", nargs="+", default=["random", "suggest"])
-    parser.add_argument("--number", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--number", type=int, default=200, help="of kills, for each seed")
     options = parser.parse_args()
-    results = json.loads(options.out.read_text()) if options.out.exists() else {"simulated": [], "kills": None}
+    out = RESULTS / ("labeling_kills.json" if options.what == "kills" else "labeling.json")
+    results = json.loads(out.read_text()) if out.exists() else {"simulated": [], "runs": []}
+    for seed in options.seeds if options.what == "kills" else ():
+        made = provenance(seed=seed)
+        done = [run for run in results["runs"] if run["provenance"]["seed"] != seed]
+        results = {"runs": [*done, {**kills(options.number, seed), "provenance": made}]}
+        print(results["runs"][-1], flush=True)
+        write_json(out, results)
     if options.what == "kills":
-        made = provenance(seed=options.seeds[0])
-        results["kills"] = {**kills(options.number, options.seeds[0]), "provenance": made}
-        print(results["kills"])
-        write_json(options.out, results)
         return
     for seed, name, strategy in itertools.product(options.seeds, options.sets, options.strategies):
         line = next((one for one in results["simulated"] if (one["set"], one["seed"]) == (name, seed)), None)
@@ -203,7 +205,8 @@ def main() -> None:
         line["accuracy"][strategy] = found
         line["needed"][strategy] = needed(found, found[str(MOST)] if reached is None else reached)
         print(name, seed, line["needed"], flush=True)
-        write_json(options.out, {**results, "means": means(results["simulated"])})
+        simulated_lines = results["simulated"]
+        write_json(out, {"simulated": simulated_lines, "means": means(simulated_lines)})
 
 
 if __name__ == "__main__":
