@@ -119,12 +119,14 @@ def test_others_than_this_machine_need_the_token(tmp_path: Path) -> None:
         assert client.ask("/api/work", {}, {"Authorization": f"Bearer {token}"})[0] == 200
 
 
-def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path) -> None:
+def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clicks of test_page.py without a browser; a model learns, is tested on random texts only, and chooses."""
     from mixling.labeling import is_test
 
     file = tmp_path / "texts.txt"
     labels = write_texts(file)
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with labeling(file, "--names", ",".join(TOPICS)) as (process, port, _):
         client = Client(port)
         answered = []
@@ -146,6 +148,8 @@ def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path) -> N
             assert time.monotonic() < end, client.work()["state"]
             time.sleep(0.3)
         client.work(review=True)
+        while not any(temporary.glob("mixling-*")):
+            time.sleep(0.05)
         with socket.create_connection(("127.0.0.1", port)) as half:
             head = f"POST /api/work HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9\r\n\r\n{{"
             half.sendall(head.encode())
@@ -153,6 +157,7 @@ def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path) -> N
             _, said = process.communicate(timeout=20)
         assert process.returncode == 0, said
         assert "Traceback" not in said
+    assert not [*temporary.glob("mixling-*")]
     models = [line for line in lines_of(file) if line["what"] == "model"]
     tests = sum(map(is_test, answered))
     assert 100 / 5 - 1 <= tests <= 100 / 5 + 1
