@@ -93,6 +93,23 @@ def test_lines_that_are_no_answers_are_refused_and_others_kept(server: tuple[Pat
     assert ["refused" in item for item in saved] == [True, True, False, True, True]
 
 
+def test_the_bias_of_guesses_is_measured_on_random_texts(server: tuple[Path, dict[str, str], int]) -> None:
+    client = Client(server[2], "guided")
+    texts = client.work(count=10)["texts"]
+    lines = []
+    for number, text in enumerate(texts):
+        guess = "refund" if number % 4 < 2 else ["odd"]
+        name = "hidden_guess" if number % 2 else "guess"
+        lines.append(client.line("answer", text=text["key"], label="refund", **{name: guess}))
+    found = client.work(lines=lines)["state"]["bias"]
+    for name, count in found.items():
+        said = [
+            line[name] == "refund" for line, text in zip(lines, texts, strict=True) if name in line and text["test"]
+        ]
+        assert count == [sum(said), len(said)]
+    assert found["guess"][1] + found["hidden_guess"][1] > 0
+
+
 def test_two_pages_get_different_texts_and_lose_no_answer(server: tuple[Path, dict[str, str], int]) -> None:
     first, second = Client(server[2], "one"), Client(server[2], "one")
     texts = [client.work(page=page, count=5)["texts"] for client, page in ((first, "p"), (second, "q"))]
