@@ -160,12 +160,13 @@ def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path, monk
         rows = {row["text"]: row["label"] for row in csv.DictReader(table.splitlines())}
         assert len(rows) == 100
         assert rows == {text: labels[text].replace("refund", "money") for text in rows}
-        end = time.monotonic() + 60
+        end = time.monotonic() + 200  # the process of trainings lets all others of a busy machine go first
         while not (points := client.work()["state"]["points"]) or points[-1]["labels"] < 60:
             assert time.monotonic() < end, client.work()["state"]
             time.sleep(0.3)
         client.work(review=True)
         while not any(temporary.glob("mixling-*")):
+            assert time.monotonic() < end
             time.sleep(0.05)
         with socket.create_connection(("127.0.0.1", port)) as half:
             head = f"POST /api/work HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9\r\n\r\n{{"
