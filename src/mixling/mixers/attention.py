@@ -39,9 +39,9 @@ class Attention(Mixer):
     infinity, so that a text of padding only stays finite. Biases of long texts are made for some queries at a time,
     again for the gradients, so that memory grows with N only. On a GPU the scores of a query may all be moved by one
     number, which changes no probability: see NAN_BELOW. Without the scale, W_q starts smaller by sqrt(E), so that both
-    forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never changes Y;
-    it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances. Steps keep keys
-    and values, so their memory grows with the text.
+    forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never
+    changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances. Steps
+    keep keys and values, so their memory grows with the text.
 
     Args:
         dim: D, the width of the tokens.
