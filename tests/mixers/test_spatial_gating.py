@@ -335,7 +335,7 @@ def test_the_matrix_is_made_once_in_the_precision_of_the_training(monkeypatch: p
     assert made == [y.dtype] == [torch.bfloat16]
     (grad,) = torch.autograd.grad(y.sum(), values)
     (exact,) = torch.autograd.grad(matrix_product(values, x).sum(), values)
-    torch.testing.assert_close(grad, exact, rtol=0.0, atol=0.1)
+    torch.testing.assert_close(grad, exact, rtol=0.02, atol=0.02)
 
 
 def test_a_graph_that_is_exported_has_no_fft(monkeypatch: pytest.MonkeyPatch) -> None:
