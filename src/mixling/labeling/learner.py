@@ -137,8 +137,8 @@ class Pupil:
                 if self._ending:
                     return
                 found = Learned(problem=f"the training {self._worker.how_it_ended('label fewer texts at a time')}")
-                self._report(found)
-                return
+                self._worker = Worker(_work)  # for the next answers
+                self._worker.send((self._texts, self._task))
             self.busy = False
             self._report(found)
 
@@ -155,7 +155,7 @@ def _work(connection: Connection) -> None:
             lesson = connection.recv()
             try:
                 found = learn(texts, task, lesson, earlier)
-            except UserError as error:
+            except (UserError, OSError) as error:  # such as a full disk
                 found = Learned(problem=str(error))
             connection.send(found)
 
