@@ -210,7 +210,7 @@ class Attention(Mixer):
         causal: bool,
         start: int = 0,
     ) -> Float[Tensor, "*S"]:
-        """Return what is added to the scores of queries from position `start` on: biases, and what hides keys."""
+        """Return the addition to the scores of queries from position `start` on: biases, and what hides keys."""
         shape = query.shape[2], keys.shape[2]
         added = query.new_zeros(())
         if self.relative is not None:
