@@ -19,7 +19,7 @@ C_FILES = $(wildcard src/mixling/native/*.[ch] src/mixling/browser/*.[ch] \
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: base check coverage demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
+.PHONY: base browser-tests check coverage demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
 check: base types tests  ## what CI runs: format, lint, types, layers, tests, and tests of an install without extras
 
 demo: native  ## trains on sample data, shows what the model does, and writes a page to try it
@@ -29,9 +29,9 @@ setup:  ## what all others need, in .venv
 	@command -v python3 >/dev/null || { echo "error: mixling needs Python 3.11 or later; there is no python3" >&2; exit 1; }
 	@$(SETUP)
 
-base:  ## without PyTorch, in an environment of its own: .venv-base
+base: native  ## without PyTorch, in an environment of its own: .venv-base
 	@python3 tools/environment.py --base
-	.venv-base/bin/python -m pytest -p no:cacheprovider tests/cli/test_base_install.py tests/golden
+	PYTHONDONTWRITEBYTECODE= .venv-base/bin/python -m pytest -p no:cacheprovider tests/cli/test_base_install.py tests/golden
 
 static: types  ## format, lint, types and layers, without the tests
 
@@ -49,6 +49,9 @@ lint: setup  ## format and lint, without changing a file; C where clang-format i
 
 test-fast: setup  ## for the loop of a developer: what takes long, such as whole trainings, is left out: about a minute of two cores
 	$(PYTEST) -m "not slow"
+
+browser-tests: setup  ## the pages in Chromium (apt-get install chromium); needs playwright and axe-playwright-python from PyPI
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m browser
 
 coverage: setup  ## which lines the fast tests run, as a report for people: build/coverage/index.html; needs coverage from PyPI
 	OMP_NUM_THREADS=1 $(PYTHON) -m coverage run --source=mixling --data-file=build/coverage.data -m pytest -m "not slow"

@@ -1,19 +1,19 @@
 """Labels that `mixling label` saves simulated annotators, and answers that kills of it lose (none may be).
 
-    python benchmarks/labeling.py simulate --data ../shared/data snips clinc20 sst2 --seeds 0 1 2
-    python benchmarks/labeling.py kills --number 200
+    python benchmarks/labeling.py simulate --data ../shared/data snips clinc20 sst2 --seeds 0 1 2 3 4
+    python benchmarks/labeling.py kills --number 50 --seeds 0 1 2 3
 
 `simulate`: annotators give the true labels of the texts that the queue of the page asks, in its order: every fifth a
 random one, the others as a strategy chooses after each training. The models are those of the page; to save time they
 are trained after every tenth more answers instead of every twentieth. At some numbers of answers, a model is trained on
 all of them, as on what is exported, and tested on the test set; `needed` is where its accuracy first reaches the one of
 1,000 random answers, between two of these numbers by interpolation. clinc20 has 20 intents of CLINC150, drawn by the
-seed. `means` has the same for the mean accuracies of all seeds of a set.
+seed. `means` has the means and ranges of all seeds of a set. What results/labeling.json has is not simulated again.
 
 `kills`: a client answers texts and keeps what is not confirmed, as the page does, while the process is killed at random
 moments; afterwards each answer must be in the record once.
 
-Results go to results/labeling.json.
+Results go to results/labeling.json and labeling_kills.json; the kills of each seed are a run of their own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import itertools
 import json
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,7 +43,7 @@ from mixling.provenance import provenance
 from mixling.storage import write_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-OUT = Path(__file__).parent / "results" / "labeling.json"
+RESULTS = Path(__file__).parent / "results"
 MOST = 1000  # labels
 GROWTH = 1.1
 MEASURED = (100, 200, 300, 400, 500, 600, 750, MOST)
@@ -67,8 +69,8 @@ def accuracy(examples: list[tuple[str, str]], test: list[tuple[str, str]]) -> fl
     return float(np.mean([one.label == label for one, (_, label) in zip(predictions, test, strict=True)]))
 
 
-def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, float]:
-    """Return the accuracy after some numbers of answers."""
+def simulated(name: str, data: Path, seed: int, strategy: str, wanted: float | None) -> dict[str, float]:
+    """Return the accuracy after some numbers of answers, up to where it is the wanted one."""
     rows, test = rows_of(name, data, seed)
     found: dict[str, float] = {}
     # The order of the texts is by their fingerprints; another seed is another order.
@@ -89,7 +91,7 @@ def simulated(name: str, data: Path, seed: int, strategy: str) -> dict[str, floa
                 random.Random(seed).shuffle(queue.others)
             said: dict[str, str] = {}
             due = 12.0
-            while len(said) < min(MOST, len(keys)):
+            while len(said) < min(MOST, len(keys)) and (wanted is None or max(found.values(), default=0.0) < wanted):
                 (key,) = queue.next("page", "one", 1, holding=())
                 said[key] = truth[texts.by_key[key].text]
                 line = {"what": "answer", "text": key, "row": 1, "label": said[key], "annotator": "one"}
@@ -124,23 +126,14 @@ def needed(curve: dict[str, float], wanted: float) -> float | None:
 
 
 def means(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean accuracies of each set's seeds, and how many answers these need."""
+    """Return how many answers each set's seeds need in the mean, at least and at most, by strategy."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(line["set"] for line in lines):
-        done = [line for line in lines if line["set"] == name and "suggest" in line["accuracy"]]
-        curves = {
-            strategy: {
-                number: round(float(np.mean([line["accuracy"][strategy][number] for line in done])), 4)
-                for number in map(str, MEASURED)
-            }
-            for strategy in ("random", "suggest")
-            if done
-        }
-        found[name] = {
-            "seeds": [line["seed"] for line in done],
-            "accuracy": curves,
-            "needed": {strategy: needed(curve, curves["random"][str(MOST)]) for strategy, curve in curves.items()},
-        }
+        done = [line for line in lines if line["set"] == name and "suggest" in line["needed"]]
+        found[name] = {"seeds": [line["seed"] for line in done]}
+        for strategy in ("random", "suggest") if done else ():
+            counts = [line["needed"][strategy] or MOST for line in done]  # None: at least as many
+            found[name][strategy] = {"mean": round(statistics.mean(counts)), "range": [min(counts), max(counts)]}
     return found
 
 
@@ -188,28 +181,32 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--strategies", nargs="+", default=["random", "suggest"])
-    parser.add_argument("--number", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--number", type=int, default=200, help="of kills, for each seed")
     options = parser.parse_args()
-    results = json.loads(options.out.read_text()) if options.out.exists() else {"simulated": [], "kills": None}
+    out = RESULTS / ("labeling_kills.json" if options.what == "kills" else "labeling.json")
+    results = json.loads(out.read_text()) if out.exists() else {"simulated": [], "runs": []}
+    for seed in options.seeds if options.what == "kills" else ():
+        made = provenance(seed=seed)
+        done = [run for run in results["runs"] if run["provenance"]["seed"] != seed]
+        results = {"runs": [*done, {**kills(options.number, seed), "provenance": made}]}
+        print(results["runs"][-1], flush=True)
+        write_json(out, results)
     if options.what == "kills":
-        made = provenance(seed=options.seeds[0])
-        results["kills"] = {**kills(options.number, options.seeds[0]), "provenance": made}
-        print(results["kills"])
-        write_json(options.out, results)
         return
-    for name in options.sets:
-        for seed in options.seeds:
-            line = next((one for one in results["simulated"] if (one["set"], one["seed"]) == (name, seed)), None)
-            if line is None:
-                results["simulated"].append(line := {"set": name, "seed": seed, "accuracy": {}, "needed": {}})
-            for strategy in options.strategies:
-                line["provenance"] = provenance(seed=seed)
-                line["accuracy"][strategy] = simulated(name, options.data, seed, strategy)
-                wanted = line["accuracy"]["random"][str(MOST)]
-                line["needed"][strategy] = needed(line["accuracy"][strategy], wanted)
-                print(name, seed, line["needed"], flush=True)
-                write_json(options.out, {**results, "means": means(results["simulated"])})
+    for seed, name, strategy in itertools.product(options.seeds, options.sets, options.strategies):
+        line = next((one for one in results["simulated"] if (one["set"], one["seed"]) == (name, seed)), None)
+        if line is None:
+            results["simulated"].append(line := {"set": name, "seed": seed, "accuracy": {}, "needed": {}})
+        if strategy in line["accuracy"]:
+            continue  # an earlier run got so far
+        line["provenance"] = provenance(seed=seed)
+        reached = line["accuracy"].get("random", {}).get(str(MOST))
+        found = simulated(name, options.data, seed, strategy, reached)
+        line["accuracy"][strategy] = found
+        line["needed"][strategy] = needed(found, found[str(MOST)] if reached is None else reached)
+        print(name, seed, line["needed"], flush=True)
+        simulated_lines = results["simulated"]
+        write_json(out, {"simulated": simulated_lines, "means": means(simulated_lines)})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
@@ -71,7 +72,8 @@ class Worker:
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
         self.connection, its = SPAWN.Pipe()
         self.process = SPAWN.Process(target=target, args=(its, *arguments), daemon=True)
-        self.process.start()
+        with _interrupts_blocked():
+            self.process.start()
         its.close()  # so that the end of the process closes the connection
 
     def send(self, message: Any) -> None:
@@ -106,6 +108,26 @@ class Worker:
                 "`if __name__ == '__main__':`)"
             )
         return "was interrupted"
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that Ctrl-C, which reaches them, too, does not end with a traceback while they import modules."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which the first process needs; its start would let signals through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def allow_interrupts() -> None:
+    """Raise KeyboardInterrupt on Ctrl-C from here on, and for one since this worker was started."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 _W = TypeVar("_W", bound=Worker)

@@ -79,6 +79,9 @@ def contents() -> dict[str, str]:
         "fasttext.txt": "".join(f"__label__{label} {text}\n" for text, label in pairs),
         "label-studio.json": json.dumps([studio(text, {"choices": [label]}) for text, label in pairs]),
         "prodigy.jsonl": lines(*({"text": text, "accept": [label], "answer": "accept"} for text, label in pairs)),
+        "rasa.json": json.dumps({"rasa_nlu_data": {"common_examples": [
+            {"text": text, "intent": label, "entities": []} for text, label in pairs
+        ]}}),
         "doccano-labels.jsonl": lines(*({"text": text, "label": [label]} for text, label in pairs)),
         "words.conll": conll("{1} NNP B-NP {2}\n"),
         "words.txt": conll("{1} {2}\n"),

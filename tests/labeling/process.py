@@ -45,7 +45,9 @@ class Client:
 
 
 @contextlib.contextmanager
-def labeling(file: Path, *options: object, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+def labeling(
+    file: Path, *options: object, port: int = 0, start_new_session: bool = False
+) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
     """Start the command; yield the process, its port and the address of its page."""
     command = [
         sys.executable,
@@ -58,7 +60,9 @@ def labeling(file: Path, *options: object, port: int = 0) -> Iterator[tuple[subp
         "--no-open",
         *map(str, options),
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=file.parent)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=file.parent, start_new_session=start_new_session
+    )
     assert process.stderr is not None
     try:
         lines = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import random
 
 import pytest
 
-from mixling.labeling import Lesson, learn
+from mixling.labeling import Learned, Lesson, Pupil, learn
 
 pytestmark = pytest.mark.slow
 WORDS = {"refund": "money back refund", "parcel": "where is my parcel", "account": "password login account"}
@@ -31,6 +32,23 @@ def test_labels_that_are_wrong_are_found_and_unsure_texts_chosen() -> None:
     assert found.baseline == labels[90:110].count(max(WORDS, key=[*({**said, **wrong}).values()].count))
     assert set(found.chosen[:3]) & set(range(120, 125))
     assert found.guesses[110] == labels[110]
+
+
+def test_another_process_follows_one_that_was_killed() -> None:
+    found: queue.Queue[Learned] = queue.Queue()
+    pupil = Pupil(["one text", "other text"], "classification", found.put)
+    lesson = Lesson(said={0: "a", 1: "a"}, tests={}, pool=[])
+    try:
+        killed = pupil._worker.process
+        killed.kill()
+        pupil.learn(lesson, 2)
+        assert found.get(timeout=60).problem.startswith("the training was killed by signal 9")
+        pupil.learn(lesson, 2)
+        assert "at least two" in found.get(timeout=120).problem  # it has the texts, and only one label
+        assert not pupil.busy
+    finally:
+        pupil.close()
+    assert not killed.is_alive()
 
 
 def test_spans_are_learned() -> None:

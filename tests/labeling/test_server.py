@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -91,6 +93,23 @@ def test_lines_that_are_no_answers_are_refused_and_others_kept(server: tuple[Pat
     assert ["refused" in item for item in saved] == [True, True, False, True, True]
 
 
+def test_the_bias_of_guesses_is_measured_on_random_texts(server: tuple[Path, dict[str, str], int]) -> None:
+    client = Client(server[2], "guided")
+    texts = client.work(count=10)["texts"]
+    lines = []
+    for number, text in enumerate(texts):
+        guess = "refund" if number % 4 < 2 else ["odd"]
+        name = "hidden_guess" if number % 2 else "guess"
+        lines.append(client.line("answer", text=text["key"], label="refund", **{name: guess}))
+    found = client.work(lines=lines)["state"]["bias"]
+    for name, count in found.items():
+        said = [
+            line[name] == "refund" for line, text in zip(lines, texts, strict=True) if name in line and text["test"]
+        ]
+        assert count == [sum(said), len(said)]
+    assert found["guess"][1] + found["hidden_guess"][1] > 0
+
+
 def test_two_pages_get_different_texts_and_lose_no_answer(server: tuple[Path, dict[str, str], int]) -> None:
     first, second = Client(server[2], "one"), Client(server[2], "one")
     texts = [client.work(page=page, count=5)["texts"] for client, page in ((first, "p"), (second, "q"))]
@@ -117,38 +136,70 @@ def test_others_than_this_machine_need_the_token(tmp_path: Path) -> None:
         assert client.ask("/api/work", {}, {"Authorization": f"Bearer {token}"})[0] == 200
 
 
-def test_a_model_learns_is_tested_on_random_texts_and_chooses(tmp_path: Path) -> None:
+def test_a_hundred_answers_undo_rename_export_and_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clicks of test_page.py without a browser; a model learns, is tested on random texts only, and chooses."""
     from mixling.labeling import is_test
 
     file = tmp_path / "texts.txt"
     labels = write_texts(file)
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with labeling(file, "--names", ",".join(TOPICS)) as (process, port, _):
         client = Client(port)
         answered = []
-        for _ in range(70):
+        for _ in range(100):
             text = client.work(count=1)["texts"][0]
-            client.work(lines=[client.line("answer", text=text["key"], label=labels[text["text"]])])
+            line = client.line("answer", text=text["key"], label=labels[text["text"]])
+            client.work(lines=[line])
             answered.append(text["key"])
-        end = time.monotonic() + 60
-        while not (points := client.work()["state"]["points"]) or points[-1]["labels"] < 30:
+        client.work(lines=[client.line("undo", of=line["id"])])
+        assert client.work(text=text["key"])["texts"][0]["last"] is None
+        again = client.line("answer", text=text["key"], label=labels[text["text"]])
+        client.work(lines=[again, client.line("rename", label="refund", to="money")])
+        _, table = client.ask("/api/export", {"format": "csv"})
+        rows = {row["text"]: row["label"] for row in csv.DictReader(table.splitlines())}
+        assert len(rows) == 100
+        assert rows == {text: labels[text].replace("refund", "money") for text in rows}
+        end = time.monotonic() + 200  # the process of trainings lets all others of a busy machine go first
+        while not (points := client.work()["state"]["points"]) or points[-1]["labels"] < 60:
             assert time.monotonic() < end, client.work()["state"]
             time.sleep(0.3)
         client.work(review=True)
-        process.send_signal(signal.SIGINT)  # in the midst of a training
-        _, said = process.communicate(timeout=20)
+        while not any(temporary.glob("mixling-*")):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        with socket.create_connection(("127.0.0.1", port)) as half:
+            head = f"POST /api/work HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9\r\n\r\n{{"
+            half.sendall(head.encode())
+            process.send_signal(signal.SIGINT)  # in the midst of a training, and of a request
+            _, said = process.communicate(timeout=20)
         assert process.returncode == 0, said
         assert "Traceback" not in said
+    assert not [*temporary.glob("mixling-*")]
     models = [line for line in lines_of(file) if line["what"] == "model"]
     tests = sum(map(is_test, answered))
-    assert 70 / 5 - 1 <= tests <= 70 / 5 + 1
+    assert 100 / 5 - 1 <= tests <= 100 / 5 + 1
     assert models[-1]["of"] <= tests
-    assert models[-1]["labels"] <= 70 - tests  # none of the tests is learned
+    assert models[-1]["labels"] <= 100 - tests  # none of the tests is learned
     assert models[-1]["right"] / models[-1]["of"] > 0.8 > models[-1]["baseline"] / models[-1]["of"]
     out = tmp_path / "labeled.csv"
     done = subprocess.run(
         [sys.executable, "-m", "mixling", "label", file, "--export", out], capture_output=True, text=True, check=True
     )
-    assert "70 of 120 texts have labels" in done.stderr
+    assert "100 of 120 texts have labels" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of process groups")
+def test_ctrl_c_while_the_process_of_trainings_begins(tmp_path: Path) -> None:
+    """It reaches this process, too, which is importing its modules then."""
+    file = tmp_path / "texts.txt"
+    write_texts(file, 60)
+    with labeling(file, start_new_session=True) as (process, _, _address):
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
 
 
 def test_annotators_share_what_overlaps(tmp_path: Path) -> None:

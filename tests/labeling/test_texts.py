@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,21 @@ def test_what_is_exported_is_read_by_training_as_the_same_rows(
     got = read_back(out, task)
     assert (sorted if form == "classes" else list)(got) == (sorted if form == "classes" else list)(wanted)
     assert infer_task({"train": [str(out)], "columns": {}})[0] == task
+
+
+# Other words in the names of formats that are read: kinds of tables, data sets, and forms of one format.
+NO_FORMAT = {"json", "json-min", "nlu", "name", "kaggle", "wnut", "multiconer", "germeval", "neuronlp"}
+
+
+def test_each_format_that_training_reads_is_written() -> None:
+    """The page of what is read names each format of EXPORTS; each name on it is one of EXPORTS."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "formats.md").read_text("utf-8")
+    labeled = page.partition("## In: texts with labels")[2].partition("## In: questions")[0]
+    names = ",".join(re.findall(r"(?m)^\| (?!what|---)(.*?) \|", labeled)).replace("Label Studio", "Label-studio")
+    names = names.replace("JSON lines", "Jsonl").replace("a folder for each class", "Classes").replace("brat:", "Brat")
+    named = {name.lower() for name in re.findall(r"\b(?:[A-Z][A-Za-z-]+|doccano|spaCy|fastText)\b", names)}
+    named = {"conll" if name.startswith("conll") else name for name in named}
+    assert named - NO_FORMAT == EXPORTS.keys() - {"json"}
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,12 @@ def loops(texts: list[str], low: int, high: int) -> tuple[list[Counter], list[Co
     return wholes, parts, sizes
 
 
-def dense_features(train: list[str], texts: list[str], low: int, high: int) -> np.ndarray:
-    """The features that the module's text describes, of `texts`, with frequencies of `train`."""
+def dense_features(train: list[str], texts: list[str], low: int, high: int, fewest: int = 1) -> np.ndarray:
+    """The features that the module's text describes, of `texts`, with n-grams and frequencies of `train`."""
     all_factors, all_counts = [], []
     *blocks, sizes = loops(train, low, high)
     *others, _ = loops(texts, low, high)
-    for known, given, least in zip(blocks, others, (1, 2), strict=True):
+    for known, given, least in zip(blocks, others, (1, fewest), strict=True):
         frequency = Counter(term for text in known for term in text)
         terms = [term for term, count in frequency.items() if count >= least]
         idf = np.array([math.log((1 + len(train)) / (1 + frequency[term])) + 1 for term in terms])
@@ -111,10 +111,12 @@ def test_texts_that_are_not_counted_change_nothing_about_the_others() -> None:
     np.testing.assert_array_equal(dense(again.matrix)[len(TEXTS)], dense(counted.matrix)[0])
 
 
-def test_features_are_those_of_the_description():
+@pytest.mark.parametrize(("few", "fewest"), [(len(TEXTS), 1), (len(TEXTS) - 1, 2)])
+def test_features_are_those_of_the_description(monkeypatch, few, fewest):
+    monkeypatch.setattr("mixling.ngrams.features._FEW_TEXTS", few)
     encoder = make_encoder()
     found = features_of(encoder, TEXTS, 2, 3)
-    expected = dense_features(TEXTS, TEXTS, 2, 3)
+    expected = dense_features(TEXTS, TEXTS, 2, 3, fewest)
     assert found.matrix.shape == expected.shape
     np.testing.assert_allclose(dense(found.matrix) @ dense(found.matrix).T, expected @ expected.T, rtol=1e-5, atol=1e-6)
     squares = (dense(found.matrix) / found.factors) ** 2
@@ -256,7 +258,8 @@ def test_pruning_keeps_the_heaviest_weights_and_to_its_bytes(outputs, room):
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels):
+def test_terms_that_are_left_are_fitted_as_if_there_were_no_others(labels, monkeypatch):
+    monkeypatch.setattr("mixling.ngrams.features._FEW_TEXTS", 0)  # fewer terms, so that the fits end closer together
     task, encoder = make_task("classification", labels), make_encoder()
     targets = np.arange(len(TEXTS)) % labels
     features = features_of(encoder, TEXTS, 2, 3)

@@ -5,7 +5,7 @@ from mixling.lazy import TYPE_CHECKING, lazy_imports
 if TYPE_CHECKING:
     from mixling.labeling.agreement import agreement_of, cohen, krippendorff
     from mixling.labeling.exports import EXPORTS, format_for, write_labeled
-    from mixling.labeling.learner import Learned, Lesson, learn, trained
+    from mixling.labeling.learner import Learned, Lesson, Pupil, learn, trained
     from mixling.labeling.lines import RecordLine
     from mixling.labeling.queue import STRATEGIES, Queue, is_test
     from mixling.labeling.record import Record

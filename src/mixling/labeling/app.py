@@ -82,6 +82,8 @@ class LabelingApp:
                 raise Problem(404, f"there is no {path[:200]!r}")
         except ClientGone:
             return
+        except asyncio.CancelledError:  # the rest of the request did not come before the end
+            response = Problem(503, "the command ends; start it again").response()
         except Problem as problem:
             response = problem.response()
         except StorageError as error:

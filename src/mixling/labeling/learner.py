@@ -137,8 +137,8 @@ class Pupil:
                 if self._ending:
                     return
                 found = Learned(problem=f"the training {self._worker.how_it_ended('label fewer texts at a time')}")
-                self._report(found)
-                return
+                self._worker = Worker(_work)  # for the next answers
+                self._worker.send((self._texts, self._task))
             self.busy = False
             self._report(found)
 
@@ -148,14 +148,17 @@ def _work(connection: Connection) -> None:
     begin_as_worker()
     with contextlib.suppress(OSError, AttributeError):
         os.nice(10)  # the page, and whatever else runs, comes first
+    from mixling.training.interrupts import Terminated, terminations
+
     texts, task = connection.recv()
     earlier: list[tuple[int, list[str]]] = []
-    with contextlib.suppress(EOFError, OSError, Interrupted):
+    # The end comes as a signal, and as an exception removes the folder of a training.
+    with contextlib.suppress(EOFError, OSError, Interrupted, Terminated), terminations():
         while True:
             lesson = connection.recv()
             try:
                 found = learn(texts, task, lesson, earlier)
-            except UserError as error:
+            except (UserError, OSError) as error:  # such as a full disk
                 found = Learned(problem=str(error))
             connection.send(found)
 

@@ -4,7 +4,14 @@ The extension modules are part of mixling: from sources, the machine's C compile
 fails.
 """
 
-from mixling.errors import UserError
+import os
+
+from mixling.errors import ConfigError, UserError, shown
+
+# The widest registers that the modules use, in floats: with 4 a training has the bytes of one in a browser.
+REGISTERS = "MIXLING_REGISTERS"
+if (_wanted := os.environ.get(REGISTERS, "")) not in ("", "4", "8", "16"):
+    raise ConfigError(f"{REGISTERS} is {shown(_wanted)}; allowed: 4, 8 or 16 floats, or nothing for the widest")
 
 # Of what Python passes to the modules and what these read of a file: one more with each change. It is compiled into
 # them, since old modules beside new Python files would leave out what they do not know.

@@ -85,7 +85,9 @@ AVX2 static inline __attribute__((always_inline)) float top_of(__m256 x) {
 
 const kernels *kernels_choose(int *instructions) {
     *instructions = MIXLING_INSTRUCTIONS; /* where there is but one set */
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+    if (widest_registers() < 8) *instructions = 0;
+#elif defined(__x86_64__)
     *instructions = 0;
     if (MIXLING_INSTRUCTIONS > 1 && (processor() & HAS_AVX512)) {
         *instructions = 2;

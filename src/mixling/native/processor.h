@@ -4,6 +4,16 @@
 #ifndef MIXLING_PROCESSOR_H
 #define MIXLING_PROCESSOR_H
 
+#if defined(__x86_64__) || defined(__aarch64__)
+#include <stdlib.h>
+
+/* The widest registers to use, in floats: with 4 everything is computed as in a browser, and as on any other processor. */
+static inline int widest_registers(void) {
+    const char *wanted = getenv("MIXLING_REGISTERS");
+    return wanted && *wanted ? atoi(wanted) : 256;
+}
+#endif
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 
@@ -40,6 +50,8 @@ static inline unsigned processor(void) {
         if (ecx7 & 1u << 11) has |= HAS_VNNI;
         if (eax71 & 1u << 5) has |= HAS_BF16;
     }
+    if (widest_registers() < 16) has &= ~(unsigned)(HAS_AVX512 | HAS_VNNI | HAS_BF16);
+    if (widest_registers() < 8) has &= ~(unsigned)HAS_AVX2;
     __atomic_store_n(&found, has, __ATOMIC_RELAXED);
     return has;
 }

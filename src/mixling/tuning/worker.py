@@ -18,7 +18,7 @@ from typing import Any
 from mixling.config import parse
 from mixling.errors import Interrupted, StorageError, UserError
 from mixling.storage import write_atomic
-from mixling.workers import end_with_parent
+from mixling.workers import allow_interrupts, end_with_parent
 
 ERROR_FILE = "error.txt"  # in the folder of a failed trial
 
@@ -60,6 +60,7 @@ def work(connection: Connection, config: dict[str, Any], threads: int) -> None:
     from mixling.threads import limited_threads
 
     try:
+        allow_interrupts()
         with limited_threads(threads):
             _work(connection, config)
     except (KeyboardInterrupt, Interrupted, EOFError, BrokenPipeError):

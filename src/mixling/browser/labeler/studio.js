@@ -1,6 +1,7 @@
 // Labeling in the page: the page of `mixling label` in a frame, whose answers this page keeps, and projects as files.
 
 import { element } from "../playground/render.js";
+import { exampleOf } from "../playground/rows.js";
 import { Remote } from "../trainer/remote.js";
 import { Session } from "./session.js";
 
@@ -9,9 +10,10 @@ const BEGIN = '{"mixling_project":1,';
 /** Return the texts of a table, equal ones once, with their labels where there is a column of them. */
 export function textsOf(table, textColumn, labelColumn) {
   const found = new Map();
-  for (const { line, values } of table.rows) {
-    const text = values[textColumn].trim();
-    const given = (labelColumn && values[labelColumn].trim()) || null;
+  for (const row of table.rows) {
+    const { text: whole, label, line } = exampleOf(row, textColumn, labelColumn);
+    const text = whole.trim();
+    const given = label || null;
     if (!/[\p{L}\p{N}]/u.test(text)) continue;
     if (!found.has(text)) found.set(text, { text, row: line, given });
     else found.get(text).given ??= given;

@@ -77,7 +77,14 @@ function look() {
   preview.replaceChildren();
   if (label.disabled) return report(texts ? "Text and label are the same column; choose two." : "Choose the column of texts.", true);
   if (!labels) return report(`${many(textsOf(table, texts, "").length, "text")} to label.`);
-  const { examples, left } = examplesOf(table, texts, labels);
+  let found;
+  try {
+    found = examplesOf(table, texts, labels);
+  } catch (error) {
+    label.disabled = start.disabled = true;
+    return report(error.message, true);
+  }
+  const { examples, left } = found;
   kind.value = examples.length < NETWORK_ROWS ? "mixling-linear" : "mixling-small";
   const counts = new Map();
   for (const { label } of examples) counts.set(label, (counts.get(label) ?? 0) + 1);

@@ -20,6 +20,7 @@ MAX_DOCUMENT = MAX_SQUAD_BYTES
 _BEGIN = re.compile(r'\[|\{\s*"[^"]*"\s*:\s*[\[{]')
 _BLANK = re.compile(r"[ \t\r\n\ufeff]*")
 _TABLES = ("data", "train", "training", "test", "validation", "valid", "dev", "rows", "examples", "records", "items")
+_RASA = "rasa_nlu_data"
 _RECORDS = 'df.to_json(FILE, orient="records")'
 _STRICT = json.JSONDecoder(object_pairs_hook=unique, parse_constant=refuse_constant)
 _LENIENT = json.JSONDecoder()
@@ -194,8 +195,15 @@ def _spacy(value: Any) -> dict[str, Any] | None:
     return row
 
 
+def _of_rasa(row: Any) -> Any:
+    """Return an example of Rasa with its intent as the label."""
+    return {**row, "label": row["intent"]} if isinstance(row, dict) and "intent" in row else row
+
+
 def _is_table(values: dict[str, Any]) -> bool:
     """Return whether an object is a table, and no row."""
+    if isinstance(values.get(_RASA), dict):
+        return True
     if not values or "paragraphs" in values:
         return bool(values)
     parts = list(values.values())
@@ -210,6 +218,8 @@ def _of_object(values: dict[str, Any], first: int, path: str, on_bad_row: OnBadR
     if not _is_table(values):
         yield Row(values, path, first, own_columns=True)
         return
+    if isinstance(of_rasa := values.get(_RASA), dict):
+        values = {"examples": [_of_rasa(row) for row in of_rasa.get("common_examples") or ()]}
     names = [name for name in _TABLES if isinstance(values.get(name), list)]
     if names and isinstance(top := next(iter(values[names[0]]), None), list) and "columns" not in values:
         message = f"{names[0]!r} has arrays, such as {json.dumps(top)[:40]}, whose columns have no names"

@@ -61,7 +61,10 @@ function readJson(text, name) {
     text.split("\n").forEach((line, i) => line.trim() && add(parse(line, i + 1), i + 1));
   }
   const columns = [...new Set(objects.flatMap(({ object }) => Object.keys(object)))];
-  const shown = (value) => (value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const shown = (value) => {
+    if (Array.isArray(value) && value.length === 1 && typeof value[0] === "string") return value[0];
+    return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
+  };
   const rows = objects.map(({ line, object }) => ({ line, values: Object.fromEntries(columns.map((column) => [column, shown(object[column])])) }));
   return { columns, rows };
 }
@@ -162,11 +165,26 @@ function rank(name, names) {
   return places.length ? Math.min(...places) : null;
 }
 
+/** Return the list that a cell has, null where it has none. */
+function listIn(cell) {
+  try {
+    const value = cell.startsWith("[") ? JSON.parse(cell) : null;
+    return Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Return the text of a row, which may be a list of words; and its label, of which there is one. */
+export function exampleOf({ line, values }, text, label) {
+  const words = listIn(values[text]);
+  const name = label ? values[label].trim() : "";
+  if (listIn(name)) throw new Error(`line ${line}: the label is a list, ${name.slice(0, 40)}. This page labels and trains one label for each text; for several, or for spans: mixling label FILE --task multi_label, or --task tagging, and mixling train.`);
+  return { text: words?.every((word) => typeof word === "string") ? words.join(" ") : values[text], label: name, line };
+}
+
 /** Return the rows with a text and a label, and the number of the others. */
 export function examplesOf({ rows }, text, label) {
-  const found = rows.flatMap(({ line, values }) => {
-    const name = values[label].trim();
-    return values[text].trim() && name ? [{ text: values[text], label: name, line }] : [];
-  });
-  return { examples: found, left: rows.length - found.length };
+  const examples = rows.map((row) => exampleOf(row, text, label)).filter((row) => row.text.trim() && row.label);
+  return { examples, left: rows.length - examples.length };
 }
