@@ -26,7 +26,7 @@ class TextConfig(Config):
     tokens: Literal["words", "subwords"] = Field(
         default="words", description="whether a token is a word, or each of its subwords"
     )
-    segments: int = Field(
+    segments: int | bool = Field(
         default=0,
         ge=0,
         le=MOST_TOGETHER,
