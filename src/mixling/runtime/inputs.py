@@ -114,8 +114,13 @@ class TextInputs:
         Raises:
             DataError: an item is not a text, or not of the kind that the model was trained on.
         """
-        if (self.names is None or len(self.names) == 1) and set(map(type, texts)) == {str}:
+        number = 1 if self.names is None else len(self.names)
+        if number == 1 and set(map(type, texts)) == {str}:
             return sum(map(len, texts))
+        if number > 1 and set(map(type, texts)) == {tuple} and set(map(len, texts)) == {number}:
+            parts = list(itertools.chain.from_iterable(texts))
+            if set(map(type, parts)) == {str}:
+                return sum(map(len, parts))
         return sum(self._check(text, number) for number, text in enumerate(texts, first))
 
     def _check(self, text: object, number: int) -> int:
