@@ -20,17 +20,11 @@ function readWords(engine, { texts }) {
     const word = ({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part });
     return engine.words(text).map(word);
   });
-  // Of what is too long the longest texts lose words at their end; separators need places.
-  const isCut = read.map(() => true);
-  let [level, rest] = [Infinity, 0];
-  const space = Math.max(engine.maxLen - (texts.length - 1), 0);
-  for (const _ of read) {
-    const room = read.reduce((left, words, i) => left - (isCut[i] ? 0 : words.length), space);
-    const number = isCut.filter(Boolean).length;
-    [level, rest] = number ? [Math.floor(room / number), room % number] : [Infinity, 0];
-    read.forEach((words, i) => (isCut[i] &&= words.length > level));
-  }
-  return read.flatMap((words, i) => (isCut[i] ? words.slice(0, level + (rest-- > 0 ? 1 : 0)) : words));
+  // The longest texts lose words at their end; a separator needs one place.
+  const kept = read.map((words) => words.length);
+  let over = kept.reduce((sum, size) => sum + size + 1, -1) - engine.maxLen;
+  while (over-- > 0) kept[kept.lastIndexOf(Math.max(...kept))]--;
+  return read.flatMap((words, part) => words.slice(0, Math.max(kept[part], 0)));
 }
 
 /** Return why a model gives its answer to a text: `WordEffect`s, as `Explanation.to_dict()` in Python. */

@@ -112,7 +112,7 @@ export class Mixling {
   #checked(input, number) {
     const names = this.#opened.columns;
     if (!names.length) return this.#texts(input, number);
-    const { text, columns, ...several } = typeof input === "object" && input !== null ? input : {};
+    const { columns, ...rest } = typeof input === "object" && input !== null ? input : {};
     const example = names.map((name) => `${JSON.stringify(name)}: ...`).join(", ");
     if (columns === undefined || columns === null || typeof columns !== "object") {
       const texts = this.pairs ? this.texts.map((name) => `${name}: ...`).join(", ") : "text: ...";
@@ -123,31 +123,28 @@ export class Mixling {
       const problem = names.includes(name) ? "has no column" : "has the column";
       throw new DataError(`item ${number} ${problem} ${JSON.stringify(name)}; the model reads ${names.join(", ")}`);
     }
-    const texts = this.#texts(this.pairs ? { ...several, ...(text !== undefined && { text }) } : (text ?? several), number);
-    return { ...texts, cells: names.map((name) => cellOf(columns[name], name, number)) };
+    const { texts } = this.#texts(this.pairs ? rest : (rest.text ?? rest), number);
+    return { texts, cells: names.map((name) => cellOf(columns[name], name, number)) };
   }
 
   /** Return the texts of an input. */
   #texts(input, number) {
     const keys = this.texts;
-    const single = this.pairs === false && this.task !== "question_answering";
-    const several = `pass {${keys.map((key) => `${key}: "..."`).join(", ")}}`;
+    const wanted = keys.length ? `pass {${keys.map((key) => `${key}: "..."`).join(", ")}}` : "pass a string";
+    const fail = (what) => {
+      throw new DataError(`item ${number} ${what}: ${wanted}`);
+    };
     if (typeof input === "string") {
-      const kind = keys.length > 2 ? `${keys.length} texts` : "pairs";
-      if (!single && this.pairs !== null) throw new DataError(`item ${number} is one text; this model reads ${kind}: ${several}`);
-      if (this.task === "question_answering") throw new DataError(`item ${number} is one text; this model reads pairs: ${several}`);
+      const several = this.pairs || this.task === "question_answering";
+      if (several) fail(`is one text; this model reads ${keys.length > 2 ? `${keys.length} texts` : "pairs"}`);
       return { texts: [input] };
     }
-    const names = single ? ["first", "second"] : keys;
+    const names = keys.length ? keys : ["first", "second"];
     const texts = names.map((key) => input?.[key]);
-    const missing = names.filter((_, i) => typeof texts[i] !== "string");
-    if (missing.length) {
-      const what = missing.length < names.length ? `has no text ${JSON.stringify(missing[0])}` : "is no text";
-      throw new DataError(`item ${number} ${what}: ${single ? "pass a string" : several}`);
-    }
-    if (single) {
-      throw new DataError(`item ${number} is a pair of texts; this model was trained on single texts: pass a string`);
-    }
+    const isText = (text) => typeof text === "string";
+    if (!texts.some(isText)) fail("is no text");
+    if (!texts.every(isText)) fail(`has no text ${JSON.stringify(names.find((_, i) => !isText(texts[i])))}`);
+    if (!keys.length) fail("is a pair of texts; this model was trained on single texts");
     return { texts };
   }
 }
