@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from mixling import ModelConfig, TextEncoder, Vocabulary, build_model
 from mixling.mixers import AttentionConfig
-from mixling.models import count_parameters
+from mixling.models import count_parameters, tensors_of
 from mixling.provenance import provenance
 from mixling.research.presets import bert, gmlp
 from mixling.research.pretraining import MASK_WORD, MaskedLM, MaskedLMConfig, MaskedText, Tokens, subword_targets
@@ -74,7 +74,15 @@ def our_step(
 
 
 def their_step(
-    config: ModelConfig, subwords: int, data: MaskedText, dtype: torch.dtype, *, gather: bool
+    config: ModelConfig,
+    subwords: int,
+    data: MaskedText,
+    dtype: torch.dtype,
+    *,
+    gather: bool,
+    heads: int = HEADS,
+    device: str = "cpu",
+    compiled: Callable[[Any], Any] = lambda model: model,
 ) -> tuple[Step, Any]:
     """A step of transformers' BertForMaskedLM, whole or with answers for hidden tokens only."""
     from transformers import BertConfig, BertForMaskedLM
@@ -82,30 +90,34 @@ def their_step(
     blocks = config.blocks
     assert blocks[0].feed_forward is not None
     shape = BertConfig(
-        vocab_size=subwords, hidden_size=config.dim, num_hidden_layers=len(blocks), num_attention_heads=HEADS,
+        vocab_size=subwords, hidden_size=config.dim, num_hidden_layers=len(blocks), num_attention_heads=heads,
         intermediate_size=blocks[0].feed_forward.ffn_dim, max_position_embeddings=config.text.max_len,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = BertForMaskedLM(shape).train()
+    model = BertForMaskedLM(shape).to(device).train()
+    whole, body, answers = (compiled(part) for part in (model, model.bert, model.cls))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     indices = np.arange(len(data.train.rows) // 4 // data.length)
-    made, targets, _ = data.batch(indices, indices, seed=0, step=0)
-    ids = (made.features[made.index - 1, 0]).long()
-    assert made.starts is not None
-    labels = torch.full(ids.shape, -100)
+    made, wanted, _ = data.batch(indices, indices, seed=0, step=0)
+    features, index, starts, mask, targets = tensors_of(
+        [made.features, made.index, made.starts, made.mask, wanted], torch.device(device)
+    )
+    ids = features[index - 1, 0].long()
+    labels = torch.full(ids.shape, -100, device=device)
     chosen = targets >= 0
-    rows = torch.arange(len(ids))[:, None].expand_as(targets)[chosen]
-    labels[rows, made.starts[chosen]] = targets[chosen]
+    rows = torch.arange(len(ids), device=device)[:, None].expand_as(targets)[chosen]
+    labels[rows, starts[chosen]] = targets[chosen]
+    attended = mask.long()
 
     def step(number: int) -> None:
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
             if gather:
-                hidden = model.bert(ids, attention_mask=made.mask.long()).last_hidden_state
-                logits = model.cls(hidden[labels >= 0])
+                hidden = body(ids, attention_mask=attended).last_hidden_state
+                logits = answers(hidden[labels >= 0])
                 loss = F.cross_entropy(logits.float(), labels[labels >= 0])
             else:
-                loss = model(ids, attention_mask=made.mask.long(), labels=labels).loss
+                loss = whole(ids, attention_mask=attended, labels=labels).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

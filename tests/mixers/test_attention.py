@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import pytest
@@ -315,8 +316,122 @@ def test_dropout_is_on_probabilities_in_training_only() -> None:
     assert not torch.allclose(mixer(x, mask), torch.ones(1, 4, DIM, dtype=torch.float64))
 
 
-def test_the_form_with_dropout_and_that_of_training_on_a_gpu_is_the_kernel_s() -> None:
-    """A rate that drops nothing takes the form that training on a GPU takes without dropout."""
+FORMS: list[dict[str, Any]] = [
+    {"causal": causal, "positions": positions}
+    for causal in (False, True)
+    for positions in (None, T5_POSITIONS, RelativePositions(init="alibi"))
+]
+
+
+def noted_kernel(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Tensor | None, bool]]:
+    """The scores, with what is added, the addition and whether it is causal, of each call of torch's kernel."""
+    calls = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def noting(query: Tensor, keys: Tensor, values: Tensor, **options: Any) -> Tensor:
+        scores = query @ keys.mT * options["scale"]
+        added = options["attn_mask"]
+        if options["is_causal"]:
+            scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+        calls.append((scores if added is None else scores + added, added, options["is_causal"]))
+        return kernel(query, keys, values, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noting)
+    return calls
+
+
+def with_gradients(mixer: Attention, x: Tensor, mask: Tensor) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    y = mixer(x, mask)
+    return [y[mask], *torch.autograd.grad(y[mask].square().sum(), [x, *mixer.parameters()])]
+
+
+@pytest.mark.parametrize("options", FORMS, ids=str)
+def test_no_mask_is_made_where_all_tokens_are_real(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = noted_kernel(monkeypatch)
+    for mixer in (built(**options), built(**options).train()):
+        x, mask = drawn([5, 5])
+        mixer(x, mask)
+        mixer(x)
+    for _, added, causal in calls:
+        assert (added is None) == (options["positions"] is None)
+        assert causal == (options["causal"] and added is None)
+        assert added is None or added.shape == (1, HEADS, 5, 5)  # for all texts
+
+
+@pytest.mark.parametrize("options", FORMS, ids=str)
+@pytest.mark.parametrize("left", [False, True])
+def test_on_a_gpu_no_query_has_very_low_scores_only(
+    options: dict[str, Any], left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernels' gradients would be NaN. One text is of padding only, and one is long for its scores' precision."""
+    mixer = built(**options).train()
+    with torch.no_grad():
+        mixer.query.bias.fill_(40.0)
+        mixer.key.bias.fill_(-40.0)
+    x, mask = drawn([9, 0, 4])
+    x, mask = (x.flip(1), mask.flip(1)) if left else (x, mask)
+    expected = with_gradients(mixer, x, mask)
+    calls = noted_kernel(monkeypatch)
+    mixer(x, mask)
+    assert float(calls.pop()[0][mask.any(1)].logsumexp(-1).detach().max()) < -88  # of all queries, without care
+    monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",))
+    found = with_gradients(mixer, x, mask)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7)
+    best = calls.pop()[0].detach().logsumexp(-1)
+    if left and options == FORMS[0]:  # the first key is hidden, and all queries have the same addition
+        best = best[~mask.any(1)]
+    assert float(best.min()) > -88
+    with torch.no_grad():
+        mixer(x, mask)
+    assert not calls[-1][0].isnan().any()
+
+
+@pytest.mark.parametrize("options", FORMS, ids=str)
+def test_in_bfloat16_moved_scores_give_the_same(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    mixer = built(**options).train()
+    x, mask = drawn([9, 6])
+    exact = with_gradients(mixer, x, mask)
+    monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",))
+    monkeypatch.setattr(attention, "EXPLICIT_KEYS", 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = with_gradients(mixer.float(), x.float(), mask)
+    largest = max(float(reference.abs().max()) for reference in exact[1:])  # the gradient of the key's bias is zero
+    for value, reference in zip(found, exact, strict=True):
+        torch.testing.assert_close(value.double(), reference, rtol=0.0, atol=0.02 * largest)
+
+
+@pytest.mark.parametrize("options", FORMS, ids=str)
+@pytest.mark.parametrize("guarded", [False, True])
+def test_biases_of_long_texts_are_made_for_some_queries_at_a_time(
+    options: dict[str, Any], guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",) if guarded else ())
+    mixer = built(**options).train()
+    for x, mask in (drawn([9, 6]), drawn([9])):
+        expected = with_gradients(mixer, x, mask)
+        monkeypatch.setattr(attention, "MOST_BIASES", 40)
+        calls = noted_kernel(monkeypatch)
+        torch.testing.assert_close(with_gradients(mixer, x, mask), expected, **EXACT)
+        monkeypatch.undo()
+        monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",) if guarded else ())
+        if options["positions"] is not None:
+            assert all(added is not None and added.numel() <= 40 for _, added, _ in calls)
+
+
+@pytest.mark.slow
+def test_a_text_of_32768_tokens_needs_memory_that_grows_with_its_length() -> None:
+    """Its scores would be 4 GB."""
+    mixer = Attention(dim=4, num_heads=1, causal=True).train()
+    x = torch.randn(1, 32_768, 4, requires_grad=True)
+    mixer(x[:, :64]).sum().backward()
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    mixer(x).sum().backward()
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+def test_the_form_with_dropout_is_the_kernel_s() -> None:
+    """A rate that drops nothing takes the explicit form."""
     found = []
     for rate in (0.0, 1e-9):
         mixer, (x, mask) = built(dropout=rate, positions=EVERY_DISTANCE).train(), drawn([5, 3])

@@ -312,6 +312,32 @@ def test_the_fft_is_in_float32_at_least(dtype: torch.dtype) -> None:
     torch.testing.assert_close(mixed, y, rtol=0.0, atol=0.0)
 
 
+def test_a_gpu_multiplies_by_the_matrix_up_to_4096_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device without numbers stands for it."""
+    monkeypatch.delattr(positions, "_FFTProduct")
+    values, x = torch.empty(2 * 4095 - 1, device="meta"), torch.empty(2, 4095, 3, device="meta")
+    assert toeplitz_product(values, x).shape == x.shape
+    with pytest.raises(NameError, match="_FFTProduct"):
+        toeplitz_product(torch.empty(2 * 4096 - 1, device="meta"), torch.empty(2, 4096, 3, device="meta"))
+
+
+def test_the_matrix_is_made_once_in_the_precision_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[torch.dtype] = []
+
+    def noting(values: Tensor, rows: int) -> Tensor:
+        made.append(values.dtype)
+        return toeplitz(values, rows)
+
+    monkeypatch.setattr(positions, "toeplitz", noting)
+    values, x = torch.randn(19, requires_grad=True), torch.randn(3, 10, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = toeplitz_product(values, x)
+    assert made == [y.dtype] == [torch.bfloat16]
+    (grad,) = torch.autograd.grad(y.sum(), values)
+    (exact,) = torch.autograd.grad(matrix_product(values, x).sum(), values)
+    torch.testing.assert_close(grad, exact, rtol=0.02, atol=0.02)
+
+
 def test_a_graph_that_is_exported_has_no_fft(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     monkeypatch.delattr(positions, "_FFTProduct")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from mixling.errors import ConfigError
+from mixling.layers.positions import Size
 from mixling.layers.transforms import is_transformed
 
 
@@ -24,7 +27,7 @@ def as_mask(
         ConfigError: the mask is no tensor, or has another shape, other values, or complex ones.
     """
     if mask is None:
-        return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return all_true(tokens.shape[:2], tokens.device)
     allowed = (
         f"allowed: None (all tokens are real), or {tuple(tokens.shape[:2])}, 1 or True at real tokens, 0 in padding"
     )
@@ -53,15 +56,29 @@ def check_tokens(tokens: Tensor, dim: int | None, *, name: str = "x") -> None:
         raise ConfigError(f"{name}: got {tuple(tokens.shape)} of {tokens.dtype}; allowed: {allowed}")
 
 
+def all_true(shape: Sequence[Size], device: torch.device) -> Bool[Tensor, "B N"]:
+    """Return the mask of tokens that all are real; `all_real` knows it on any device."""
+    if device.type == "cpu" and not torch.compiler.is_compiling():
+        return torch.ones(tuple(shape), dtype=torch.bool)
+    return torch.ones((), dtype=torch.bool, device=device).expand(*shape)
+
+
+def all_real(mask: Bool[Tensor, "B N"]) -> bool:
+    """Return whether all tokens are known to be real, without waiting for a GPU.
+
+    On a CPU the mask is read. Elsewhere, and where a graph is traced, one value that stands for all tokens says it.
+    """
+    if mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed():
+        return bool(mask.all())
+    return mask.stride() == (0, 0)
+
+
 def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
     """Return x with zeros in padding, whatever is there: a product with zeros would keep values that are not finite.
 
-    A batch without padding on a CPU is x itself.
+    A batch that is known to have no padding is x itself.
     """
-    asks = x.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed()  # a GPU would wait
-    if asks and mask.all():
-        return x
-    return x.masked_fill(~mask[..., None], 0.0)
+    return x if all_real(mask) else x.masked_fill(~mask[..., None], 0.0)
 
 
 def visible(mask: Bool[Tensor, "B N"], *, causal: bool) -> Bool[Tensor, "#B #N N"]:

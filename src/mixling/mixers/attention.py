@@ -9,10 +9,11 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from mixling.layers.dropout import dropout
 from mixling.layers.heads import init_xavier, split_heads
-from mixling.layers.masks import real, visible
+from mixling.layers.masks import all_real, real
 from mixling.layers.mixer import DEFAULT_MAX_LEN, Mixer, State, appended
 from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
 from mixling.networks.mixer import MixerConfig
@@ -20,6 +21,12 @@ from mixling.networks.mixer import MixerConfig
 # Keys up to which a CPU computes the gradients of the explicit form faster in bfloat16, in half the time at this number
 # and in a tenth at 12. Its memory grows with the square of the keys.
 EXPLICIT_KEYS = 128
+# Biases, or a causal mask beside one of padding, that are made at once: 2^28 numbers are half a gigabyte in bfloat16.
+MOST_BIASES = 1 << 28
+# Devices whose kernels' gradients are NaN where all scores of a query are below -88, since they take the exponential of
+# 0 minus the logarithm of its sum for keys beyond the last (PyTorch issues 119320 and 196678).
+NAN_BELOW = ("cuda",)
+_LOWEST = -60.0  # the least best score that such a device's kernel gets
 
 
 class Attention(Mixer):
@@ -29,10 +36,12 @@ class Attention(Mixer):
     on j - i only, or is absent. Cost is O(N * M * H * E + (N + M) * D * H * E): quadratic in the number of tokens.
     Source: Transformer, section 3.2; biases: T5, section 2.1; one bias for each distance: gMLP, section 4 (its BERT).
     Decided beyond the papers: a hidden score is half of the lowest number of its precision, which no bias turns into
-    infinity, so that a text of padding only stays finite. Without the scale, W_q starts smaller by sqrt(E), so that
-    both forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never
-    changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances.
-    Steps keep keys and values, so their memory grows with the text.
+    infinity, so that a text of padding only stays finite. Biases of long texts are made for some queries at a time,
+    again for the gradients, so that memory grows with N only. On a GPU the scores of a query may all be moved by one
+    number, which changes no probability: see NAN_BELOW. Without the scale, W_q starts smaller by sqrt(E), so that both
+    forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never
+    changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances. Steps
+    keep keys and values, so their memory grows with the text.
 
     Args:
         dim: D, the width of the tokens.
@@ -90,7 +99,26 @@ class Attention(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
-        return self._merged(self._attend(*self._read(x, mask, context, context_mask)))
+        causal = self.causal and context is None
+        query, keys, values, seen = self._read(x, mask, context, context_mask)
+        if self.training and self._explicit(query, keys):
+            scores = query @ keys.mT * self.scale + self._added(query, keys, seen, causal=causal)
+            return self._merged(dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values)
+        if self.relative is None and (seen is None or not causal):
+            if _needs_high_scores(query):
+                keys = keys - keys[:, :, :1]  # the first key, which all queries see, has a score of 0
+            added = None if seen is None else self._added(query, keys, seen, causal=False)
+            return self._merged(self._kernel(query, keys, values, added, causal=causal))
+        length = x.shape[1]
+        number = (1 if self.relative is None else self.num_heads) * length * (1 if seen is None else len(x))
+        if torch.compiler.is_compiling() or number * length <= MOST_BIASES:
+            return self._merged(self._biased(query, keys, values, seen))
+        rows = max(1, MOST_BIASES // number)
+        parts = []
+        for at in range(0, length, rows):
+            part = query[:, :, at : at + rows]
+            parts.append(checkpoint(self._biased, part, keys, values, seen, at, use_reentrant=False))
+        return self._merged(torch.cat(parts, 2))
 
     def mixing_weights(
         self,
@@ -99,7 +127,8 @@ class Attention(Mixer):
         context: Float[Tensor, "B M D"] | None = None,
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> dict[str, Float[Tensor, "B H N M"]]:
-        query, keys, _, added = self._read(x, mask, context, context_mask)
+        query, keys, _, seen = self._read(x, mask, context, context_mask)
+        added = self._added(query, keys, seen, causal=self.causal and context is None)
         return {"attention": (query @ keys.mT * self.scale + added).softmax(-1)}
 
     def flops(self, batch: int, length: int, context_length: int | None = None) -> int:
@@ -124,7 +153,7 @@ class Attention(Mixer):
     def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
         query = self._head(self.query(x))
         if "added" in state:
-            mixed = self._attend(query, state["keys"], state["values"], state["added"])
+            mixed = self._kernel(query, state["keys"], state["values"], state["added"])
             return self.out(mixed.flatten(1)), state
         position = state["keys"].shape[2] + state["new_keys"].shape[2]
         self.check_length(position + 1)
@@ -139,7 +168,7 @@ class Attention(Mixer):
             weights = scores.softmax(-1).split([keys.shape[2], new_keys.shape[2]], -1)
             mixed = weights[0] @ values + weights[1] @ new_values
         else:
-            mixed = self._attend(query, new_keys, new_values, added if added.ndim else None)
+            mixed = self._kernel(query, new_keys, new_values, added if added.ndim else None)
         return self.out(mixed.flatten(1)), state
 
     def _read(
@@ -149,18 +178,21 @@ class Attention(Mixer):
         context: Float[Tensor, "B M D"] | None,
         context_mask: Bool[Tensor, "B M"] | None,
     ) -> tuple[
-        Float[Tensor, "B H N E"], Float[Tensor, "B H M E"], Float[Tensor, "B H M E"], Float[Tensor, "#B #H #N M"]
+        Float[Tensor, "B H N E"], Float[Tensor, "B H M E"], Float[Tensor, "B H M E"], Bool[Tensor, "B 1 1 M"] | None
     ]:
-        """Return queries, keys and values, and the bias of their scores."""
-        length = x.shape[1]
-        self.check_length(length)
+        """Return queries, keys and values, and which keys are real; None: all."""
+        self.check_length(x.shape[1])
         x = real(x, mask)
+        source = x
+        if context is not None and context_mask is not None:
+            assert self.relative is None, "cross mixing knows no distances"
+            mask = context_mask
+            source = real(context, context_mask)
         query = split_heads(self.query(x), self.num_heads)
-        if context is not None:
-            state = self.initial_state(x[:, 0], context, context_mask)
-            return query, state["keys"], state["values"], state["added"]
-        bias = query.new_zeros(()) if self.relative is None else self.relative(length, length)[None].to(query.dtype)
-        return query, *self._keys_and_values(x), _hidden(visible(mask, causal=self.causal)[:, None], bias)
+        keys, values = self._keys_and_values(source)
+        if _needs_high_scores(query) and not all_real(mask):
+            mask = mask | ~mask.any(1, keepdim=True)  # a text of padding only sees all of it
+        return query, keys, values, None if all_real(mask) else mask[:, None, None]
 
     def _head(self, x: Float[Tensor, "B I"]) -> Float[Tensor, "B H 1 E"]:
         """Split the heads of one position."""
@@ -169,30 +201,68 @@ class Attention(Mixer):
     def _keys_and_values(self, x: Float[Tensor, "B M D"]) -> tuple[Float[Tensor, "B H M E"], Float[Tensor, "B H M E"]]:
         return split_heads(self.key(x), self.num_heads), split_heads(self.value(x), self.num_heads)
 
-    def _attend(
+    def _added(
+        self,
+        query: Float[Tensor, "B H N E"],
+        keys: Float[Tensor, "B H M E"],
+        seen: Bool[Tensor, "B 1 1 M"] | None,
+        *,
+        causal: bool,
+        start: int = 0,
+    ) -> Float[Tensor, "*S"]:
+        """Return the addition to the scores of queries from position `start` on: biases, and what hides keys."""
+        shape = query.shape[2], keys.shape[2]
+        added = query.new_zeros(())
+        if self.relative is not None:
+            added = self.relative(*shape, start=start)[None].to(query.dtype)
+        if causal or (added.ndim and seen is not None):  # a query in padding sees itself, if nothing else
+            ones = torch.ones(shape, dtype=torch.bool, device=query.device)
+            past = ones.tril(start) if causal else ones
+            seen = past if seen is None else (past & seen) | ones.tril(start).triu(start)
+        return added if seen is None else _hidden(seen, added)
+
+    def _biased(
+        self,
+        query: Float[Tensor, "B H R E"],
+        keys: Float[Tensor, "B H N E"],
+        values: Float[Tensor, "B H N E"],
+        seen: Bool[Tensor, "B 1 1 N"] | None,
+        start: int = 0,
+    ) -> Float[Tensor, "B H R E"]:
+        """Return the mixed values of queries from position `start` on, with biases by distance."""
+        added = self._added(query, keys, seen, causal=self.causal, start=start)
+        if _needs_high_scores(query):
+            with torch.no_grad():  # the probabilities do not depend on it
+                first = query @ keys[:, :, :1].mT * self.scale + added[..., :1]
+                same = (query * keys[:, :, start : start + query.shape[2]]).sum(-1) * self.scale
+                best = torch.maximum(first, (same + added.diagonal(start, -2, -1))[..., None])
+                lacking = (_LOWEST - best).relu().amax(0, keepdim=True)
+            added = added + lacking
+        return self._kernel(query, keys, values, added)
+
+    def _kernel(
         self,
         query: Float[Tensor, "B H N E"],
         keys: Float[Tensor, "B H M E"],
         values: Float[Tensor, "B H M E"],
         added: Float[Tensor, "#B #H #N M"] | None,
+        *,
+        causal: bool = False,
     ) -> Float[Tensor, "B H N E"]:
-        if self.training and self._explicit(query, keys):
-            scores = query @ keys.mT * self.scale
-            scores = scores if added is None else scores + added
-            return dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values
         rate = self.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=rate, scale=self.scale)
+        return F.scaled_dot_product_attention(
+            query, keys, values, attn_mask=added, dropout_p=rate, is_causal=causal, scale=self.scale
+        )
 
     def _explicit(self, query: Float[Tensor, "B H N E"], keys: Float[Tensor, "B H M E"]) -> bool:
         """Return whether to train without torch's kernels.
 
-        On a CPU they have no dropout, and in bfloat16 their gradients of few keys take ten times as long. On a GPU,
-        the gradients are NaN where all scores of a position are below -88 (PyTorch issues 119320 and 196678).
+        On a CPU they have no dropout, and in bfloat16 their gradients of few keys take ten times as long.
         """
-        if query.device.type == "cpu":
-            slow = query.dtype == torch.bfloat16 and keys.shape[2] <= EXPLICIT_KEYS and torch.is_grad_enabled()
-            return self.dropout > 0 or slow
-        return torch.is_grad_enabled()
+        if query.device.type != "cpu":
+            return False
+        slow = query.dtype == torch.bfloat16 and keys.shape[2] <= EXPLICIT_KEYS and torch.is_grad_enabled()
+        return self.dropout > 0 or slow
 
     def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
         # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
@@ -200,7 +270,12 @@ class Attention(Mixer):
         return output
 
 
-def _hidden(seen: Bool[Tensor, "B 1 #N M"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "#B #H #N M"]:
+def _needs_high_scores(query: Tensor) -> bool:
+    """Return whether the kernel's gradients need a score that is not very low for each query; see NAN_BELOW."""
+    return query.device.type in NAN_BELOW and torch.is_grad_enabled()
+
+
+def _hidden(seen: Bool[Tensor, "*T"], bias: Float[Tensor, "*S"]) -> Float[Tensor, "*U"]:
     """Return the addition to the scores: the bias where the key is seen, else half of the lowest number."""
     return torch.where(seen, bias, torch.finfo(bias.dtype).min / 2)
 

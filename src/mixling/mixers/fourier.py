@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from mixling.layers.masks import real
+from mixling.layers.masks import all_real, all_true, real
 from mixling.layers.mixer import Mixer, wide
 from mixling.networks.mixer import MixerConfig
 
@@ -38,7 +38,7 @@ class Fourier(Mixer):
 
     def mix(self, x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         if not self.per_length:
-            mask = torch.ones_like(mask)
+            mask = all_true(mask.shape, mask.device)
         by = _by_matrices if torch.compiler.is_compiling() else _by_fft
         return by(wide(x), mask).to(x.dtype)
 
@@ -50,7 +50,7 @@ class Fourier(Mixer):
 
 
 def _by_fft(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    if mask.all():
+    if all_real(mask):
         transformed: Tensor = torch.fft.fft2(x).real
         return transformed
     lengths = mask.sum(1)

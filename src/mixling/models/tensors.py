@@ -9,11 +9,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mixling.layers.masks import all_true
+
 
 def tensor_of(value: npt.NDArray[Any] | Tensor, device: torch.device | None = None) -> Tensor:
-    """Return an array, or a tensor, as a tensor on a device; on the CPU they share memory."""
+    """Return an array, or a tensor, as a tensor on a device; on the CPU they share memory.
+
+    Nobody waits for the copy to a GPU, which a mask that is true everywhere does not need: see `all_real`.
+    """
     tensor = value if isinstance(value, Tensor) else torch.from_numpy(value)
-    return tensor if device is None else tensor.to(device)
+    if device is None or device.type == "cpu" or tensor.device.type != "cpu":
+        return tensor if device is None else tensor.to(device)
+    if tensor.dtype == torch.bool and tensor.ndim == 2 and bool(tensor.all()):
+        return all_true(tensor.shape, device)
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def tensors_of(

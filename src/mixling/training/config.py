@@ -77,7 +77,14 @@ class TrainConfig(Config):
         default="auto",
         description="what computes the steps; auto: native steps for the models that they know, without PyTorch",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="auto: a GPU if there is one and a step has enough operations for it"
+    )
+    compile: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="whether torch.compile compiles the model; auto: no, since no card has measured from which size on "
+        "it pays for its start",
+    )
     track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(
         default=(), description="also send metrics to these, one or several"
     )

@@ -22,7 +22,7 @@ from mixling.config import dotted
 from mixling.data.batches import Indices, shard
 from mixling.errors import Interrupted, TrainingError, command_line
 from mixling.storage import append, write_atomic
-from mixling.training.backends.base import StepPart
+from mixling.training.backends.base import StepPart, StepSums
 from mixling.training.backends.choose import choose_backend
 from mixling.training.backends.context import DistributedContext
 from mixling.training.callbacks import Callback, CallbackList, Detail, Log, Step
@@ -89,13 +89,15 @@ class Trainer:
             trackers = tracking(config.track, folder, config=dotted(config.to_dict()), log=log)
             self._callbacks = CallbackList(self.callback, trackers)
         self.model = model
-        self.backend = choose_backend(model, data, config, self.distributed)
+        self.backend = choose_backend(model, data, config, self.distributed, log)
         self._best: NamedArrays = {}
         self._batches: list[Indices] = []
         self._epoch = -1
         self._saved_at = time.monotonic()
         self._heap = Heap()
         self._pace: Pace | None = None
+        self._unread: list[tuple[int, Indices, float]] = []  # steps, their batches and rates, whose sums are not known
+        self._signals = 0.0
         self._prefetcher: Prefetcher[Targeted] = Prefetcher()
 
     @property
@@ -146,43 +148,54 @@ class Trainer:
 
     def _run(self, state: TrainingState, interrupts: Interrupts) -> None:
         while state.step < (self.last_step or state.total_steps) and not state.stopped:
-            step, signum = self._step(state, interrupts)
-            self._callbacks.stepped(step)
+            signum = self._step(state, interrupts)
             if self._pace is not None and self.last_step is not None:
                 self.last_step = self._pace.total(state.step, self.last_step)
             elif self._pace is not None:
                 self.total_steps = state.total_steps = self._pace.total(state.step, state.total_steps)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
+            save = signum or time.monotonic() - self._saved_at > self.config.checkpoint_seconds
+            if at_evaluation or save:
+                self._account(state, self.backend.last_sums())
             if at_evaluation and self.last_step is None:
                 self._evaluate(state)
             self._heap.limit()
+            if save:
+                self._save(state)
             if signum:
-                self._save(state)
                 raise self._interrupted(state, signum)
-            if time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
-                self._save(state)
+        self._account(state, self.backend.last_sums())
         if self.last_step is not None:
             self._best = self.backend.weights()
         self._save(state)
         if interrupts.received:  # since the last step
             raise self._interrupted(state, interrupts.received)
 
-    def _step(self, state: TrainingState, interrupts: Interrupts) -> tuple[Step, int]:
-        """Make one optimizer step on one global batch; return it and the signal that was received, or 0."""
+    def _step(self, state: TrainingState, interrupts: Interrupts) -> int:
+        """Make one optimizer step on one global batch; return the signal that was received, or 0."""
         config = self.config
         indices = self._batch(state.step)
         rate = learning_rate(config.optim, state.step, state.total_steps)
         seed = self._seed_of(state.step)
+        self._unread.append((state.step, indices, rate))
         sums = self.backend.step(self._parts(indices, state.step), rate=rate, seed=seed, signum=interrupts.received)
-        if not math.isfinite(sums.mean) or not math.isfinite(sums.norm):
-            raise TrainingError(self._not_finite(state, indices, sums.mean, sums.norm))
         self._prefetcher.wait()
         state.step += 1
+        self._account(state, sums)
+        # All processes must stop at the same step, hence the sum; a signal to another process is torchrun's SIGTERM.
+        return (interrupts.received or signal.SIGTERM) if self._signals > 0 else 0
+
+    def _account(self, state: TrainingState, sums: StepSums | None) -> None:
+        """Take the sums of the first step whose sums are not known yet; a GPU may not have finished the step."""
+        if sums is None:
+            return
+        number, indices, rate = self._unread.pop(0)
+        if not math.isfinite(sums.mean) or not math.isfinite(sums.norm):
+            raise TrainingError(self._not_finite(number, indices, sums.mean, sums.norm))
         state.loss_sum += sums.loss
         state.loss_weight += sums.weight
-        # All processes must stop at the same step, hence the sum; a signal to another process is torchrun's SIGTERM.
-        signal_received = (interrupts.received or signal.SIGTERM) if sums.signum > 0 else 0
-        return Step(number=state.step, loss=sums.mean, learning_rate=rate, tokens=sums.tokens), signal_received
+        self._signals = sums.signum
+        self._callbacks.stepped(Step(number=number + 1, loss=sums.mean, learning_rate=rate, tokens=sums.tokens))
 
     def _seed_of(self, step: int) -> int:
         return (self.config.seed * 1_000_003 + step * 1_009 + self.distributed.rank) % 2**63
@@ -196,7 +209,7 @@ class Trainer:
         for number, part in enumerate(parts, 1):
             idle = len(part) == 0  # fewer examples than processes: use one with weight zero
             chosen = np.array([0]) if idle else part
-            make = partial(self.data.batch, indices, chosen, seed=config.seed, step=step)
+            make = partial(self._targeted, indices, chosen, step)
             batch, targets, weights = self._prefetcher.take(step, make) if len(parts) == 1 else make()
             if len(parts) == 1:
                 self._start_batch(step + 1)
@@ -205,6 +218,9 @@ class Trainer:
             tokens = 0 if idle else batch.num_tokens
             yield StepPart(batch, targets, weights, tokens, last=number == len(parts))
 
+    def _targeted(self, indices: Indices, chosen: Indices, step: int) -> Targeted:
+        return self.backend.prepare(self.data.batch(indices, chosen, seed=self.config.seed, step=step))
+
     def _start_batch(self, step: int) -> None:
         """Begin to make the batch of the next step, if the same epoch has one."""
         if step >= (self.last_step or self.total_steps) or step % self.steps_per_epoch == 0:
@@ -212,7 +228,7 @@ class Trainer:
         indices = self._batch(step)
         mine = shard(np.arange(len(indices)), self.distributed.rank, self.distributed.world)
         if len(mine):
-            make = partial(self.data.batch, indices, mine, seed=self.config.seed, step=step)
+            make = partial(self._targeted, indices, mine, step)
             self._prefetcher.start(step, make)
 
     def _batch(self, step: int) -> Indices:
@@ -322,8 +338,8 @@ class Trainer:
         if self.folder is not None and self.distributed.is_main:
             write_atomic(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in state.history))
 
-    def _not_finite(self, state: TrainingState, indices: Indices, loss: float, norm: float) -> str:
-        epoch, number = divmod(state.step, self.steps_per_epoch)
+    def _not_finite(self, step: int, indices: Indices, loss: float, norm: float) -> str:
+        epoch, number = divmod(step, self.steps_per_epoch)
         problem = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient norm is {norm} (loss {loss:.4g})"
         rows = ""
         locations = sorted(location for i in indices if (location := self.data.where(int(i))) is not None)
@@ -331,7 +347,7 @@ class Trainer:
             rows = f", rows {', '.join(f'{path}:{line}' for path, line in locations[:5])}"
             rows += f" and {len(locations) - 5} more" if len(locations) > 5 else ""
         batch = f"batch {number + 1} of {self.steps_per_epoch}"
-        return f"step {state.step} (epoch {epoch + 1}, {batch}{rows}): {problem}; {self._advice()}"
+        return f"step {step} (epoch {epoch + 1}, {batch}{rows}): {problem}; {self._advice()}"
 
     def _advice(self) -> str:
         kept = f"; the last checkpoint in {self.folder} is intact" if self.folder is not None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from mixling.research.pretraining import (
     MaskedLM,
     MaskedLMConfig,
     MaskedText,
+    Packing,
     Tokens,
     subword_targets,
     word_targets,
@@ -80,6 +82,47 @@ def data(subwords: bool, *, whole_words: bool = True) -> tuple[MaskedText, Model
 
 def outputs(made: MaskedText, subwords: bool) -> int:
     return len(made.encoder.vocabulary) if subwords else int(made.targets.max()) + 1
+
+
+def test_packed_texts_are_of_one_document_each_and_fill_a_batch_without_a_token_too_many() -> None:
+    rng = np.random.default_rng(0)
+    lengths = [0, 1, 2, 3, 5, LENGTH - 1, LENGTH, LENGTH + 1, 3 * LENGTH, *rng.integers(1, 9, 60)]
+    # The number of a document and of the token in it, so that a text shows where it is from.
+    rows = [np.append(100 * document + 100 + np.arange(length), SEPARATOR) for document, length in enumerate(lengths)]
+    tokens = Tokens(np.concatenate(rows).astype(np.uint32))
+    packing = Packing(tokens, LENGTH, separator=SEPARATOR)
+    seen: list[int] = []
+    for block in range(len(packing)):
+        texts = [tokens.rows[text].tolist() for text in packing.texts(block)]
+        assert len(texts) * max(map(len, texts)) <= LENGTH
+        assert packing.widths[block] == max(map(len, texts))
+        for text in texts:
+            words = text[:-1] if text[-1] == SEPARATOR else text
+            assert SEPARATOR not in words
+            assert words == list(range(words[0], words[0] + len(words)))
+            assert len({word // 100 for word in words}) == 1
+            seen += words
+    assert sorted(seen) == sorted(row for part in rows for row in part[:-1])
+    assert len(packing) * LENGTH < 1.35 * len(tokens.rows)  # little padding
+
+
+@pytest.mark.parametrize("subwords", [True, False])
+def test_packed_batches_are_alike_for_any_number_of_processes_and_learn(subwords: bool) -> None:
+    made, config = data(subwords)
+    whole = replace(made, config=made.config.model_copy(update={"cross_documents": False}))
+    batches = whole.epoch(0, 8, seed=0)
+    assert len(batches) == -(-len(whole) // 8)
+    assert sorted(np.concatenate(batches)) == list(range(len(whole)))
+    indices = batches[0]
+    batch, targets, _ = whole.batch(indices, np.arange(len(indices)), seed=0, step=0)
+    assert batch.mask.size <= 8 * LENGTH
+    halves = [whole.batch(indices, np.arange(len(indices))[rank::2], seed=0, step=0) for rank in (0, 1)]
+    assert sum(half.num_tokens for half, _, _ in halves) == batch.num_tokens
+    asked = [half[half != NO_TARGET] for _, half, _ in halves]
+    assert sorted(np.concatenate(asked)) == sorted(targets[targets != NO_TARGET])
+    model = build_model(config, outputs(whole, subwords), output="subwords", seed=0)
+    history = Trainer(model, whole, TrainConfig(steps=8, evaluations=2, batch_size=8, optim=OptimConfig(lr=0.01))).fit()
+    assert history[-1]["val_loss"] < history[0]["val_loss"]
 
 
 @pytest.mark.parametrize("subwords", [True, False])

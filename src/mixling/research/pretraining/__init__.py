@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mixling.research.pretraining.documents import DocumentReader, SubwordReader, WordReader
     from mixling.research.pretraining.evaluation import PretrainedModel, evaluate_text, load_pretraining
     from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig
+    from mixling.research.pretraining.packing import Packing
     from mixling.research.pretraining.prepared import (
         CorpusConfig,
         Prepared,

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mixling.data.batches import Batch, Indices, collate, pad_targets
+from mixling.data.batches import Batch, Indices, collate, pad_targets, training_batches
 from mixling.data.masking import choose_masked, replace_masked
 from mixling.errors import TrainingError
 from mixling.models.tensors import tensor_of
 from mixling.research.pretraining.masked_lm import MaskedLM, MaskedLMConfig, count_hits
+from mixling.research.pretraining.packing import Packing
 from mixling.research.pretraining.prepared import Tokens
 from mixling.tasks.objective import NO_TARGET
 from mixling.text.config import TextConfig
 from mixling.text.encoder import TextEncoder
-from mixling.text.table import FIRST
+from mixling.text.table import FIRST, SEPARATOR
 from mixling.text.vocabulary import Vocabulary
 from mixling.training.backends.pytorch import Forward, TorchBackend
 from mixling.training.dataset_adapter import Targeted, TrainingData
@@ -70,6 +72,8 @@ def word_targets(encoder: TextEncoder, tokens: Tokens, count: int) -> npt.NDArra
 class MaskedText(TrainingData):
     """Blocks of `length` tokens from prepared documents, masked anew in each epoch but always alike for validation.
 
+    Whether a block may hold several documents, and how, the configuration decides; see `Packing`.
+
     Args:
         targets: the class to predict for each row of the encoder's table; negative for rows that are never hidden.
     """
@@ -83,37 +87,54 @@ class MaskedText(TrainingData):
     targets: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
-        return self.train.blocks(self.length)
+        return len(self._training)
 
     def epoch(self, number: int, batch_size: int, *, seed: int) -> list[Indices]:
+        if not self.config.cross_documents:  # batches of texts of about the same length
+            return training_batches(self._training.widths, batch_size, seed=seed, epoch=number)
         order = np.random.default_rng([seed, number]).permutation(len(self))
         return [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
-        return *self._masked(self.train, indices, chosen, seed=[seed, 2, step]), None
+        return *self._masked(self.train, self._training, indices, chosen, seed=[seed, 2, step]), None
 
     def evaluate(self, model: TorchBackend) -> tuple[dict[str, float], float]:
         return evaluate_masked(self.masked_validation(), model.forward)
 
     def masked_validation(self) -> Iterator[tuple[Batch, npt.NDArray[np.int64]]]:
         """Yield masked batches of the validation text and their targets, always the same."""
-        count = self.validation.blocks(self.length)
+        packing = self._packing(self.validation)
+        count = len(packing)
         for number, first in enumerate(range(0, count, _VALIDATION_BATCH)):
             indices = np.arange(first, min(first + _VALIDATION_BATCH, count))
-            yield self._masked(self.validation, indices, np.arange(len(indices)), seed=[0, 3, number])
+            yield self._masked(self.validation, packing, indices, np.arange(len(indices)), seed=[0, 3, number])
+
+    @cached_property
+    def _training(self) -> Packing:
+        return self._packing(self.train)
+
+    def _packing(self, tokens: Tokens) -> Packing:
+        return Packing(tokens, self.length, separator=None if self.config.cross_documents else SEPARATOR)
 
     def _masked(
-        self, tokens: Tokens, indices: Indices, chosen: Indices, *, seed: list[int]
+        self, tokens: Tokens, packing: Packing, indices: Indices, chosen: Indices, *, seed: list[int]
     ) -> tuple[Batch, npt.NDArray[np.int64]]:
         config = self.config
         rng = np.random.default_rng(seed)
-        blocks = [tokens.block(int(index), self.length) for index in indices]
-        lengths = [len(rows) for rows, _ in blocks]
-        rows = np.zeros((len(blocks), max(lengths)), np.int32)
+        texts: list[slice] = []
+        mine: list[int] = []
+        wanted = set(chosen.tolist())
+        for number, index in enumerate(indices):
+            parts = packing.texts(int(index))
+            mine += range(len(texts), len(texts) + len(parts)) if number in wanted else ()
+            texts += parts
+        lengths = [text.stop - text.start for text in texts]
+        rows = np.zeros((len(texts), max(lengths)), np.int32)
         starts = np.ones(rows.shape, bool)
-        for i, (block, begins) in enumerate(blocks):
-            rows[i, : len(block)] = block
-            starts[i, : len(block)] = begins
+        for i, text in enumerate(texts):
+            rows[i, : lengths[i]] = tokens.rows[text]
+            if tokens.starts is not None:
+                starts[i, : lengths[i]] = tokens.starts[text]
         targets = self.targets[rows]
         hidden = choose_masked(targets, starts, fraction=config.fraction, whole_words=config.whole_words, rng=rng)
         known = np.flatnonzero(self.targets >= 0).astype(np.int32)
@@ -121,9 +142,9 @@ class MaskedText(TrainingData):
         read = replace_masked(
             rows, hidden, mask_row=FIRST, others=others, masked=config.masked, random=config.random, rng=rng
         )
-        positions = [np.flatnonzero(hidden[i]).astype(np.int32) for i in chosen]
-        batch = collate([read[i, : lengths[i]] for i in chosen], self.encoder, positions)
-        classes = [targets[i, at] for i, at in zip(chosen, positions, strict=True)]
+        positions = [np.flatnonzero(hidden[i]).astype(np.int32) for i in mine]
+        batch = collate([read[i, : lengths[i]] for i in mine], self.encoder, positions)
+        classes = [targets[i, at] for i, at in zip(mine, positions, strict=True)]
         return batch, pad_targets(classes, batch.num_answers, NO_TARGET)
 
 

@@ -19,6 +19,11 @@ class MaskedLMConfig(Config):
         default=0.1, ge=0, le=1, description="fraction of these that a random one replaces; the rest stay"
     )
     whole_words: bool = Field(default=True, description="all subwords of a word are hidden, or none")
+    cross_documents: bool = Field(
+        default=True,
+        description="an input may hold the end of a document and the next ones; false: one document, or a piece of it, "
+        "and several short ones in the place of a long one",
+    )
     num_words: int = Field(
         default=8192,
         ge=100,

@@ -12,7 +12,7 @@ from mixling.training.state import NamedArrays
 
 if TYPE_CHECKING:
     from mixling.data.batches import Inputs
-    from mixling.training.dataset_adapter import TrainingData
+    from mixling.training.dataset_adapter import Targeted, TrainingData
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,16 @@ class StepSums:
 class Backend(ABC):
     """A model's parameters with their optimizer: it makes steps and evaluations."""
 
+    def prepare(self, batch: Targeted) -> Targeted:
+        """Return a batch where steps read it; called in the thread that makes batches, while the last step runs."""
+        return batch
+
     @abstractmethod
-    def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
+    def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums | None:
         """Make an optimizer step; one whose loss or gradient is not finite changes nothing.
+
+        A GPU is given the next step before it has finished one. The sums are then of the step before, None at the
+        first; the step that follows one that is not finite is made in vain.
 
         Args:
             parts: all examples of this process.
@@ -71,6 +78,10 @@ class Backend(ABC):
             seed: of the model's random numbers.
             signum: the signal that this process has received, or 0.
         """
+
+    def last_sums(self) -> StepSums | None:
+        """Wait for the last step, and return its sums, unless `step` did."""
+        return None
 
     @abstractmethod
     def differentiate(self, parts: Iterable[StepPart], *, seed: int) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mixling.networks.network import TextNetwork
     from mixling.training.backends.base import Backend
     from mixling.training.backends.context import DistributedContext
+    from mixling.training.callbacks import Log
     from mixling.training.config import TrainConfig
     from mixling.training.dataset_adapter import TrainingData
 
@@ -75,16 +76,19 @@ def need_torch(what: str) -> None:
     require_memory_of_torch()
 
 
-def choose_backend(model: Any, data: TrainingData, config: TrainConfig, distributed: DistributedContext) -> Backend:
-    """Return the backend that trains a network, or a model of PyTorch."""
+def choose_backend(
+    model: Any, data: TrainingData, config: TrainConfig, distributed: DistributedContext, log: Log
+) -> Backend:
+    """Return the backend that trains a network, or a model of PyTorch; the log is told which device was chosen."""
     if isinstance(model, NativeNetwork):
         assert isinstance(data.objective, Task), "native steps are for labels of texts and for answers in them"
         return NativeBackend(model, data.objective, config)
     from mixling.models.network import TorchNetwork
+    from mixling.training.backends.device import device_of
     from mixling.training.backends.pytorch import TorchBackend
 
     module = model.model if isinstance(model, TorchNetwork) else model
-    return TorchBackend(module, data.objective, config, distributed)
+    return TorchBackend(module, data.objective, config, distributed, device_of(module, data, config, log))
 
 
 def trains_natively(

@@ -140,6 +140,8 @@ def check_native(
         raise ConfigError(f"native steps use the threads of one process; there are {distributed.world} processes")
     if training.device == "cuda":
         raise ConfigError("native steps are for processors, not for cuda")
+    if training.compile == "on":
+        raise ConfigError("native steps are C, and not compiled by PyTorch")
     if training.gradient_accumulation_steps > 1:
         got = training.gradient_accumulation_steps
         raise ConfigError(f"train.gradient_accumulation_steps: got {got}; native steps need little memory")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,16 +25,10 @@ from mixling.training.state import NamedArrays, pack, unpack
 if TYPE_CHECKING:
     from mixling.tasks.objective import Objective
     from mixling.training.config import TrainConfig
-    from mixling.training.dataset_adapter import TrainingData
+    from mixling.training.dataset_adapter import Targeted, TrainingData
 
 
 Forward = Callable[[Inputs], Tensor]
-
-
-def device_of(config: TrainConfig) -> torch.device:
-    """Return the device of a training."""
-    cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
-    return torch.device("cuda" if cuda else "cpu")
 
 
 def is_half(config: TrainConfig, device: torch.device) -> bool:
@@ -46,35 +42,72 @@ class TorchBackend(Backend):
     Args:
         model: moved to the device.
         objective: the loss.
-        config: optimizer, device and precision.
+        config: optimizer and precision.
         distributed: this process among all.
+        device: see `device_of`.
+
+    Attributes:
+        late: whether the sums of a step are read after the next one has begun.
     """
 
     def __init__(
-        self, model: nn.Module, objective: Objective, config: TrainConfig, distributed: DistributedContext
+        self,
+        model: nn.Module,
+        objective: Objective,
+        config: TrainConfig,
+        distributed: DistributedContext,
+        device: torch.device,
     ) -> None:
-        self.device = device_of(config)
+        self.device = device
+        self.late = device.type == "cuda"
         self._objective = objective
         self._config = config
         self._distributed = distributed
-        self._half = is_half(config, self.device)
-        self._trained = model.to(self.device)
+        self._half = is_half(config, device)
+        self._trained = model.to(device)
         self._parallel = self._trained if distributed.world == 1 else DistributedDataParallel(self._trained)
+        self._called: Callable[..., Tensor] = self._parallel
+        if config.compile == "on":
+            self._called = torch.compile(self._parallel, dynamic=True)  # the lengths of batches differ
         self.optimizer = build_optimizer(self._trained, config.optim)
+        self._unread: Tensor | None = None
+        self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums:
+    def prepare(self, batch: Targeted) -> Targeted:
+        if not self.late:
+            return batch
+        inputs, targets, weights = batch
+        with nullcontext() if self._copies is None else torch.cuda.stream(self._copies):
+            arguments = tensors_of(inputs.arguments, self.device)
+            placed = [None if item is None else tensor_of(item, self.device) for item in (targets, weights)]
+        return Placed(tuple(arguments), inputs.num_tokens), *placed
+
+    def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums | None:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["fraction"]
-        loss, weight, signals, tokens = self._backward(parts, seed=seed, signum=signum).tolist()
-        norm = self._scale(self._distributed.world / max(weight, 1e-12))
-        sums = StepSums(loss=loss, weight=weight, norm=norm, signum=signals, tokens=int(tokens))
-        if math.isfinite(sums.mean) and math.isfinite(norm):
+        sums = self._backward(parts, seed=seed, signum=signum)
+        numbers = torch.cat([sums, self._scale(sums[1])[None]])
+        made = None if self.late else _read(numbers)
+        if made is None or (math.isfinite(made.mean) and math.isfinite(made.norm)):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return sums
+        if self.late:
+            made = self.last_sums()
+            self._unread = numbers.to("cpu", non_blocking=True)
+            if self._copies is not None:
+                self._end = torch.cuda.Event()
+                self._end.record()
+        return made
+
+    def last_sums(self) -> StepSums | None:
+        numbers = self._unread
+        self._unread = None
+        if numbers is not None and self._copies is not None:
+            self._end.synchronize()
+        return None if numbers is None else _read(numbers)
 
     def differentiate(self, parts: Iterable[StepPart], *, seed: int) -> None:
-        self._backward(parts, seed=seed)
+        self._backward(parts, seed=seed).tolist()  # waits for the device
         self.optimizer.zero_grad(set_to_none=True)
 
     def evaluate(self, data: TrainingData) -> tuple[dict[str, float], float]:
@@ -135,8 +168,10 @@ class TorchBackend(Backend):
         self._reseed(seed)
         if not self._trained.training:
             self._parallel.train()
-        sums = torch.tensor([0.0, 0.0, signum, 0.0], dtype=torch.float64, device=self.device)
+        sums = torch.zeros(4, dtype=torch.float64, device=self.device)
+        sums[2].fill_(signum)
         for part in parts:
+            self._await_copies(part)
             with gathering(self._parallel, last=part.last):
                 logits = self.forward(part.batch).float()
                 weights = None if part.weights is None else tensor_of(part.weights, self.device)
@@ -155,17 +190,41 @@ class TorchBackend(Backend):
     def forward(self, batch: Inputs) -> Tensor:
         """Return the model's outputs, computed with the precision of the training."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._half):
-            logits: Tensor = self._parallel(*tensors_of(batch.arguments, self.device))
+            logits: Tensor = self._called(*tensors_of(batch.arguments, self.device))
             return logits
 
-    def _scale(self, factor: float) -> float:
-        """Multiply the gradients by a factor and limit their norm, which is returned as it was before."""
+    def _await_copies(self, part: StepPart) -> None:
+        """Let the GPU wait for a part of a batch that another stream copies."""
+        if self._copies is None:
+            return
+        stream = torch.cuda.current_stream(self.device)
+        stream.wait_stream(self._copies)
+        for item in (*part.batch.arguments, part.targets, part.weights):
+            if isinstance(item, Tensor) and item.is_cuda:
+                item.record_stream(stream)
+
+    def _scale(self, weight: Tensor) -> Tensor:
+        """Divide the gradients by the weight, limit their norm, and return the norm as it was before, in float64."""
         grads = [
             item.grad for group in self.optimizer.param_groups for item in group["params"] if item.grad is not None
         ]
-        norm = factor * float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads))))
+        factor = self._distributed.world / weight.clamp(min=1e-12)
+        norm = factor * torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
         limit = self._config.optim.clip_norm
-        if limit is not None and norm > limit:
-            factor *= limit / norm
-        torch._foreach_mul_(grads, factor)
+        if limit is not None:
+            factor = torch.where(norm > limit, factor * (limit / norm), factor)
+        torch._foreach_mul_(grads, factor.to(grads[0].dtype))
         return norm
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The inputs of a model on its device."""
+
+    arguments: tuple[Tensor | None, ...]
+    num_tokens: int
+
+
+def _read(numbers: Tensor) -> StepSums:
+    loss, weight, signals, tokens, norm = numbers.tolist()
+    return StepSums(loss=loss, weight=weight, norm=norm, signum=signals, tokens=int(tokens))
