@@ -80,7 +80,7 @@ class Backend(ABC):
         """
 
     def last_sums(self) -> StepSums | None:
-        """Wait for the last step, and return its sums if `step` has not."""
+        """Wait for the last step, and return its sums, unless `step` did."""
         return None
 
     @abstractmethod
