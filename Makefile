@@ -29,9 +29,9 @@ setup:  ## what all others need, in .venv
 	@command -v python3 >/dev/null || { echo "error: mixling needs Python 3.11 or later; there is no python3" >&2; exit 1; }
 	@$(SETUP)
 
-base:  ## without PyTorch, in an environment of its own: .venv-base
+base: native  ## without PyTorch, in an environment of its own: .venv-base
 	@python3 tools/environment.py --base
-	.venv-base/bin/python -m pytest -p no:cacheprovider tests/cli/test_base_install.py tests/golden
+	PYTHONDONTWRITEBYTECODE= .venv-base/bin/python -m pytest -p no:cacheprovider tests/cli/test_base_install.py tests/golden
 
 static: types  ## format, lint, types and layers, without the tests
 

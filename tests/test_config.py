@@ -115,6 +115,7 @@ def test_no_near_miss_is_invented() -> None:
     ("values", "reported"),
     [
         ({"layers": [{"width": "wide"}]}, ["layers.0.width: got 'wide'", "; allowed: integer"]),
+        ({"layers": [{"width": True}]}, ["layers.0.width: got 'true'", "; allowed: integer"]),
         ({"layers": [{"norm": "mid"}]}, ["layers.0.norm: got 'mid'", '; allowed: "pre" | "post"']),
         ({"layers": {"width": 1}}, ["layers: got", "allowed: a list"]),
         ({"title": 5}, ["title: got 5", "; allowed: text"]),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -49,7 +50,7 @@ def _extension(name: str, sources: list[Path], *flags: str) -> Extension:
     return Extension(
         f"mixling.native.{name}",
         sources=[str(file) for file in sources],
-        depends=[*headers, str(NATIVE / "unicode_tables.inc"), str(PACKAGE)],
+        depends=[*headers, str(NATIVE / "unicode_tables.inc"), str(PACKAGE), "tools/build_native.py"],
         extra_compile_args=[*FLAGS, *flags],
         define_macros=[("MIXLING_INTERFACE", interface[1])],
         py_limited_api=True,
@@ -113,13 +114,17 @@ class BuildNative(build_ext):
         super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
-        """Compile one module."""
+        """Compile one module, unless it stands in the sources, newer than they are."""
+        out = Path(self.get_ext_fullpath(ext.name))
+        made_of = max(map(os.path.getmtime, [*ext.sources, *ext.depends]))
+        for built in (out, NATIVE / out.name):  # pip builds in a new folder each time
+            if not self.force and built.exists() and built.stat().st_mtime > made_of:
+                if built != out:
+                    out.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(built, out)
+                return
         if not self.by_zig:
             super().build_extension(ext)
-            return
-        out = Path(self.get_ext_fullpath(ext.name))
-        made_of = map(os.path.getmtime, [*ext.sources, *ext.depends])
-        if not self.force and out.exists() and out.stat().st_mtime > max(made_of):
             return
         out.parent.mkdir(parents=True, exist_ok=True)
         done = subprocess.run([*zig_command(ext), "-o", str(out)])

@@ -109,13 +109,13 @@ def install_base():
         pip(python, "pytest", "hypothesis")
     python = interpreter(BASE)
     with tempfile.TemporaryDirectory() as copy:  # a build in the checkout would meet that of the other environment
-        for name in COPIED:
+        for name in COPIED:  # with their times: modules that are newer than the sources are not compiled again
             if os.path.isdir(name):
-                unbuilt = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+                unbuilt = shutil.ignore_patterns("__pycache__", "*.egg-info")
                 shutil.copytree(name, os.path.join(copy, name), ignore=unbuilt)
             else:
                 os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
-                shutil.copy(name, os.path.join(copy, name))
+                shutil.copy2(name, os.path.join(copy, name))
         pip(python, "--no-build-isolation", copy)  # offline, too, once its packages are there
     with open(stamp, "w") as file:
         file.write(digest)

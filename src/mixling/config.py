@@ -34,6 +34,22 @@ class Config(BaseModel):
         frozen=True, extra="forbid", validate_default=True, protected_namespaces=(), allow_inf_nan=False
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_not_booleans(cls, values: Any) -> Any:
+        """Let pydantic refuse true and false where a number is wanted, which it takes for 1 and 0: as texts."""
+        if not isinstance(values, Mapping):
+            return values
+        changed = {}
+        for name, value in values.items():
+            field = cls.model_fields.get(name)
+            items = value if isinstance(value, list | tuple) else [value]
+            if field is not None and any(isinstance(item, bool) for item in items):
+                kinds = _kinds(field.annotation)
+                if bool not in kinds and kinds & {int, float}:
+                    changed[name] = str(value).lower()
+        return {**values, **changed} if changed else values
+
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         """Reject absurd integers, such as a width of 1e30, and texts that no file can have as its name."""
@@ -277,6 +293,12 @@ def describe_type(field: FieldInfo) -> str:
     limits = [f"{sign} {limit}" for item in field.metadata for name, sign in _LIMITS.items()
               if (limit := getattr(item, name, None)) is not None]  # fmt: skip
     return " ".join(filter(None, (_type(field.annotation), " and ".join(limits))))
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """Return the types in an annotation."""
+    arguments = () if get_origin(annotation) is Literal else get_args(annotation)
+    return set().union(*map(_kinds, arguments)) if arguments else {annotation}
 
 
 def _type(annotation: Any) -> str:

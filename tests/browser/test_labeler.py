@@ -59,7 +59,13 @@ def some_lines(texts: list[str], seed: int) -> list[dict[str, Any]]:
         row = rng.randrange(len(texts))
         about = {"text": key_of(texts[row]), "row": row + 2}
         what = rng.choice(["answer"] * 8 + ["skip", "unsure", "note", "undo", "undo", "add", "rename"])
-        more = {"answer": {**about, "label": label}, "skip": about, "unsure": about, "note": {**about, "note": label}}
+        guess = {rng.choice(["guess", "hidden_guess"]): rng.choice("ab")}
+        more = {
+            "answer": {**about, "label": label, **guess},
+            "skip": about,
+            "unsure": about,
+            "note": {**about, "note": label},
+        }
         more |= {"add": {"label": label}, "rename": {"label": label, "to": rng.choice("abcx")}}
         if what == "undo" and lines:
             more["undo"] = {"of": rng.choice(lines)["id"]}
@@ -95,6 +101,14 @@ def test_a_record_says_what_it_says_in_python(texts: list[str], tmp_path: Path, 
     assert len(found["answer"]["texts"]) == 4
     assert not {text["text"] for text in found["answer"]["texts"]} & values.keys()
     assert found["answer"]["state"]["answered"] == len(values)
+    undone = {line["of"] for line in lines if line["what"] == "undo"}
+    tests = {text["key"] for text in given if text["test"] == 0}
+    for name, count in found["answer"]["state"]["bias"].items():
+        said = [
+            line[name] == line["label"] for line in found["lines"]
+            if line["what"] == "answer" and line["id"] not in undone and line["text"] in tests and name in line
+        ]  # fmt: skip
+        assert count == [sum(said), len(said)]
 
 
 @pytest.fixture(scope="module")

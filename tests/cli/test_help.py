@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -322,13 +321,11 @@ def test_a_missing_library_names_the_extra(tmp_path: Path) -> None:
 def test_something_is_seen_before_what_takes_long_is_imported(args: list[str], tmp_path: Path) -> None:
     """Where importing torch fails, the line stands before the error."""
     code = "import sys; sys.modules['torch'] = None; from mixling.cli.main import run; run()"
-    begin = time.perf_counter()
     done = python("-c", code, *args, cwd=tmp_path)
     assert done.returncode == 2
     first, *_, last = done.stderr.splitlines()
     assert first == f"mixling {args[0]}: loading PyTorch"
     assert last.startswith("error: ")
-    assert time.perf_counter() - begin < 10  # 0.3 s on an idle machine; loose, for a busy one
 
 
 def test_of_splitting_workers_the_first_announces_itself(

@@ -24,6 +24,11 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 atexit.register(lambda: open(out, "w").write("\\n".join(names)))
 from mixling.cli import run
+from mixling.cli.commands import demo
+from mixling.samples import sets
+demo._ACCURACY = 0.1  # what a few rows reach
+read = sets.read_sample
+sets.read_sample = lambda name: b"\\n".join(read(name).split(b"\\n")[:201]) + b"\\n"
 run()
 """
 TRAIN = ["train", "rows.csv", "--epochs", "1", "-o", "out"]

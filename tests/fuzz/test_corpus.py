@@ -14,7 +14,7 @@ import pytest
 
 FUZZ = Path(__file__).parents[2] / "fuzz"
 NATIVE = FUZZ.parent / "src" / "mixling" / "native"
-FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+FLAGS = ("-std=gnu11", "-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 
 
 @pytest.fixture(scope="module")

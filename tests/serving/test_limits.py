@@ -157,7 +157,7 @@ def test_a_full_queue_is_503_and_a_long_wait_504() -> None:
         return [1]
 
     async def run() -> None:
-        scheduler = Scheduler(queue=10, timeout=0.2)
+        scheduler = Scheduler(queue=10, timeout=2.0)
         first = asyncio.create_task(scheduler.large(8, [block, lambda: [2]]))
         await asyncio.to_thread(begun.wait, 10)
         with pytest.raises(Problem) as full:

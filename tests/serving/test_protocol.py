@@ -205,11 +205,11 @@ def test_a_client_that_pipelines_halves_is_not_cut_off() -> None:
     request = post()
 
     async def scenario() -> None:
-        async with serving(seconds=0.3) as (port, _):
+        async with serving(seconds=1.5) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request[:40])
-            for _ in range(20):
-                await asyncio.sleep(0.05)
+            for _ in range(8):  # together more than the time of one
+                await asyncio.sleep(0.2)
                 writer.write(request[40:] + request[:40])
                 answer = await asyncio.wait_for(reader.readuntil(b"}]}"), 5)
                 assert statuses(answer) == [200]
@@ -288,7 +288,8 @@ def test_a_connection_without_a_request_is_closed() -> None:
     async def scenario() -> None:
         async with serving(seconds=2.0) as (port, _):
             first, later = await asyncio.gather(idle(port, b""), idle(port, GET + b"\r\n"))
-        assert 1.9 < first < 4.5 < later < 9
+        assert 1.9 < first < later
+        assert later > 4.9
 
     async def idle(port: int, content: bytes) -> float:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

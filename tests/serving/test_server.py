@@ -56,10 +56,8 @@ def test_it_answers_and_knows_no_torch(served: Served) -> None:
     ],
 )  # fmt: skip
 def test_malformed_requests_are_refused_at_once(served: Served, content: bytes, status: bytes) -> None:
-    begin = time.monotonic()
     answer = served.send(content)
-    assert answer.startswith(b"HTTP/1.1 " + status), answer
-    assert time.monotonic() - begin < 5  # no wait for a time-out
+    assert answer.startswith(b"HTTP/1.1 " + status), answer  # after a time-out it would be 408
     assert served.ask()[0] == 200
 
 
@@ -110,17 +108,13 @@ def test_a_client_that_sends_too_much_reads_why(served: Served) -> None:
 
 
 def test_slow_clients_are_cut_off(paths: dict[str, Path]) -> None:
-    with serving(paths["intents"], "--set", "client_timeout=0.5") as served:
+    with serving(paths["intents"], "--set", "client_timeout=2") as served:
         head = b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
-        for content in (b"", head, head + b"\r\n{"):
-            begin = time.monotonic()
-            with served.connect() as connection:
-                connection.sendall(content)
-                answer = received(connection)
-            assert 0.3 < time.monotonic() - begin < 10
+
+        for answer in ThreadPoolExecutor(3).map(served.send, (b"", head, head + b"\r\n{")):
             assert answer.startswith(b"HTTP/1.1 408"), answer
-        with served.connect() as connection:  # a slow one that is in time, twice on one connection
-            for _ in range(2):
+        with served.connect() as connection:  # a slow one whose requests are in time, and together are not
+            for _ in range(4):
                 for part in (head[:30], head[30:], b"\r\n" + BODY.encode().ljust(100)):
                     connection.sendall(part)
                     time.sleep(0.1)
@@ -147,17 +141,16 @@ def test_requests_in_flight_are_answered_before_it_stops(paths: dict[str, Path],
 
 
 def test_it_is_not_ready_while_it_stops(paths: dict[str, Path]) -> None:
-    with serving(paths["intents"], "--set", "drain_wait=3") as served:
+    with serving(paths["intents"], "--set", "drain_wait=60") as served:
         assert served.ask("/readyz", None)[0] == 200
         served.process.send_signal(signal.SIGTERM)
-        end = time.monotonic() + 2
+        end = time.monotonic() + 20
         while served.ask("/readyz", None)[0] == 200:
             assert time.monotonic() < end
-        time.sleep(0.5)
         status, _, headers = served.ask()  # on a new connection, as from a balancer that has not noticed yet
         assert (status, headers["connection"]) == (200, "close")
         served.process.send_signal(signal.SIGTERM)  # the second one does not wait
-        assert served.process.wait(2) == 0
+        assert served.process.wait(30) == 0
 
 
 def test_what_takes_more_than_ten_seconds_does_not_keep_it_from_stopping(paths: dict[str, Path]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from mixling.data.csv_lines import cell_of
 from mixling.data.readers import format_of_name
 from mixling.errors import ConfigError
-from mixling.labeling.rows import ONE, SEVERAL, SPANS, RowFormat, Said, WriteRows, json_lines, json_list, labeled_rows
+from mixling.labeling.rows import ONE, SEVERAL, SPANS, RowFormat, Said, WriteRows, answered_rows, json_lines, json_list
 from mixling.labeling.texts import LABELING_TASKS, FileTexts
 from mixling.labeling.tools import TOOLS
 from mixling.storage import atomic_file
@@ -25,7 +25,7 @@ _NO_FOLDER = re.compile(r"\.|.*[/\\\0]")
 
 def _table(texts: FileTexts, said: Said) -> Iterator[dict[str, Any]]:
     columns = texts.columns
-    for row in labeled_rows(texts, said):
+    for row in answered_rows(texts, said):
         if texts.task == SPANS:
             yield dict(zip(("tokens", "slots"), row.tags(), strict=True))
             continue
@@ -69,14 +69,14 @@ def _parquet(texts: FileTexts, said: Said) -> Iterator[bytes]:
 
 
 def _fasttext(texts: FileTexts, said: Said) -> Iterator[str]:
-    for row in labeled_rows(texts, said):
+    for row in answered_rows(texts, said):
         row.needs(bool(row.value), "the text has no label")
         row.needs("__label__" not in row.one_text(), "the text has __label__ in it")
         yield " ".join([*(f"__label__{label}" for label in row.names()), row.one_text()]) + "\n"
 
 
 def _conll(texts: FileTexts, said: Said) -> Iterator[str]:
-    for row in labeled_rows(texts, said):
+    for row in answered_rows(texts, said):
         row.names()
         for word, tag in zip(*row.tags(), strict=True):
             row.needs(word.split() == [word] != ["-DOCSTART-"], f"the word {word!r} has a blank, or begins a document")
@@ -88,7 +88,7 @@ def _conll(texts: FileTexts, said: Said) -> Iterator[str]:
 
 
 def _classes(texts: FileTexts, said: Said) -> Iterator[tuple[str, str]]:
-    for row in labeled_rows(texts, said):
+    for row in answered_rows(texts, said):
         row.needs(not _NO_FOLDER.match(row.value), f"the label {row.value!r} is no name of a folder")
         yield f"{row.value}/{row.line:07}.txt", row.one_text(lines=True) + "\n"
 
@@ -97,7 +97,7 @@ def _brat(texts: FileTexts, said: Said) -> Iterator[tuple[str, str]]:
     documents: list[str] = []
     notes: list[str] = []
     begin = 0
-    for row in labeled_rows(texts, said):
+    for row in answered_rows(texts, said):
         row.names()
         text = row.one_text()
         for start, end, label in (span.values() for span in row.spans()):

@@ -148,9 +148,12 @@ def _work(connection: Connection) -> None:
     begin_as_worker()
     with contextlib.suppress(OSError, AttributeError):
         os.nice(10)  # the page, and whatever else runs, comes first
+    from mixling.training.interrupts import Terminated, terminations
+
     texts, task = connection.recv()
     earlier: list[tuple[int, list[str]]] = []
-    with contextlib.suppress(EOFError, OSError, Interrupted):
+    # The end comes as a signal, and as an exception removes the folder of a training.
+    with contextlib.suppress(EOFError, OSError, Interrupted, Terminated), terminations():
         while True:
             lesson = connection.recv()
             try:

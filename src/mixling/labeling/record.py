@@ -288,6 +288,10 @@ class Record:
         """Yield the fingerprints of the texts that were answered or skipped."""
         return (text for text, lines in self._said.items() if any(lines.values()))
 
+    def given(self) -> Iterator[RecordLine]:
+        """Yield the lines of answers that are not undone, as they were given."""
+        return (line for line in self._lines if line["what"] == "answer" and line["id"] not in self._undone)
+
     def history(self, annotator: str, number: int) -> list[RecordLine]:
         """Return the last lines of an annotator that are not undone, the last one first."""
         mine = (line for line in reversed(self._lines) if line.get("annotator") == annotator and line["what"] != "undo")

@@ -74,7 +74,7 @@ class LabeledRow:
         return {"meta": self.others} if self.others else {}
 
 
-def labeled_rows(texts: FileTexts, said: Said) -> Iterator[LabeledRow]:
+def answered_rows(texts: FileTexts, said: Said) -> Iterator[LabeledRow]:
     """Yield the rows that have a value."""
     columns = texts.columns
     used = {columns.text, columns.text_pair, columns.label, *(columns.labels or ())}

@@ -12,7 +12,7 @@ from mixling.errors import DataError, StorageError
 from mixling.labeling.agreement import agreement_of
 from mixling.labeling.exports import EXPORTS, exported
 from mixling.labeling.learner import FIRST_TRAINING, Learned, Lesson, Pupil
-from mixling.labeling.lines import RecordLine, labels_in_value
+from mixling.labeling.lines import VALUES, RecordLine, labels_in_value
 from mixling.labeling.queue import Queue, is_test
 from mixling.labeling.record import Record
 from mixling.labeling.texts import FileTexts, LabeledText, LabelValue
@@ -154,9 +154,20 @@ class LabelingSession:
             "learned": lessons.labels,
             "settled": lessons.is_stable,
             "agreement": self._agreement(),
+            "bias": self._bias(),
             "exports": self._exports,
             "history": record.history(annotator, _HISTORY),
         }
+
+    def _bias(self) -> dict[str, list[int]]:
+        """Return how many answers to random texts equal the model's guess, and of how many: if shown, and if not."""
+        counts = {"guess": [0, 0], "hidden_guess": [0, 0]}
+        for line in self.record.given():
+            for name in counts.keys() & line.keys():
+                if is_test(line["text"]):
+                    counts[name][0] += _form(line[VALUES[self.texts.task]]) == _form(line[name])
+                    counts[name][1] += 1
+        return counts
 
     def _agreement(self) -> dict[str, Any] | None:
         shared = [answers for key in self.record.texts() if len(answers := self.record.answers(key)) > 1]
@@ -269,6 +280,11 @@ class LabelingSession:
             UserError: the format cannot hold them.
         """
         return b"".join(exported(self.texts, self.record.values(self.texts, agreed=agreed), form))
+
+
+def _form(value: Any) -> Any:
+    """Return a value without its order, or whatever else a page sent."""
+    return sorted(map(str, value)) if isinstance(value, list) else value
 
 
 def point_of(line: RecordLine) -> dict[str, Any]:

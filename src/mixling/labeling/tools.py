@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mixling.labeling.lines import labels_in_value
-from mixling.labeling.rows import ONE, SEVERAL, SPANS, LabeledRow, RowFormat, Said, json_lines, json_list, labeled_rows
+from mixling.labeling.rows import ONE, SEVERAL, SPANS, LabeledRow, RowFormat, Said, answered_rows, json_lines, json_list
 from mixling.labeling.texts import FileTexts
 
 
@@ -102,7 +102,7 @@ def _written(
     """Return a format whose rows have a form; `whole` puts them together."""
 
     def write(texts: FileTexts, said: Said) -> Iterator[str]:
-        return whole(form(row, texts.task) for row in labeled_rows(texts, said))
+        return whole(form(row, texts.task) for row in answered_rows(texts, said))
 
     return RowFormat(suffix, tasks, write)
 

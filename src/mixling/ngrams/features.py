@@ -230,7 +230,7 @@ def _in_text(found: Distinct, rows: int) -> SparseRows:
 
 
 def _characters(in_text: SparseRows, sizes: npt.NDArray[np.int64], words: Words, number: int) -> _Block:
-    """Return the n-grams of the distinct words of each text, of many texts without those of a single one; `number` are
+    """Return the n-grams of the distinct words of each text, of many texts without n-grams of one alone; `number` are
     counted.
 
     The numbers for all texts are not kept: computing them twice takes less time than so much memory.

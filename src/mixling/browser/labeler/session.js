@@ -165,6 +165,17 @@ export class Session {
     return out;
   }
 
+  #bias() {
+    const counts = { guess: [0, 0], hidden_guess: [0, 0] };
+    for (const line of this.lines.filter(({ what, id, text }) => what === "answer" && !this.undone.has(id) && this.isTest(text))) {
+      for (const [name, count] of Object.entries(counts).filter(([name]) => name in line)) {
+        count[0] += Number(line[name] === line.label);
+        count[1] += 1;
+      }
+    }
+    return counts;
+  }
+
   #state() {
     const counts = new Map();
     for (const { label } of this.values()) counts.set(label, (counts.get(label) ?? 0) + 1);
@@ -172,6 +183,7 @@ export class Session {
     return {
       file: this.file,
       kept: "Kept in this page",
+      bias: this.#bias(),
       task: "classification",
       labels: this.labels.map((name) => ({ name, count: counts.get(name) ?? 0 })),
       texts: this.byKey.size,

@@ -2,7 +2,7 @@
 
 import { ask, download, leave, Refused, ServerGone, useKey } from "../playground/api.js";
 import { element } from "../playground/render.js";
-import { drawModel } from "./curve.js";
+import { biasOf, drawModel } from "./curve.js";
 import { Outbox } from "./outbox.js";
 import { Words } from "./words.js";
 
@@ -212,6 +212,7 @@ function showState() {
   else for (const { name, count } of state.labels) if (buttons.has(name)) buttons.get(name).querySelector("small").textContent = count.toLocaleString("en");
   if (!by("format").options.length) by("format").replaceChildren(...state.exports.map(({ name, suffix }) => element("option", { value: name }, `${name} (${suffix})`)));
   drawModel(state, by("model"), by("curve"), by("settled"));
+  by("bias").textContent = biasOf(state.bias);
   const agreed = state.agreement;
   by("agreement").hidden = by("agreed-row").hidden = !agreed;
   if (agreed) {
@@ -255,7 +256,7 @@ function say(what, value = {}) {
   saveNote();
   const seconds = (performance.now() - began) / 1000;
   active += Math.min(seconds, 60) * 1000;
-  const guess = by("guesses").checked && text.guess !== null ? { guess: text.guess } : {};
+  const guess = text.guess === null ? {} : { [by("guesses").checked ? "guess" : "hidden_guess"]: text.guess };
   const line = { what, text: text.key, ...value, ...guess, seconds: Math.round(seconds * 10) / 10, seen: text.last?.id ?? "" };
   queue = queue.slice(1);
   if (what === saying) session += 1;

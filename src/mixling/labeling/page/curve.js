@@ -24,7 +24,7 @@ export function drawModel(state, sentence, svg, settled) {
     return;
   }
   const said = `${percent(last.right / last.of)} of ${last.of} random texts right (95% interval ${percent(last.low)} to ${percent(last.high)}), after ${last.labels} labels; the most frequent label alone: ${percent(last.baseline / last.of)}.`;
-  sentence.textContent = said + now;
+  sentence.textContent = said + (state.problem ? ` No newer model: ${state.problem}.` : "") + now;
   const most = Math.max(...points.map(({ labels }) => labels), 1);
   const x = (labels) => LEFT + ((RIGHT - LEFT) * labels) / most;
   const y = (rate) => BOTTOM - (BOTTOM - TOP) * rate;
@@ -40,6 +40,13 @@ export function drawModel(state, sentence, svg, settled) {
   const base = y(last.baseline / last.of);
   add(svg, "line", { class: "base", x1: LEFT, x2: RIGHT, y1: base, y2: base });
   add(svg, "polyline", { class: "line", points: points.map(place(({ right, of }) => right / of)).join(" ") });
+}
+
+/** Say how often answers to random texts equal the model's guess, each as [equal, all], with it shown and without. */
+export function biasOf({ guess, hidden_guess: hidden }) {
+  if (!guess[1] || !hidden[1]) return "";
+  const share = ([equal, all]) => `${percent(equal / all)} of ${all}`;
+  return `Answers equal the guess in ${share(guess)} random texts where it was shown, and in ${share(hidden)} where it was not.`;
 }
 
 function advice({ changed, since, learned, settled }) {
